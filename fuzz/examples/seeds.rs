@@ -11,8 +11,8 @@ use branchline_format::compress::{Codec, Decompressor};
 use branchline_format::cursor::Cursor;
 use branchline_format::directory::Directories;
 use branchline_format::file::{read_header, read_key_at, read_object, FileHeader};
-use branchline_format::held::{Held, Need};
 use branchline_format::layout::{kind_of, Layout};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::anchor::{read_anchor, CLASS_NAME};
 use branchline_format::ntuple::envelope::Link;
 use branchline_format::objects::Classes;
@@ -31,7 +31,7 @@ const TARGET_BYTES_MAX: usize = 110_000;
 
 type Answer<T> = Result<T, Box<dyn Error>>;
 
-fn wrong(need: Need) -> Box<dyn Error> {
+fn wrong(need: DecodeError) -> Box<dyn Error> {
     format!("{need:?}").into()
 }
 
@@ -60,37 +60,42 @@ impl Seeds {
         let bytes = bytes::Bytes::from(std::fs::read(path)?);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.put("file", name.clone(), &bytes)?;
-        let held = Held::whole(bytes);
-        let header = read_header(&held).map_err(wrong)?;
-        let (infos, info_bytes, info_key_size) = self.put_infos(&held, &header, &name)?;
+        let loaded = LoadedBytes::whole(bytes);
+        let header = read_header(&loaded).map_err(wrong)?;
+        let (infos, info_bytes, info_key_size) = self.put_infos(&loaded, &header, &name)?;
         let mut decompressor = Decompressor::new();
         let classes = Arc::new(Classes::new(Arc::new(infos)));
-        let mut directories = Directories::new(&header, held.file_size());
-        directories.read_below("", &held)?;
-        for entry in directories.entries_below("", &held)? {
+        let mut directories = Directories::new(&header, loaded.file_size());
+        directories.read_below("", &loaded)?;
+        for entry in directories.entries_below("", &loaded)? {
             if entry.key.class_name == CLASS_NAME {
-                let plain = read_object(&held, &entry.key, &mut decompressor).map_err(wrong)?;
-                self.put_ntuple(&held, &plain, &name)?;
+                let plain = read_object(&loaded, &entry.key, &mut decompressor).map_err(wrong)?;
+                self.put_ntuple(&loaded, &plain, &name)?;
             }
             if let Some(class) = SUM_CLASSES.iter().position(|name| *name == entry.key.class_name) {
-                let plain = read_object(&held, &entry.key, &mut decompressor).map_err(wrong)?;
+                let plain = read_object(&loaded, &entry.key, &mut decompressor).map_err(wrong)?;
                 self.put_sum((class, &name), entry.key.key_size, info_key_size, &info_bytes, &plain)?;
             }
             if !matches!(entry.key.class_name.as_str(), "TTree" | "TNtuple") {
                 continue;
             }
-            let plain = read_object(&held, &entry.key, &mut decompressor).map_err(wrong)?;
+            let plain = read_object(&loaded, &entry.key, &mut decompressor).map_err(wrong)?;
             self.put_tree(&name, entry.key.key_size, info_key_size, &info_bytes, &plain)?;
             for branch in &read_tree(&plain, entry.key.key_size, &entry.key.class_name, classes.infos())?.branches {
-                self.put_baskets(&held, branch, &classes)?;
+                self.put_baskets(&loaded, branch, &classes)?;
             }
         }
         Ok(())
     }
 
-    fn put_infos(&mut self, held: &Held, header: &FileHeader, name: &str) -> Answer<(ClassInfos, Vec<u8>, u64)> {
-        let key = read_key_at(held, header.seek_info).map_err(wrong)?;
-        let plain = read_object(held, &key, &mut Decompressor::new()).map_err(wrong)?;
+    fn put_infos(
+        &mut self,
+        loaded: &LoadedBytes,
+        header: &FileHeader,
+        name: &str,
+    ) -> Answer<(ClassInfos, Vec<u8>, u64)> {
+        let key = read_key_at(loaded, header.seek_info).map_err(wrong)?;
+        let plain = read_object(loaded, &key, &mut Decompressor::new()).map_err(wrong)?;
         let infos = ClassInfos::read(&plain, key.key_size)?;
         let mut seed = (key.key_size as u16).to_le_bytes().to_vec();
         seed.extend_from_slice(&plain);
@@ -129,12 +134,12 @@ impl Seeds {
         Ok(())
     }
 
-    fn put_ntuple(&mut self, held: &Held, anchor: &[u8], name: &str) -> Answer<()> {
+    fn put_ntuple(&mut self, loaded: &LoadedBytes, anchor: &[u8], name: &str) -> Answer<()> {
         let without_checksum = [&[0], &anchor[..anchor.len() - 8]].concat();
         self.put("ntuple_envelopes", format!("anchor {name}"), &without_checksum)?;
         let anchor = read_anchor(anchor)?;
-        let header = payload(held, &anchor.header)?;
-        let footer = payload(held, &anchor.footer)?;
+        let header = payload(loaded, &anchor.header)?;
+        let footer = payload(loaded, &anchor.footer)?;
         // Flags and the header's checksum are put in front again.
         let footer = &footer[16..];
         let mut seed = vec![2];
@@ -146,13 +151,13 @@ impl Seeds {
             let sizes = [link.locator.size, link.plain_size, anchor.max_key_size].map(|size| size as u16);
             seed.extend(sizes.iter().flat_map(|size| size.to_le_bytes()));
             seed.push(kind);
-            seed.extend_from_slice(held.get(link.locator.offset, link.locator.size).map_err(wrong)?);
+            seed.extend_from_slice(loaded.get(link.locator.offset, link.locator.size).map_err(wrong)?);
             self.put("ntuple_envelopes", format!("envelope {kind} {name}"), &seed)?;
         }
         let (_, groups, _) = described(&header, footer)?;
         for group in groups {
-            let mut pages = payload(held, &group.page_list)?.split_off(8);
-            let stored = gathered(&mut pages, held)?;
+            let mut pages = payload(loaded, &group.page_list)?.split_off(8);
+            let stored = gathered(&mut pages, loaded)?;
             let mut seed = Vec::new();
             put_part(&mut seed, &header);
             put_part(&mut seed, footer);
@@ -163,7 +168,7 @@ impl Seeds {
         Ok(())
     }
 
-    fn put_baskets(&mut self, held: &Held, branch: &TBranch, classes: &Arc<Classes>) -> Answer<()> {
+    fn put_baskets(&mut self, loaded: &LoadedBytes, branch: &TBranch, classes: &Arc<Classes>) -> Answer<()> {
         let kind = kind_of(branch, classes);
         let Some(layout) = kind.layout() else { return Ok(()) };
         let mut start = Vec::new();
@@ -181,7 +186,7 @@ impl Seeds {
         };
         for basket in &branch.baskets {
             if let (Place::File { seek, size }, "objects") = (&basket.place, target) {
-                let bytes = held.get(*seek, *size).map_err(wrong)?;
+                let bytes = loaded.get(*seek, *size).map_err(wrong)?;
                 let mut seed = start.clone();
                 seed.extend([1, 0, 1]);
                 put_part(&mut seed, bytes);
@@ -191,7 +196,7 @@ impl Seeds {
             let mut seed = start.clone();
             match &basket.place {
                 Place::File { seek, size } => {
-                    let bytes = held.get(*seek, *size).map_err(wrong)?;
+                    let bytes = loaded.get(*seek, *size).map_err(wrong)?;
                     let record = BasketRecord::parse(bytes, basket.entry_stop - basket.entry_start)?;
                     let kind = format!("{kind} {} {}", record.codec().name(), record.stores_bounds());
                     baskets::put_record(&mut seed, bytes);
@@ -220,8 +225,8 @@ impl Seeds {
 }
 
 /// The payload of an envelope.
-fn payload(held: &Held, link: &Link) -> Answer<Vec<u8>> {
-    let stored = held.get(link.locator.offset, link.locator.size).map_err(wrong)?;
+fn payload(loaded: &LoadedBytes, link: &Link) -> Answer<Vec<u8>> {
+    let stored = loaded.get(link.locator.offset, link.locator.size).map_err(wrong)?;
     let mut plain = vec![0; link.plain_size as usize];
     if link.plain_size == link.locator.size {
         plain.copy_from_slice(stored);
@@ -237,7 +242,7 @@ const PAGE_BYTES: usize = 16;
 
 /// Gathers the pages of a page list, whose places then count from the first; without checksums, which would hide what
 /// is behind them. The page list begins behind the header's checksum.
-fn gathered(pages: &mut [u8], held: &Held) -> Answer<Vec<u8>> {
+fn gathered(pages: &mut [u8], loaded: &LoadedBytes) -> Answer<Vec<u8>> {
     let mut stored = Vec::new();
     let clusters_at = frame_bytes(pages, 0);
     for columns_at in items(pages, clusters_at, frame_bytes) {
@@ -246,7 +251,7 @@ fn gathered(pages: &mut [u8], held: &Held) -> Answer<Vec<u8>> {
                 let number = |at: usize| i32::from_le_bytes([0, 1, 2, 3].map(|byte| pages[at + byte]));
                 let (elements, size) = (number(page_at).abs(), number(page_at + 4));
                 let offset = [0, 1, 2, 3, 4, 5, 6, 7].map(|byte| pages[page_at + 8 + byte]);
-                let bytes = held.get(u64::from_le_bytes(offset), size.try_into()?).map_err(wrong)?;
+                let bytes = loaded.get(u64::from_le_bytes(offset), size.try_into()?).map_err(wrong)?;
                 pages[page_at..page_at + 4].copy_from_slice(&elements.to_le_bytes());
                 pages[page_at + 8..page_at + 16].copy_from_slice(&(stored.len() as u64).to_le_bytes());
                 stored.extend_from_slice(bytes);

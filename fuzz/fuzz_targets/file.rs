@@ -7,7 +7,7 @@ use branchline_format::compress::Decompressor;
 use branchline_format::directory::{Directories, Entry};
 use branchline_format::error::Result;
 use branchline_format::file::{read_header, read_object, FileHeader};
-use branchline_format::held::{Held, Need};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_fuzz::memory::bounded;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +20,7 @@ const PIECE_BYTES: u64 = 64;
 /// Bytes that were fetched, of a file that is all there.
 struct Fetched {
     file: Bytes,
-    held: Held,
+    loaded: LoadedBytes,
     requests_count: u64,
 }
 
@@ -29,17 +29,20 @@ impl Fetched {
         let size = self.file.len() as u64;
         assert!(offset < size && wanted > 0 && wanted <= size - offset, "bytes outside the file are needed");
         let end = (offset + wanted.max(PIECE_BYTES)).min(size);
-        self.held.add(offset, self.file.slice(offset as usize..end as usize));
+        self.loaded.add(offset, self.file.slice(offset as usize..end as usize));
         self.requests_count += 1;
         assert!(self.requests_count <= size + 1, "more is needed than the file has");
     }
 
-    fn until_known<T>(&mut self, mut decoder: impl FnMut(&Held) -> std::result::Result<T, Need>) -> Result<T> {
+    fn until_known<T>(
+        &mut self,
+        mut decoder: impl FnMut(&LoadedBytes) -> std::result::Result<T, DecodeError>,
+    ) -> Result<T> {
         loop {
-            match decoder(&self.held) {
+            match decoder(&self.loaded) {
                 Ok(known) => return Ok(known),
-                Err(Need::Nothing(error)) => return Err(error),
-                Err(Need::Bytes { offset, size }) => self.fetch(offset, size),
+                Err(DecodeError::Format(error)) => return Err(error),
+                Err(DecodeError::MissingBytes { offset, size }) => self.fetch(offset, size),
             }
         }
     }
@@ -47,11 +50,11 @@ impl Fetched {
     /// Header and all keys.
     fn known(&mut self) -> Result<(FileHeader, Vec<Entry>)> {
         let header = self.until_known(read_header)?;
-        let mut directories = Directories::new(&header, self.held.file_size());
+        let mut directories = Directories::new(&header, self.loaded.file_size());
         loop {
-            let missing = directories.read_below("", &self.held)?;
+            let missing = directories.read_below("", &self.loaded)?;
             if missing.is_empty() {
-                return Ok((header, directories.entries_below("", &self.held)?));
+                return Ok((header, directories.entries_below("", &self.loaded)?));
             }
             missing.into_iter().for_each(|(offset, size)| self.fetch(offset, size));
         }
@@ -60,11 +63,11 @@ impl Fetched {
 
 fuzz_target!(|input: &[u8]| {
     let file = Bytes::copy_from_slice(input);
-    let mut whole = Fetched { file: file.clone(), held: Held::whole(file.clone()), requests_count: 0 };
+    let mut whole = Fetched { file: file.clone(), loaded: LoadedBytes::whole(file.clone()), requests_count: 0 };
     let known = bounded(input.len(), FACTOR, || whole.known());
     assert_eq!(whole.requests_count, 0, "all bytes are at hand");
-    let held = Held::new(input.len() as u64);
-    let known_in_pieces = Fetched { file, held, requests_count: 0 }.known();
+    let loaded = LoadedBytes::new(input.len() as u64);
+    let known_in_pieces = Fetched { file, loaded, requests_count: 0 }.known();
     match (&known, &known_in_pieces) {
         (Ok((header, entries)), Ok((again, more))) => {
             assert_eq!(header, again);
@@ -81,12 +84,13 @@ fuzz_target!(|input: &[u8]| {
 
 /// What lists have is found by its path, too; and its object is read.
 fn check_found(header: &FileHeader, entries: &[Entry], whole: &mut Fetched) {
-    let mut directories = Directories::new(header, whole.held.file_size());
+    let mut directories = Directories::new(header, whole.loaded.file_size());
     let mut decompressor = Decompressor::new();
     for entry in entries.iter().take(16) {
-        let found = whole.until_known(|held| directories.find(&entry.path, held)).expect("what was listed is found");
+        let found =
+            whole.until_known(|loaded| directories.find(&entry.path, loaded)).expect("what was listed is found");
         assert!(found.contains(&entry.key), "{:?} is not found by its path", entry.path);
-        drop(whole.until_known(|held| read_object(held, &entry.key, &mut decompressor)));
+        drop(whole.until_known(|loaded| read_object(loaded, &entry.key, &mut decompressor)));
     }
     assert_eq!(whole.requests_count, 0, "all bytes are at hand");
 }

@@ -4,7 +4,7 @@
 #![no_main]
 
 use branchline_format::compress::Decompressor;
-use branchline_format::held::Held;
+use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::form::standalone_form;
@@ -43,13 +43,14 @@ fn framing(input: &mut Input<'_>) {
     let (plain_size, max_key_size) = (u64::from(input.short()), u64::from(input.short()));
     let kinds = [EnvelopeKind::Header, EnvelopeKind::Footer, EnvelopeKind::PageList];
     let kind = kinds[usize::from(input.byte()) % kinds.len()];
-    let held = Held::whole(Bytes::copy_from_slice(input.0));
+    let loaded = LoadedBytes::whole(Bytes::copy_from_slice(input.0));
     let link = Link { plain_size, locator: Locator { offset, size } };
     let mut decompressor = Decompressor::new();
     // The plain size has two bytes here.
-    let read = bounded(usize::from(u16::MAX), 4, || read_envelope(&held, &link, kind, max_key_size, &mut decompressor));
+    let read =
+        bounded(usize::from(u16::MAX), 4, || read_envelope(&loaded, &link, kind, max_key_size, &mut decompressor));
     if let Err(need) = read {
-        assert!(is_within(&need, held.file_size()), "{need:?}");
+        assert!(is_within(&need, loaded.file_size()), "{need:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 #![no_main]
 
 use branchline_format::compress::{Codec, Compressor, Decompressor, Setting};
-use branchline_format::held::Held;
+use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::encoding::Kind;
 use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::footer::{read_footer, ClusterGroup};
@@ -101,8 +101,8 @@ fn schema(input: &mut Input<'_>) -> Schema {
 fn read(kind: EnvelopeKind, made: &NewEnvelope, setting: Setting) -> (Envelope, Link) {
     let stored = made.stored(setting, &mut Compressor::default());
     let link = made.link(Locator { offset: 0, size: stored.len() as u64 });
-    let held = Held::whole(Bytes::from(stored));
-    match read_envelope(&held, &link, kind, 0, &mut Decompressor::new()) {
+    let loaded = LoadedBytes::whole(Bytes::from(stored));
+    match read_envelope(&loaded, &link, kind, 0, &mut Decompressor::new()) {
         Ok(envelope) => (envelope, link),
         Err(need) => panic!("what was written is refused: {need:?}"),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::Result;
-use branchline_format::held::{Held, Need};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::footer::{read_footer, ClusterGroup};
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
@@ -27,10 +27,10 @@ fn envelope(kind: EnvelopeKind, payload: &[u8]) -> Envelope {
     let bytes = envelope_bytes(kind, payload);
     let size = bytes.len() as u64;
     let link = Link { plain_size: size, locator: Locator { offset: 0, size } };
-    let held = Held::whole(Bytes::from(bytes));
-    match read_envelope(&held, &link, kind, 0, &mut Decompressor::new()) {
+    let loaded = LoadedBytes::whole(Bytes::from(bytes));
+    match read_envelope(&loaded, &link, kind, 0, &mut Decompressor::new()) {
         Ok(envelope) => envelope,
-        Err(need) => panic!("an envelope of {size} bytes is refused: {need:?}"),
+        Err(error) => panic!("an envelope of {size} bytes is refused: {error:?}"),
     }
 }
 
@@ -62,9 +62,9 @@ pub fn no_classes() -> Arc<Classes> {
 }
 
 /// Whether the bytes that a decoder needs lie within the file.
-pub fn is_within(need: &Need, file_size: u64) -> bool {
-    match need {
-        Need::Bytes { offset, size } => offset.checked_add(*size).is_some_and(|end| end <= file_size),
-        Need::Nothing(_) => true,
+pub fn is_within(error: &DecodeError, file_size: u64) -> bool {
+    match error {
+        DecodeError::MissingBytes { offset, size } => offset.checked_add(*size).is_some_and(|end| end <= file_size),
+        DecodeError::Format(_) => true,
     }
 }

@@ -150,7 +150,7 @@ impl Tree {
     pub(crate) fn ranges_to_fetch(&self, columns: &[usize], entries: &Range<u64>) -> Result<Vec<FileRanges>> {
         let mut by_file: Vec<FileRanges> = Vec::new();
         let mut add = |file: &Arc<File>, range: ByteRange| {
-            if file.held(range.offset, range.length).is_some() {
+            if file.loaded(range.offset, range.length).is_some() {
                 return;
             }
             match by_file.iter_mut().find(|one| Arc::ptr_eq(&one.file, file)) {

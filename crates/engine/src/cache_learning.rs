@@ -18,7 +18,7 @@ enum State {
     #[default]
     Before,
     /// Read, and still needed.
-    Kept(HashMap<u64, Bytes>),
+    Cached(HashMap<u64, Bytes>),
     /// Later entries were read.
     Over,
 }
@@ -27,7 +27,7 @@ impl Learned {
     /// The bytes of a basket.
     pub(crate) fn find(&self, range: ByteRange) -> Option<Bytes> {
         match &*self.lock() {
-            State::Kept(baskets) => {
+            State::Cached(baskets) => {
                 baskets.get(&range.offset).filter(|bytes| bytes.len() as u64 == range.length).cloned()
             }
             State::Before | State::Over => None,
@@ -42,7 +42,7 @@ impl Learned {
     /// Keeps what was read.
     pub(crate) fn keep(&self, ranges: &[ByteRange], baskets: &[Bytes]) {
         let by_offset = ranges.iter().zip(baskets).map(|(range, bytes)| (range.offset, bytes.clone()));
-        *self.lock() = State::Kept(by_offset.collect());
+        *self.lock() = State::Cached(by_offset.collect());
     }
 
     /// Drops what is kept, for good.

@@ -3,7 +3,7 @@
 use branchline_format::compress::Codec;
 use branchline_format::cursor::Cursor;
 use branchline_format::file::parse_key_sizes;
-use branchline_format::held::Need;
+use branchline_format::loaded_bytes::DecodeError;
 use branchline_format::ntuple::envelope::Locator;
 
 use crate::error::Result;
@@ -25,13 +25,13 @@ impl Tree {
         let head = |one: &Extent| Locator { offset: one.offset, size: one.size.min(RECORD_HEAD_BYTES) };
         let mut reader = self.file().metadata_reader();
         reader.fetch(firsts.iter().flatten().map(head))?;
-        let mut codec = |one: &Extent| reader.until_known(|held| codec_of(held.get(one.offset, head(one).size)?));
+        let mut codec = |one: &Extent| reader.until_known(|loaded| codec_of(loaded.get(one.offset, head(one).size)?));
         firsts.iter().map(|one| one.as_ref().map(&mut codec).transpose()).collect()
     }
 }
 
-fn codec_of(head: &[u8]) -> std::result::Result<Codec, Need> {
-    let key = parse_key_sizes(&mut Cursor::new(head)).map_err(Need::Nothing)?;
+fn codec_of(head: &[u8]) -> std::result::Result<Codec, DecodeError> {
+    let key = parse_key_sizes(&mut Cursor::new(head)).map_err(DecodeError::Format)?;
     let stored = head.get(key.key_size as usize..).unwrap_or_default();
     Ok(if key.is_compressed() { Codec::of_record(stored).unwrap_or(Codec::None) } else { Codec::None })
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use branchline_format::directory::{Directories, Entry};
 use branchline_format::error::FormatError;
 use branchline_format::file::{read_header, FileHeader, TKey};
-use branchline_format::held::Held;
+use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::objects::Classes;
 use branchline_format::streamer::ClassInfos;
 use branchline_storage::limits::MAX_JOINED_BYTES;
@@ -33,7 +33,7 @@ pub struct File {
     strategy: Strategy,
     counters: Arc<Counters>,
     remarks: Remarks,
-    held: Mutex<Held>,
+    loaded: Mutex<LoadedBytes>,
     header: FileHeader,
     directories: Mutex<Directories>,
     class_infos: Arc<ClassInfos>,
@@ -158,7 +158,7 @@ impl File {
         let path = path.as_str();
         let fetch_before = counters.snapshot().get(Counter::FetchNs);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
-        let mut reader = MetadataReader::new(path, &*store, Held::new(size));
+        let mut reader = MetadataReader::new(path, &*store, LoadedBytes::new(size));
         let strategy = Strategy::of(access);
         let first_read = choose(&*store, size)?;
         match first_read {
@@ -173,7 +173,7 @@ impl File {
         };
         let header = reader.until_known(read_header)?;
         let mut directories = Directories::new(&header, size);
-        let keys = reader.until_known(|held| directories.keys_in("", held))?;
+        let keys = reader.until_known(|loaded| directories.keys_in("", loaded))?;
         if !strategy.reads_records_alone() {
             reader.read_trees_and_infos(&header, &keys)?;
         }
@@ -189,7 +189,7 @@ impl File {
         }
         let class_infos = reader.class_infos(infos_at)?;
         let classes = Arc::new(Classes::new(Arc::clone(&class_infos)));
-        let (held, directories) = (Mutex::new(reader.held), Mutex::new(directories));
+        let (loaded, directories) = (Mutex::new(reader.loaded), Mutex::new(directories));
         add_open_time(counters, watch, fetch_before);
         let path = path.to_string();
         let (whole_classes, learned) = (OnceLock::new(), Learned::default());
@@ -200,7 +200,7 @@ impl File {
             strategy,
             counters: Arc::clone(counters),
             remarks: remarks.clone(),
-            held,
+            loaded,
             header,
             directories,
             class_infos,
@@ -250,13 +250,13 @@ impl File {
 
     /// Its size.
     pub fn size_bytes(&self) -> u64 {
-        self.lock_held().file_size()
+        self.lock_loaded().file_size()
     }
 
     /// Its size if all of it is in memory, or 0.
     pub(crate) fn whole_bytes(&self) -> u64 {
         let size = self.size_bytes();
-        self.held(0, size).map_or(0, |_| size)
+        self.loaded(0, size).map_or(0, |_| size)
     }
 
     /// The remarks of its storage.
@@ -280,9 +280,9 @@ impl File {
         let mut reader = self.metadata_reader();
         let named = |error: FormatError| ReadError::from_format(&self.path, &error);
         loop {
-            let missing = directories.read_below(path, &reader.held).map_err(named)?;
+            let missing = directories.read_below(path, &reader.loaded).map_err(named)?;
             if missing.is_empty() {
-                return directories.entries_below(path, &reader.held).map_err(named);
+                return directories.entries_below(path, &reader.loaded).map_err(named);
             }
             let ranges: Vec<ByteRange> = missing.iter().map(|(offset, size)| ByteRange::new(*offset, *size)).collect();
             for some in ranges.chunks(limits::METADATA_RANGES_MAX) {
@@ -294,13 +294,13 @@ impl File {
     /// The keys right in a directory (the top one is `""`).
     pub fn keys_in(&self, path: &str) -> Result<Vec<TKey>> {
         let mut directories = self.lock_directories();
-        self.metadata_reader().until_known(|held| directories.keys_in(path, held))
+        self.metadata_reader().until_known(|loaded| directories.keys_in(path, loaded))
     }
 
     /// The keys with this path, one for each cycle. Only the directories that lead there are read.
     pub fn find(&self, path: &str) -> Result<Vec<TKey>> {
         let mut directories = self.lock_directories();
-        self.metadata_reader().until_known(|held| directories.find(path, held))
+        self.metadata_reader().until_known(|loaded| directories.find(path, loaded))
     }
 
     /// Its header.
@@ -340,15 +340,15 @@ impl File {
 
     /// Reads metadata for their decoders.
     pub(crate) fn metadata_reader(&self) -> MetadataReader<'_> {
-        MetadataReader::new(&self.path, &*self.store, self.lock_held().clone())
+        MetadataReader::new(&self.path, &*self.store, self.lock_loaded().clone())
     }
 
     /// The bytes of a range if they are in memory, as all of a small file are.
-    pub(crate) fn held(&self, offset: u64, size: u64) -> Option<Bytes> {
+    pub(crate) fn loaded(&self, offset: u64, size: u64) -> Option<Bytes> {
         if self.strategy.reads_records_alone() {
             return None;
         }
-        self.lock_held().share(offset, size)
+        self.lock_loaded().share(offset, size)
     }
 
     /// Reads ranges from the store.
@@ -365,8 +365,8 @@ impl File {
         &self.learned
     }
 
-    fn lock_held(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_loaded(&self) -> std::sync::MutexGuard<'_, LoadedBytes> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_format::compress::Decompressor;
 use branchline_format::file::{read_key_at, read_object, FileHeader, TKey};
-use branchline_format::held::{Held, Need};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
@@ -37,13 +37,13 @@ pub(crate) enum FirstRead {
 pub(crate) struct MetadataReader<'a> {
     pub(crate) path: &'a str,
     pub(crate) store: &'a dyn Store,
-    pub(crate) held: Held,
+    pub(crate) loaded: LoadedBytes,
     pieces_count: usize,
 }
 
 impl<'a> MetadataReader<'a> {
-    pub(crate) fn new(path: &'a str, store: &'a dyn Store, held: Held) -> Self {
-        Self { path, store, held, pieces_count: 0 }
+    pub(crate) fn new(path: &'a str, store: &'a dyn Store, loaded: LoadedBytes) -> Self {
+        Self { path, store, loaded, pieces_count: 0 }
     }
 
     /// Reads what `first_read` says in one request; or only the head if records are read `alone`.
@@ -58,15 +58,15 @@ impl<'a> MetadataReader<'a> {
         })
     }
 
-    /// Reads the records of the trees and the streamer infos in one request, unless they are held: both will be needed, and
+    /// Reads the records of the trees and the streamer infos in one request, unless they are loaded: both will be needed, and
     /// each request takes a round trip. Their decoders report what is wrong with them.
     pub(crate) fn read_trees_and_infos(&mut self, header: &FileHeader, keys: &[TKey]) -> Result<()> {
         let infos = ByteRange::new(header.seek_info, header.info_size);
         let trees = keys.iter().filter(|key| matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD"));
         let mut wanted: Vec<ByteRange> = std::iter::once(infos)
             .chain(trees.map(|key| ByteRange::new(key.seek, key.size)))
-            .filter(|range| range.length > 0 && range.end().is_some_and(|end| end <= self.held.file_size()))
-            .filter(|range| self.held.share(range.offset, range.length).is_none())
+            .filter(|range| range.length > 0 && range.end().is_some_and(|end| end <= self.loaded.file_size()))
+            .filter(|range| self.loaded.share(range.offset, range.length).is_none())
             .collect();
         if wanted.first() != Some(&infos) || wanted.len() < 2 {
             return Ok(());
@@ -86,17 +86,17 @@ impl<'a> MetadataReader<'a> {
             ranges.into_iter().filter(|range| range.length > 0).map(read_buffers::read_of).collect();
         self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
         for read in reads {
-            self.held.add(read.range.offset, read_buffers::share(read, None));
+            self.loaded.add(read.range.offset, read_buffers::share(read, None));
         }
         Ok(())
     }
 
-    /// Fetches those of these ranges that are not held yet, in one request. The decoder reports ranges outside the file.
+    /// Fetches those of these ranges that are not loaded yet, in one request. The decoder reports ranges outside the file.
     pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
-        let size = self.held.file_size();
+        let size = self.loaded.file_size();
         let is_missing = |range: &Locator| {
             let is_inside = range.offset.checked_add(range.size).is_some_and(|end| end <= size);
-            is_inside && self.held.share(range.offset, range.size).is_none()
+            is_inside && self.loaded.share(range.offset, range.size).is_none()
         };
         let missing = ranges.into_iter().filter(is_missing).map(|range| ByteRange::new(range.offset, range.size));
         let mut missing: Vec<ByteRange> = missing.collect();
@@ -116,19 +116,19 @@ impl<'a> MetadataReader<'a> {
     /// Runs a decoder again and again, each time with the bytes that it missed, until it misses none.
     pub(crate) fn until_known<T>(
         &mut self,
-        mut decoder: impl FnMut(&Held) -> std::result::Result<T, Need>,
+        mut decoder: impl FnMut(&LoadedBytes) -> std::result::Result<T, DecodeError>,
     ) -> Result<T> {
         loop {
-            match decoder(&self.held) {
+            match decoder(&self.loaded) {
                 Ok(known) => return Ok(known),
-                Err(Need::Nothing(error)) => return Err(ReadError::from_format(self.path, &error)),
-                Err(Need::Bytes { offset, size }) => {
+                Err(DecodeError::Format(error)) => return Err(ReadError::from_format(self.path, &error)),
+                Err(DecodeError::MissingBytes { offset, size }) => {
                     self.pieces_count += 1;
                     if self.pieces_count > limits::METADATA_PIECES_MAX {
                         let message = format!("its directories do not end (offset {offset})");
                         return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
                     }
-                    let rest = self.held.file_size().saturating_sub(offset);
+                    let rest = self.loaded.file_size().saturating_sub(offset);
                     let size = size.max(limits::METADATA_PIECE_BYTES).min(rest);
                     self.read(vec![ByteRange::new(offset, size)])?;
                 }
@@ -139,17 +139,17 @@ impl<'a> MetadataReader<'a> {
     /// Walks through all records of a file without keys, and keeps only their keys.
     pub(crate) fn recover(&mut self, header: &FileHeader) -> Result<Recovery> {
         let mut recovery = Recovery::new(header);
-        let size = self.held.file_size();
-        let mut window = self.held.clone();
+        let size = self.loaded.file_size();
+        let mut window = self.loaded.clone();
         loop {
             match recovery.walk(&window) {
                 Ok(()) => return Ok(recovery),
-                Err(Need::Nothing(error)) => return Err(ReadError::from_format(self.path, &error)),
-                Err(Need::Bytes { offset, .. }) => {
+                Err(DecodeError::Format(error)) => return Err(ReadError::from_format(self.path, &error)),
+                Err(DecodeError::MissingBytes { offset, .. }) => {
                     let length = limits::RECOVERY_PIECE_BYTES.min(size.saturating_sub(offset));
                     let mut reads = [RangeRead::new(ByteRange::new(offset, length))];
                     self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
-                    window = Held::new(size);
+                    window = LoadedBytes::new(size);
                     for read in reads {
                         window.add(offset, read_buffers::share(read, None));
                     }
@@ -163,14 +163,14 @@ impl<'a> MetadataReader<'a> {
             return Ok(Arc::new(ClassInfos::default()));
         }
         let path = self.path;
-        let key = self.until_known(|held| read_key_at(held, offset))?;
-        let record = self.until_known(|held| held.get(key.seek, key.size).map(<[u8]>::to_vec))?;
+        let key = self.until_known(|loaded| read_key_at(loaded, offset))?;
+        let record = self.until_known(|loaded| loaded.get(key.seek, key.size).map(<[u8]>::to_vec))?;
         let stored = record.get(key.key_size as usize..).unwrap_or_default();
         if let Some(known) = KnownClassInfos::find(stored) {
             return Ok(known);
         }
         let mut decompressor = Decompressor::new();
-        let plain = self.until_known(|held| read_object(held, &key, &mut decompressor))?;
+        let plain = self.until_known(|loaded| read_object(loaded, &key, &mut decompressor))?;
         let infos = ClassInfos::read(&plain, key.key_size)
             .map_err(|error| ReadError::from_format(path, &error.in_object("streamer infos")))?;
         Ok(KnownClassInfos::keep(stored, infos))

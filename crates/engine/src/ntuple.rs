@@ -74,11 +74,11 @@ impl Ntuple {
         let path = reader.path;
         let named = |error: FormatError| ReadError::from_format(path, &error.in_object(&entry.path));
         let mut decompressor = Decompressor::new();
-        let plain = reader.until_known(|held| read_object(held, &entry.key, &mut decompressor))?;
+        let plain = reader.until_known(|loaded| read_object(loaded, &entry.key, &mut decompressor))?;
         let anchor = read_anchor(&plain).map_err(named)?;
         reader.fetch([anchor.header.locator, anchor.footer.locator])?;
         let mut envelope = |link, kind| {
-            reader.until_known(|held| read_envelope(held, link, kind, anchor.max_key_size, &mut decompressor))
+            reader.until_known(|loaded| read_envelope(loaded, link, kind, anchor.max_key_size, &mut decompressor))
         };
         let header = envelope(&anchor.header, EnvelopeKind::Header)?;
         let footer = envelope(&anchor.footer, EnvelopeKind::Footer)?;
@@ -133,8 +133,9 @@ impl Ntuple {
         let mut clusters = Vec::new();
         for group in &self.groups {
             let (link, key_size) = (&group.page_list, self.max_key_size);
-            let envelope = reader
-                .until_known(|held| read_envelope(held, link, EnvelopeKind::PageList, key_size, &mut decompressor))?;
+            let envelope = reader.until_known(|loaded| {
+                read_envelope(loaded, link, EnvelopeKind::PageList, key_size, &mut decompressor)
+            })?;
             let read = read_page_list(envelope, group, self.header_checksum);
             clusters.extend(read.map_err(|error| ReadError::from_format(file.path(), &error.in_object(&self.path)))?);
         }

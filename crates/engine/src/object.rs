@@ -33,7 +33,7 @@ impl File {
     }
 
     fn members_of(&self, path: &str, key: &TKey) -> Result<Values> {
-        let plain = self.metadata_reader().until_known(|held| read_object(held, key, &mut Decompressor::new()))?;
+        let plain = self.metadata_reader().until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
         let named = |error: FormatError| {
             ReadError::from_format(self.path(), &error.in_object(format!("{} {path}", key.class_name)))
         };

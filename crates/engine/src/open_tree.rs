@@ -99,7 +99,7 @@ impl File {
             reader.fetch([Locator { offset: key.seek, size: key.size }])?;
         }
         let mut decompressor = Decompressor::new();
-        let plain = reader.until_known(|held| read_object(held, key, &mut decompressor))?;
+        let plain = reader.until_known(|loaded| read_object(loaded, key, &mut decompressor))?;
         let meta = read_tree(&plain, key.key_size, &key.class_name, self.class_infos()).map_err(named)?;
         let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
         let externals = Externals::open(self, &meta.branches, &mut kinds);

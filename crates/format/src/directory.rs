@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::file::{parse_key, read_key_at, seek, FileHeader, TKey};
-use crate::held::{Held, Need};
+use crate::loaded_bytes::{DecodeError, LoadedBytes};
 use crate::marks::BIG_VERSION;
 
 /// Bytes that hold any directory's record behind its key.
@@ -86,10 +86,10 @@ impl DirectoryReader {
     }
 
     /// Reads as far as the bytes that are there allow.
-    fn read(&mut self, held: &Held) -> std::result::Result<Directory, Need> {
-        let named = |error: FormatError| Need::Nothing(error.in_object(&self.name));
+    fn read(&mut self, loaded: &LoadedBytes) -> std::result::Result<Directory, DecodeError> {
+        let named = |error: FormatError| DecodeError::Format(error.in_object(&self.name));
         if let State::Record { offset } = self.state {
-            let bytes = held.get_up_to(offset, DIRECTORY_SIZE_MAX)?;
+            let bytes = loaded.get_up_to(offset, DIRECTORY_SIZE_MAX)?;
             let (offset, size) = parse_record(bytes).map_err(named)?;
             self.state = State::List { offset, size };
         }
@@ -98,12 +98,12 @@ impl DirectoryReader {
             State::Record { .. } | State::List { offset: 0, .. } => Ok(Directory::default()),
             State::List { offset, size } => {
                 // Requests all of the list at once: where the recorded size is right, no second request is needed.
-                if size > 0 && offset < held.file_size() {
-                    held.get_up_to(offset, size.min(LIST_GUESS_MAX))?;
+                if size > 0 && offset < loaded.file_size() {
+                    loaded.get_up_to(offset, size.min(LIST_GUESS_MAX))?;
                 }
-                read_list(held, offset, size).map(Directory::new).map_err(|need| match need {
-                    Need::Nothing(error) => named(error),
-                    missing @ Need::Bytes { .. } => missing,
+                read_list(loaded, offset, size).map(Directory::new).map_err(|error| match error {
+                    DecodeError::Format(error) => named(error),
+                    missing @ DecodeError::MissingBytes { .. } => missing,
                 })
             }
         }
@@ -125,11 +125,11 @@ fn parse_record(bytes: &[u8]) -> Result<(u64, u64)> {
 }
 
 /// Reads a list of keys, of which the directory says that it has `size` bytes.
-fn read_list(held: &Held, offset: u64, size: u64) -> std::result::Result<Vec<TKey>, Need> {
-    let head = read_key_at(held, offset)?;
+fn read_list(loaded: &LoadedBytes, offset: u64, size: u64) -> std::result::Result<Vec<TKey>, DecodeError> {
+    let head = read_key_at(loaded, offset)?;
     // uproot 3 never updates the record's size in the key of the list, only the size of its content and the one in the
     // directory, which is the one that ROOT uses. A list of keys is never compressed.
-    let record = held.get(offset, head.size.max(size.min(head.key_size.saturating_add(head.object_size))))?;
+    let record = loaded.get(offset, head.size.max(size.min(head.key_size.saturating_add(head.object_size))))?;
     let named = |error: FormatError| error.in_object("list of keys");
     let mut cursor = Cursor::at(record, head.key_size as usize);
     let count = i64::from(cursor.i32().map_err(named)?);
@@ -172,26 +172,26 @@ impl Directories {
 
     /// Reads the directories with this path (the top one is `""`) and all below them as far as the bytes that are there
     /// allow; returns ranges that are missing, none when it is done.
-    pub fn read_below(&mut self, path: &str, held: &Held) -> Result<Vec<(u64, u64)>> {
+    pub fn read_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<(u64, u64)>> {
         let mut missing = Vec::new();
-        let mut miss = |need| match need {
-            Need::Bytes { offset, size } => {
+        let mut miss = |error| match error {
+            DecodeError::MissingBytes { offset, size } => {
                 missing.push((offset, size));
                 Ok(())
             }
-            Need::Nothing(error) => Err(error),
+            DecodeError::Format(error) => Err(error),
         };
-        let mut waiting = match self.places(path, held) {
+        let mut waiting = match self.places(path, loaded) {
             Ok(places) => places,
-            Err(need) => {
-                miss(need)?;
+            Err(error) => {
+                miss(error)?;
                 Vec::new()
             }
         };
         let mut met: HashSet<u64> = waiting.iter().copied().collect();
         while let Some(place) = waiting.pop() {
-            if let Err(need) = self.read(place, held) {
-                miss(need)?;
+            if let Err(error) = self.read(place, loaded) {
+                miss(error)?;
                 continue;
             }
             for key in self.known.get(&place).into_iter().flat_map(Directory::keys).filter(|key| is_directory(key)) {
@@ -206,30 +206,30 @@ impl Directories {
     }
 
     /// Where the directories with this path are known.
-    fn places(&mut self, path: &str, held: &Held) -> std::result::Result<Vec<u64>, Need> {
+    fn places(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<u64>, DecodeError> {
         if path.is_empty() {
             return Ok(vec![TOP]);
         }
-        let keys = self.find(path, held)?;
+        let keys = self.find(path, loaded)?;
         let directories = keys.iter().filter(|key| is_directory(key));
         directories.clone().for_each(|key| announce(&self.known, &mut self.reading, key, path));
         Ok(directories.map(|key| key.seek).collect())
     }
 
     /// The keys right in the directories with this path, of which the top one is `""`.
-    pub fn keys_in(&mut self, path: &str, held: &Held) -> std::result::Result<Vec<TKey>, Need> {
+    pub fn keys_in(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<TKey>, DecodeError> {
         let mut keys = Vec::new();
-        for place in self.places(path, held)? {
-            self.read(place, held)?;
+        for place in self.places(path, loaded)? {
+            self.read(place, loaded)?;
             keys.extend(self.known.get(&place).into_iter().flat_map(Directory::keys).cloned());
         }
         Ok(keys)
     }
 
     /// Goes on with the reading of a directory.
-    fn read(&mut self, place: u64, held: &Held) -> std::result::Result<(), Need> {
+    fn read(&mut self, place: u64, loaded: &LoadedBytes) -> std::result::Result<(), DecodeError> {
         if let Some(reader) = self.reading.get_mut(&place) {
-            let directory = reader.read(held)?;
+            let directory = reader.read(loaded)?;
             self.reading.remove(&place);
             self.known.insert(place, directory);
         }
@@ -237,7 +237,7 @@ impl Directories {
     }
 
     /// The keys with this path, one for each cycle. Only the directories that lead there are read.
-    pub fn find(&mut self, path: &str, held: &Held) -> std::result::Result<Vec<TKey>, Need> {
+    pub fn find(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<TKey>, DecodeError> {
         let mut found = Vec::new();
         // Names may have slashes in them, so that several ways may lead there: directories and what is left of the
         // path.
@@ -247,7 +247,7 @@ impl Directories {
             if !gone.insert((place, rest.len())) {
                 continue;
             }
-            self.read(place, held)?;
+            self.read(place, loaded)?;
             let Some(directory) = self.known.get(&place) else { continue };
             found.extend(directory.named(rest).cloned());
             for (slash, _) in rest.match_indices('/') {
@@ -261,10 +261,10 @@ impl Directories {
     }
 
     /// All keys below the directories with this path, a directory before what is in it, once all are read.
-    pub fn entries_below(&mut self, path: &str, held: &Held) -> Result<Vec<Entry>> {
-        let places = self.places(path, held).map_err(|need| match need {
-            Need::Nothing(error) => error,
-            Need::Bytes { offset, .. } => FormatError::damaged(offset, "a directory was not read"),
+    pub fn entries_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<Entry>> {
+        let places = self.places(path, loaded).map_err(|error| match error {
+            DecodeError::Format(error) => error,
+            DecodeError::MissingBytes { offset, .. } => FormatError::damaged(offset, "a directory was not read"),
         })?;
         let room = self.file_size.saturating_mul(KEYS_FACTOR_MAX).min(KEYS_SIZE_MAX);
         let mut walk = Walk { directories: self, room, entries: Vec::new() };
@@ -348,7 +348,7 @@ mod tests {
     fn a_directory_comes_before_what_is_in_it() {
         let top = vec![key("a", "TDirectoryFile", 1), key("b", "TDirectory", 2), key("c", "TH1F", 3)];
         let mut all = directories(vec![(TOP, top), (1, vec![key("tree", "TTree", 5)]), (2, Vec::new())], 1000);
-        let entries = all.entries_below("", &Held::new(1000)).unwrap();
+        let entries = all.entries_below("", &LoadedBytes::new(1000)).unwrap();
         let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
         assert_eq!(paths, ["a", "a/tree", "b", "c"]);
     }
@@ -358,8 +358,8 @@ mod tests {
         let top = vec![key("a/b", "TDirectory", 1), key("a", "TDirectory", 2)];
         let known = vec![(TOP, top), (1, vec![key("c", "TTree", 5)]), (2, vec![key("b/c", "TTree", 6)])];
         let mut all = directories(known, 1000);
-        let held = Held::new(1000);
-        let mut seeks = |path| all.find(path, &held).unwrap().iter().map(|key| key.seek).collect::<Vec<_>>();
+        let loaded = LoadedBytes::new(1000);
+        let mut seeks = |path| all.find(path, &loaded).unwrap().iter().map(|key| key.seek).collect::<Vec<_>>();
         assert_eq!(seeks("a/b/c"), [5, 6]);
         assert_eq!(seeks("a/b"), [1]);
         assert_eq!(seeks("a/c"), [] as [u64; 0]);
@@ -369,14 +369,15 @@ mod tests {
     fn a_directory_in_itself_is_refused() {
         let mut all =
             directories(vec![(TOP, vec![key("d", "TDirectory", 1)]), (1, vec![key("d", "TDirectory", 1)])], 1 << 30);
-        let error = all.entries_below("", &Held::new(1)).unwrap_err();
+        let error = all.entries_below("", &LoadedBytes::new(1)).unwrap_err();
         assert!(error.message.contains("loop"), "{error}");
     }
 
     #[test]
     fn directories_that_list_each_other_make_no_more_keys_than_the_file_has_room_for() {
         let level = |place| (place, (0..100).map(|_| key("d", "TDirectory", place + 1)).collect());
-        let error = directories((0..20).map(level).collect(), 1_000_000).entries_below("", &Held::new(1)).unwrap_err();
+        let error =
+            directories((0..20).map(level).collect(), 1_000_000).entries_below("", &LoadedBytes::new(1)).unwrap_err();
         assert!(error.message.contains("room"), "{error}");
     }
 }

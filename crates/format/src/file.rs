@@ -3,7 +3,7 @@
 use crate::compress::{check_declared_size, CompressError, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, FormatError, Result};
-use crate::held::{Held, Need};
+use crate::loaded_bytes::{DecodeError, LoadedBytes};
 use crate::marks::{BIG_FILE_VERSION, BIG_VERSION};
 
 /// Bytes that hold any file header: the 64-bit form ends at 63.
@@ -65,20 +65,20 @@ impl FileHeader {
 }
 
 /// Reads the header of a file.
-pub fn read_header(held: &Held) -> std::result::Result<FileHeader, Need> {
-    if held.file_size() == 0 {
+pub fn read_header(loaded: &LoadedBytes) -> std::result::Result<FileHeader, DecodeError> {
+    if loaded.file_size() == 0 {
         return Err(FormatError::new(ErrorKind::NotRoot, 0, "the file is empty").into());
     }
-    let bytes = held.get_up_to(0, HEADER_SIZE_MAX)?;
+    let bytes = loaded.get_up_to(0, HEADER_SIZE_MAX)?;
     if !bytes.starts_with(b"root") {
         return Err(FormatError::new(ErrorKind::NotRoot, 0, "not a ROOT file: it does not begin with \"root\"").into());
     }
     let header = parse_header(bytes).map_err(|error| error.in_object("file header"))?;
-    if header.end > held.file_size() {
+    if header.end > loaded.file_size() {
         return Err(FormatError::new(
             ErrorKind::Truncated,
             header.end,
-            format!("cut short: the header says {} bytes, the file has {}", header.end, held.file_size()),
+            format!("cut short: the header says {} bytes, the file has {}", header.end, loaded.file_size()),
         )
         .into());
     }
@@ -110,12 +110,12 @@ pub(crate) fn seek(cursor: &mut Cursor<'_>, big: bool) -> Result<u64> {
 }
 
 /// Reads the key at the start of a record.
-pub fn read_key_at(held: &Held, offset: u64) -> std::result::Result<TKey, Need> {
-    let bytes = held.get_up_to(offset, KEY_GUESS_SIZE)?;
+pub fn read_key_at(loaded: &LoadedBytes, offset: u64) -> std::result::Result<TKey, DecodeError> {
+    let bytes = loaded.get_up_to(offset, KEY_GUESS_SIZE)?;
     let key = match parse_key(&mut Cursor::new(bytes)) {
         Err(error) if error.kind == ErrorKind::Truncated => {
-            let size = Cursor::at(bytes, 14).u16().map_err(Need::from)?;
-            parse_key(&mut Cursor::new(held.get(offset, u64::from(size))?))
+            let size = Cursor::at(bytes, 14).u16().map_err(DecodeError::from)?;
+            parse_key(&mut Cursor::new(loaded.get(offset, u64::from(size))?))
         }
         other => other,
     };
@@ -223,9 +223,13 @@ impl TKey {
 }
 
 /// The plain bytes of the object of a key.
-pub fn read_object(held: &Held, key: &TKey, decompressor: &mut Decompressor) -> std::result::Result<Vec<u8>, Need> {
-    let record = held.get(key.seek, key.size)?;
-    let named = |error: FormatError| Need::from(error.in_object(format!("{} {}", key.class_name, key.name)));
+pub fn read_object(
+    loaded: &LoadedBytes,
+    key: &TKey,
+    decompressor: &mut Decompressor,
+) -> std::result::Result<Vec<u8>, DecodeError> {
+    let record = loaded.get(key.seek, key.size)?;
+    let named = |error: FormatError| DecodeError::from(error.in_object(format!("{} {}", key.class_name, key.name)));
     let stored = &record[key.key_size as usize..];
     let sizes = key.sizes();
     if !sizes.is_compressed() {

@@ -4,7 +4,7 @@
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::file::{parse_key, seek, FileHeader, TKey};
-use crate::held::{Held, Need};
+use crate::loaded_bytes::{DecodeError, LoadedBytes};
 use crate::marks::BIG_VERSION;
 
 /// Bytes that hold nearly every key.
@@ -36,11 +36,11 @@ impl Recovery {
 
     /// Walks on as far as the bytes that are there allow. It ends with the file, or where its records do: the last one
     /// may be written in part.
-    pub fn walk(&mut self, held: &Held) -> std::result::Result<(), Need> {
-        while held.file_size().saturating_sub(self.next) >= RECORD_SIZE_MIN {
-            let bytes = held.get_up_to(self.next, KEY_GUESS_SIZE)?;
+    pub fn walk(&mut self, loaded: &LoadedBytes) -> std::result::Result<(), DecodeError> {
+        while loaded.file_size().saturating_sub(self.next) >= RECORD_SIZE_MIN {
+            let bytes = loaded.get_up_to(self.next, KEY_GUESS_SIZE)?;
             let size = i64::from(Cursor::new(bytes).i32()?);
-            if size > 0 && self.next.saturating_add(size as u64) <= held.file_size() {
+            if size > 0 && self.next.saturating_add(size as u64) <= loaded.file_size() {
                 match key_and_directory(bytes) {
                     Ok((key, directory)) => self.meet(key, directory),
                     Err(_) => break,
@@ -110,9 +110,9 @@ mod tests {
     }
 
     fn recovered(bytes: Vec<u8>) -> Recovery {
-        let held = Held::whole(bytes.into());
-        let mut recovery = Recovery::new(&read_header(&held).unwrap());
-        recovery.walk(&held).unwrap();
+        let loaded = LoadedBytes::whole(bytes.into());
+        let mut recovery = Recovery::new(&read_header(&loaded).unwrap());
+        recovery.walk(&loaded).unwrap();
         recovery
     }
 
@@ -164,13 +164,13 @@ mod tests {
     fn it_goes_on_where_bytes_were_missing() {
         let bytes = example();
         let size = bytes.len() as u64;
-        let whole = Held::whole(bytes.clone().into());
+        let whole = LoadedBytes::whole(bytes.clone().into());
         let mut recovery = Recovery::new(&read_header(&whole).unwrap());
-        let mut held = Held::new(size);
-        while let Err(need) = recovery.walk(&held) {
-            let Need::Bytes { offset, size } = need else { panic!("{need:?}") };
-            held = Held::new(bytes.len() as u64);
-            held.add(offset, bytes[offset as usize..(offset + size) as usize].to_vec().into());
+        let mut loaded = LoadedBytes::new(size);
+        while let Err(error) = recovery.walk(&loaded) {
+            let DecodeError::MissingBytes { offset, size } = error else { panic!("{error:?}") };
+            loaded = LoadedBytes::new(bytes.len() as u64);
+            loaded.add(offset, bytes[offset as usize..(offset + size) as usize].to_vec().into());
         }
         assert_eq!(recovery.keys.len(), 2);
     }

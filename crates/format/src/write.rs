@@ -59,4 +59,4 @@ pub use new_basket::{BasketMaker, Entries, References};
 pub use recording::Recording;
 pub use slim::slim;
 pub use sum::Sum;
-pub use token::{Kept, KeptKind, Owner};
+pub use token::{MemberStorage, Owner, RecordedMember};

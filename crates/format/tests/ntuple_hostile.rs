@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use branchline_format::column::Column;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::Result as FormatResult;
-use branchline_format::held::{Held, Need};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::cluster::{FieldCluster, FieldReader, Scratch, Stored, Unpacker};
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::footer::read_footer;
@@ -219,12 +219,12 @@ type Read = Vec<(String, Vec<Column>)>;
 /// All branches, or what is wrong first.
 fn read(parts: &Parts) -> Result<Read, String> {
     let (bytes, header, footer) = file(parts);
-    let held = Held::whole(bytes.clone());
+    let loaded = LoadedBytes::whole(bytes.clone());
     let mut decompressor = Decompressor::new();
     let mut envelope = |link: &Link, kind| {
-        read_envelope(&held, link, kind, 1 << 30, &mut decompressor).map_err(|need| match need {
-            Need::Nothing(error) => error.to_string(),
-            Need::Bytes { .. } => panic!("the whole file is there"),
+        read_envelope(&loaded, link, kind, 1 << 30, &mut decompressor).map_err(|error| match error {
+            DecodeError::Format(error) => error.to_string(),
+            DecodeError::MissingBytes { .. } => panic!("the whole file is there"),
         })
     };
     let header = envelope(&header, EnvelopeKind::Header)?;

@@ -9,10 +9,10 @@ use std::path::Path;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::file::{read_header, read_key_at, read_object};
-use branchline_format::held::Held;
+use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{join_infos, Addend, Changes, Kept, KeptKind, Recording, Sum};
+use branchline_format::write::{join_infos, Addend, Changes, MemberStorage, RecordedMember, Recording, Sum};
 use records::{files, trees_in, TreeRecord};
 
 fn rewritten(tree: &TreeRecord, infos: &ClassInfos, key_size: u64) -> Result<Vec<u8>, FormatError> {
@@ -82,7 +82,7 @@ fn baskets_of_old_branches_may_lie_far_behind() {
             let Ok(recording) = Recording::of_tree(&tree.plain, tree.key_size, &tree.class_name, &infos) else {
                 continue;
             };
-            let is_old = |(_, kept): (usize, &Kept)| matches!(kept.kind, KeptKind::Seeks(_));
+            let is_old = |(_, member): (usize, &RecordedMember)| matches!(member.kind, MemberStorage::Seeks(_));
             let Some(owner) = (0..recording.owners.len()).find(|owner| {
                 recording.find(*owner, "fBasketSeek").is_some_and(is_old) && recording.value(*owner, "fEntries") > 0
             }) else {
@@ -118,10 +118,10 @@ fn baskets_of_old_branches_may_lie_far_behind() {
 fn a_list_of_streamer_infos_joined_with_itself_stays_the_same() {
     let mut same = 0;
     for path in files() {
-        let held = Held::whole(std::fs::read(&path).unwrap().into());
-        let Ok(header) = read_header(&held) else { continue };
-        let Ok(key) = read_key_at(&held, header.seek_info) else { continue };
-        let Ok(plain) = read_object(&held, &key, &mut Decompressor::new()) else { continue };
+        let loaded = LoadedBytes::whole(std::fs::read(&path).unwrap().into());
+        let Ok(header) = read_header(&loaded) else { continue };
+        let Ok(key) = read_key_at(&loaded, header.seek_info) else { continue };
+        let Ok(plain) = read_object(&loaded, &key, &mut Decompressor::new()) else { continue };
         let joined = join_infos(&[(plain.as_slice(), key.key_size); 2], key.key_size);
         let joined = joined.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         same += usize::from(joined == plain);

@@ -101,7 +101,7 @@ fn a_tree_that_is_like_another_is_read_as_if_it_were_alone() {
             let recording = Recording::of_tree(&bytes, tree.key_size, &tree.class_name, &infos).unwrap();
             for owner in 0..recording.owners.len() {
                 for member in ["fMaximum", "fAutoFlush", "fEntries", "fMaxBaskets"] {
-                    let there = recording.find(owner, member).map(|(_, kept)| kept.value);
+                    let there = recording.find(owner, member).map(|(_, found)| found.value);
                     assert_eq!(form.value(&alike, owner, member), there, "{name}: {member} of {owner}");
                 }
             }

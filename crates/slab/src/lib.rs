@@ -19,7 +19,7 @@ pub struct Pool {
     bytes_max: AtomicUsize,
 }
 
-/// Kept buffers by their size in words.
+/// Free buffers by their size in words.
 #[derive(Debug, Default)]
 struct Free {
     by_capacity: BTreeMap<usize, Vec<Memory>>,

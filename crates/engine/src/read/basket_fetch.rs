@@ -45,7 +45,7 @@ pub(crate) fn fetch_baskets(
             None => {
                 let source = fetched.next().ok_or_else(missing)?;
                 if reaches_beyond {
-                    carried.keep(branch, index, source, fetching.is_held(one))
+                    carried.keep(branch, index, source, fetching.is_loaded(one))
                 } else {
                     source
                 }
@@ -84,9 +84,9 @@ impl<'a> BasketFetch<'a> {
     }
 
     /// Whether a basket is in memory with its file.
-    fn is_held(&self, one: &Needed) -> bool {
+    fn is_loaded(&self, one: &Needed) -> bool {
         match self.basket(one).place {
-            Place::File { seek, size } => size == 0 || self.home(self.branch(one)).held(seek, size).is_some(),
+            Place::File { seek, size } => size == 0 || self.home(self.branch(one)).loaded(seek, size).is_some(),
             Place::Embedded(_) => true,
         }
     }
@@ -100,7 +100,7 @@ impl<'a> BasketFetch<'a> {
             let branch = self.branch(one);
             sources.push(match &self.basket(one).place {
                 Place::Embedded(basket) => Some(BasketSource::Embedded(Arc::clone(basket))),
-                Place::File { seek, size } => match self.home(branch).held(*seek, *size) {
+                Place::File { seek, size } => match self.home(branch).loaded(*seek, *size) {
                     Some(bytes) => Some(BasketSource::Record(bytes)),
                     None => {
                         let of_file = wanted.entry(&branch.file_name).or_default();

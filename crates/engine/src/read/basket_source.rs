@@ -111,7 +111,7 @@ pub(crate) struct SharedBasket {
 /// again.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
-    by_basket: HashMap<(usize, usize), Kept>,
+    by_basket: HashMap<(usize, usize), CarriedBasket>,
     /// Pages that reach beyond a chunk, by their place in the file.
     pages: HashMap<u64, Bytes>,
     budget: Option<Arc<Budget>>,
@@ -122,7 +122,7 @@ pub(crate) struct Carried {
 
 /// A basket that is kept, and what that takes.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct CarriedBasket {
     pub(crate) source: BasketSource,
     bytes: u64,
 }
@@ -146,7 +146,7 @@ impl Carried {
     }
 
     /// A basket that the chunk before left.
-    pub(crate) fn get(&self, branch: usize, basket: usize) -> Option<&Kept> {
+    pub(crate) fn get(&self, branch: usize, basket: usize) -> Option<&CarriedBasket> {
         self.by_basket.get(&(branch, basket))
     }
 
@@ -179,18 +179,18 @@ impl Carried {
     }
 
     /// Keeps a basket that was kept before for another chunk.
-    pub(crate) fn keep_on(&mut self, branch: usize, basket: usize, kept: &Kept) {
+    pub(crate) fn keep_on(&mut self, branch: usize, basket: usize, kept: &CarriedBasket) {
         self.room = self.room.saturating_sub(kept.bytes);
         self.by_basket.insert((branch, basket), kept.clone());
     }
 
-    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that are held with the file are not
+    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that are in memory with the file are not
     /// copied.
-    pub(crate) fn keep(&mut self, branch: usize, basket: usize, source: BasketSource, is_held: bool) -> BasketSource {
+    pub(crate) fn keep(&mut self, branch: usize, basket: usize, source: BasketSource, is_loaded: bool) -> BasketSource {
         let room = self.room;
         let source = match source {
             BasketSource::Record(record) => {
-                let kept = if is_held { Some(record.clone()) } else { self.copy(&record) };
+                let kept = if is_loaded { Some(record.clone()) } else { self.copy(&record) };
                 let Some(record) = kept else { return BasketSource::Record(record) };
                 match self.plain_room(&record) {
                     Some(lease) => {
@@ -201,7 +201,7 @@ impl Carried {
             }
             other => other,
         };
-        let kept = Kept { source: source.clone(), bytes: room - self.room };
+        let kept = CarriedBasket { source: source.clone(), bytes: room - self.room };
         self.by_basket.insert((branch, basket), kept);
         source
     }

@@ -97,12 +97,12 @@ impl MemoryPlan {
         let largest = |column: &usize| (*column, tree.largest_basket(*column));
         let all: Vec<(usize, BasketBytes)> = columns.iter().map(largest).collect();
         let scratch_bytes = all.iter().map(|(_, bytes)| bytes.scratch).max().unwrap_or(0);
-        let is_held = tree.file().whole_bytes() > 0;
+        let is_loaded = tree.file().whole_bytes() > 0;
         let stored_bytes =
-            if is_held { file_bytes } else { all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0) };
+            if is_loaded { file_bytes } else { all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0) };
         let shared = |stored_bytes| Shared::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
         // A chunk that begins in one basket of a branch and ends in the next needs both.
-        let both = if is_held { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
+        let both = if is_loaded { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
         let roomy = both.and_then(shared);
         let is_tight = roomy.is_none();
         let estimated = roomy.or_else(|| shared(stored_bytes));

@@ -96,13 +96,13 @@ impl Fetching {
     }
 }
 
-/// The bytes of these extents: left by the request before, held with the file, or read.
+/// The bytes of these extents: left by the request before, loaded with the file, or read.
 fn read_extents(request: &FetchRequest<'_>, extents: &[Extent], before: &Carried) -> Result<Vec<Bytes>> {
     let file = request.file;
     let mut found = Vec::with_capacity(extents.len());
     let mut wanted = Vec::new();
     for (offset, size) in extents {
-        let bytes = before.page(*offset, *size).or_else(|| file.held(*offset, *size));
+        let bytes = before.page(*offset, *size).or_else(|| file.loaded(*offset, *size));
         if bytes.is_none() {
             wanted.push(ByteRange::new(*offset, *size));
         }

@@ -245,7 +245,7 @@ impl Content for BasketTree {
     fn fetched_bytes(&self, file: &File, branch: usize, basket: usize, _entries: &Range<u64>) -> u64 {
         let home = self.other_home(branch).map_or(file, |home| home);
         match self.basket(branch, basket).place {
-            Place::File { seek, size } if home.held(seek, size).is_none() => size,
+            Place::File { seek, size } if home.loaded(seek, size).is_none() => size,
             _ => 0,
         }
     }

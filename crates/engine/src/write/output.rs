@@ -238,9 +238,9 @@ impl Output {
 fn take_back(path: &Path, temporary: &Path) -> Result<()> {
     let number_of = |about: io::Result<fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
     let Ok(file) = File::open(temporary) else { return Ok(()) };
-    let is_held = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    let is_loaded = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     let (one, other) = (number_of(fs::symlink_metadata(path)), number_of(file.metadata()));
-    if is_held || one.is_none() || one != other {
+    if is_loaded || one.is_none() || one != other {
         return Ok(());
     }
     fs::remove_file(path).map_err(|error| failed(path, &error))
@@ -259,10 +259,10 @@ impl Drop for Output {
 fn clean_up(path: &Path) -> Result<()> {
     let of_a_file = |name: &Path| name.extension().is_some_and(|end| end == "part");
     each_leftover(path, |leftover| {
-        if leftover.is_held && of_a_file(&leftover.path) {
+        if leftover.is_loaded && of_a_file(&leftover.path) {
             return Err(taken(path));
         }
-        if !leftover.is_held {
+        if !leftover.is_loaded {
             drop(fs::remove_file(&leftover.path));
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::read_buffers;
 
 /// The bytes of these ranges. Those that the file holds in memory are not read; near ones are read together.
 pub(crate) fn read_ranges(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
-    let mut parts: Vec<Option<Bytes>> = ranges.iter().map(|range| file.held(range.offset, range.length)).collect();
+    let mut parts: Vec<Option<Bytes>> = ranges.iter().map(|range| file.loaded(range.offset, range.length)).collect();
     let missing: Vec<usize> = (0..ranges.len()).filter(|index| parts[*index].is_none()).collect();
     let wanted: Vec<ByteRange> = missing.iter().map(|index| ranges[*index]).collect();
     if !wanted.is_empty() {

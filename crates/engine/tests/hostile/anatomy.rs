@@ -6,8 +6,8 @@ use std::sync::Arc;
 use branchline_format::compress::{Codec, Decompressor};
 use branchline_format::directory::{Directories, Entry};
 use branchline_format::file::{read_header, read_key_at, read_object, FileHeader, KeySizes, TKey};
-use branchline_format::held::Held;
 use branchline_format::layout::{kind_of, Layout};
+use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::anchor::{read_anchor, CLASS_NAME};
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link};
 use branchline_format::ntuple::footer::read_footer;
@@ -89,27 +89,27 @@ impl Touched {
 impl Anatomy {
     /// Looks into a file; none where it cannot be read as it is.
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        let held = Held::whole(Bytes::copy_from_slice(bytes));
-        let header = read_header(&held).ok()?;
-        let entries = entries_of(&held, &header)?;
+        let loaded = LoadedBytes::whole(Bytes::copy_from_slice(bytes));
+        let header = read_header(&loaded).ok()?;
+        let entries = entries_of(&loaded, &header)?;
         let mut anatomy = Self { bytes: bytes.to_vec(), hot: Vec::new(), baskets: Vec::new(), checked: Vec::new() };
         anatomy.hot.push(0..HEADER_BYTES);
-        let infos = Arc::new(anatomy.add_infos(&held, &header).unwrap_or_default());
+        let infos = Arc::new(anatomy.add_infos(&loaded, &header).unwrap_or_default());
         let classes = Arc::new(Classes::new(Arc::clone(&infos)));
         for entry in &entries {
             anatomy.add_record(entry.key.seek, entry.key.sizes());
-            if let Some(tree) = tree_of(&held, entry, &infos) {
+            if let Some(tree) = tree_of(&loaded, entry, &infos) {
                 anatomy.add_tree(&entry.path, &tree, &classes);
             } else if entry.key.class_name == CLASS_NAME {
-                anatomy.add_ntuple(&held, entry, &classes);
+                anatomy.add_ntuple(&loaded, entry, &classes);
             }
         }
         anatomy.hot.retain(|range| range.end <= bytes.len() && !range.is_empty());
         Some(anatomy)
     }
 
-    fn add_infos(&mut self, held: &Held, header: &FileHeader) -> Option<ClassInfos> {
-        let (key, plain) = infos_of(held, header)?;
+    fn add_infos(&mut self, loaded: &LoadedBytes, header: &FileHeader) -> Option<ClassInfos> {
+        let (key, plain) = infos_of(loaded, header)?;
         self.add_record(key.seek, key.sizes());
         ClassInfos::read(&plain, key.key_size).ok()
     }
@@ -146,14 +146,14 @@ impl Anatomy {
 
     /// Marks what describes an RNTuple, which all has checksums, and its pages, most of which have. None where it cannot
     /// be read.
-    fn add_ntuple(&mut self, held: &Held, entry: &Entry, classes: &Arc<Classes>) -> Option<()> {
+    fn add_ntuple(&mut self, loaded: &LoadedBytes, entry: &Entry, classes: &Arc<Classes>) -> Option<()> {
         let mut decompressor = Decompressor::new();
-        let anchor = read_anchor(&read_object(held, &entry.key, &mut decompressor).ok()?).ok()?;
+        let anchor = read_anchor(&read_object(loaded, &entry.key, &mut decompressor).ok()?).ok()?;
         let fields_at = entry.key.seek + entry.key.key_size + ANCHOR_HEAD_BYTES;
         self.add_checked(fields_at, entry.key.seek + entry.key.size - fields_at);
         let mut envelope = |link: &Link, kind| {
             self.add_checked(link.locator.offset, link.locator.size);
-            read_envelope(held, link, kind, anchor.max_key_size, &mut decompressor).ok()
+            read_envelope(loaded, link, kind, anchor.max_key_size, &mut decompressor).ok()
         };
         let header = envelope(&anchor.header, EnvelopeKind::Header)?;
         let footer = envelope(&anchor.footer, EnvelopeKind::Footer)?;
@@ -242,41 +242,41 @@ impl Anatomy {
     }
 }
 
-/// All keys of a file that is held whole.
-fn entries_of(held: &Held, header: &FileHeader) -> Option<Vec<Entry>> {
-    let mut directories = Directories::new(header, held.file_size());
-    directories.read_below("", held).ok()?;
-    directories.entries_below("", held).ok()
+/// All keys of a file that is loaded whole.
+fn entries_of(loaded: &LoadedBytes, header: &FileHeader) -> Option<Vec<Entry>> {
+    let mut directories = Directories::new(header, loaded.file_size());
+    directories.read_below("", loaded).ok()?;
+    directories.entries_below("", loaded).ok()
 }
 
-fn infos_of(held: &Held, header: &FileHeader) -> Option<(TKey, Vec<u8>)> {
-    let key = read_key_at(held, header.seek_info).ok()?;
-    let plain = read_object(held, &key, &mut Decompressor::new()).ok()?;
+fn infos_of(loaded: &LoadedBytes, header: &FileHeader) -> Option<(TKey, Vec<u8>)> {
+    let key = read_key_at(loaded, header.seek_info).ok()?;
+    let plain = read_object(loaded, &key, &mut Decompressor::new()).ok()?;
     Some((key, plain))
 }
 
-fn tree_of(held: &Held, entry: &Entry, infos: &ClassInfos) -> Option<TTree> {
+fn tree_of(loaded: &LoadedBytes, entry: &Entry, infos: &ClassInfos) -> Option<TTree> {
     if !matches!(entry.key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD") {
         return None;
     }
-    let plain = read_object(held, &entry.key, &mut Decompressor::new()).ok()?;
+    let plain = read_object(loaded, &entry.key, &mut Decompressor::new()).ok()?;
     read_tree(&plain, entry.key.key_size, &entry.key.class_name, infos).ok()
 }
 
 /// The same file with its trees and streamer infos stored plain at its end, so that changes reach what describes the
 /// data and not only the codecs; none where it is stored so already.
 pub fn laid_open(bytes: &[u8]) -> Option<Vec<u8>> {
-    let held = Held::whole(Bytes::copy_from_slice(bytes));
-    let header = read_header(&held).ok()?;
+    let loaded = LoadedBytes::whole(Bytes::copy_from_slice(bytes));
+    let header = read_header(&loaded).ok()?;
     if number_at(bytes, 4) >= BIG_FILE_VERSION {
         return None;
     }
     let mut open = bytes.to_vec();
-    for entry in entries_of(&held, &header)? {
+    for entry in entries_of(&loaded, &header)? {
         let is_small = bytes.get(entry.key.seek as usize + 4..).is_some_and(|at| at[0] < (BIG_KEY_VERSION >> 8) as u8);
         if matches!(entry.key.class_name.as_str(), "TTree" | "TNtuple") && is_small && entry.key.sizes().is_compressed()
         {
-            let plain = read_object(&held, &entry.key, &mut Decompressor::new()).ok()?;
+            let plain = read_object(&loaded, &entry.key, &mut Decompressor::new()).ok()?;
             let head = bytes[entry.key.seek as usize..][..KEY_HEAD_BYTES].to_vec();
             let places: Vec<usize> =
                 (0..bytes.len() - KEY_HEAD_BYTES).filter(|at| bytes[*at..].starts_with(&head)).collect();
@@ -287,7 +287,7 @@ pub fn laid_open(bytes: &[u8]) -> Option<Vec<u8>> {
             }
         }
     }
-    if let Some((key, plain)) = infos_of(&held, &header).filter(|(key, _)| key.sizes().is_compressed()) {
+    if let Some((key, plain)) = infos_of(&loaded, &header).filter(|(key, _)| key.sizes().is_compressed()) {
         let start = append_plain(&mut open, &key, &plain);
         put_number(&mut open, SEEK_INFO_AT, start);
         put_number(&mut open, SEEK_INFO_AT + 4, key.key_size as usize + plain.len());

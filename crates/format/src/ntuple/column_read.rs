@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compress::{check_declared_size, Codec, CompressError};
 use crate::error::{FormatError, Result};
-use crate::held::Need;
+use crate::loaded_bytes::DecodeError;
 
 use super::encoding::Encoding;
 use super::envelope::{blob, Locator};
@@ -64,16 +64,16 @@ impl Stored {
         self.parts.values().next()
     }
 
-    fn get(&self, offset: u64, size: u64) -> std::result::Result<&[u8], Need> {
+    fn get(&self, offset: u64, size: u64) -> std::result::Result<&[u8], DecodeError> {
         if offset.checked_add(size).is_none_or(|end| end > self.file_size) {
             let message = format!("a page of {size} bytes does not fit into the file, which has {}", self.file_size);
             return Err(FormatError::damaged(offset, message).into());
         }
         let found = self.parts.get(&offset).and_then(|bytes| bytes.get(..usize::try_from(size).ok()?));
-        found.ok_or(Need::Bytes { offset, size })
+        found.ok_or(DecodeError::MissingBytes { offset, size })
     }
 
-    fn page(&self, page: &Page) -> std::result::Result<Cow<'_, [u8]>, Need> {
+    fn page(&self, page: &Page) -> std::result::Result<Cow<'_, [u8]>, DecodeError> {
         blob(|offset, size| self.get(offset, size), page.stored(), self.max_key_size, self.file_size)
     }
 
@@ -81,8 +81,8 @@ impl Stored {
     pub(super) fn missing(&self, page: &Page) -> Result<Option<Locator>> {
         match self.page(page) {
             Ok(_) => Ok(None),
-            Err(Need::Bytes { offset, size }) => Ok(Some(Locator { offset, size })),
-            Err(Need::Nothing(error)) => Err(error),
+            Err(DecodeError::MissingBytes { offset, size }) => Ok(Some(Locator { offset, size })),
+            Err(DecodeError::Format(error)) => Err(error),
         }
     }
 }
@@ -238,9 +238,9 @@ impl ColumnReader<'_> {
 
     /// The stored bytes of a page, which agree with its checksum.
     fn page(&self, page: &Page) -> Result<Cow<'_, [u8]>> {
-        let stored = self.stored.page(page).map_err(|need| match need {
-            Need::Nothing(error) => error,
-            Need::Bytes { .. } => FormatError::damaged(page.locator.offset, "the page was not fetched"),
+        let stored = self.stored.page(page).map_err(|error| match error {
+            DecodeError::Format(error) => error,
+            DecodeError::MissingBytes { .. } => FormatError::damaged(page.locator.offset, "the page was not fetched"),
         })?;
         let size = verified(&stored, page)?.len();
         Ok(match stored {

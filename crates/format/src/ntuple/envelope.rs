@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compress::{check_declared_size, CompressError, Decompressor};
 use crate::error::{FormatError, Result};
-use crate::held::{Held, Need};
+use crate::loaded_bytes::{DecodeError, LoadedBytes};
 
 use super::reader::Reader;
 
@@ -109,18 +109,18 @@ pub(super) fn read_link(reader: &mut Reader<'_>) -> Result<Link> {
 
 /// Reads an envelope, decompresses it and verifies its type, its length and its checksum.
 pub fn read_envelope(
-    held: &Held,
+    loaded: &LoadedBytes,
     link: &Link,
     kind: EnvelopeKind,
     max_key_size: u64,
     decompressor: &mut Decompressor,
-) -> std::result::Result<Envelope, Need> {
-    let named = |error: FormatError| Need::from(error.in_object(format!("{} envelope", kind.name())));
+) -> std::result::Result<Envelope, DecodeError> {
+    let named = |error: FormatError| DecodeError::from(error.in_object(format!("{} envelope", kind.name())));
     let Locator { offset, size } = link.locator;
-    let get = |offset, size| held.get(offset, size);
-    let stored = blob(get, link.locator, max_key_size, held.file_size()).map_err(|need| match need {
-        Need::Nothing(error) => named(error),
-        bytes @ Need::Bytes { .. } => bytes,
+    let get = |offset, size| loaded.get(offset, size);
+    let stored = blob(get, link.locator, max_key_size, loaded.file_size()).map_err(|error| match error {
+        DecodeError::Format(error) => named(error),
+        bytes @ DecodeError::MissingBytes { .. } => bytes,
     })?;
     let most = size.saturating_mul(COMPRESSION_FACTOR_MAX).min(ENVELOPE_SIZE_MAX);
     if link.plain_size > most {
@@ -159,11 +159,11 @@ fn verified(bytes: Vec<u8>, kind: EnvelopeKind) -> Result<Envelope> {
 /// The bytes of a blob, which lie in one piece unless they are more than a key may hold: then the first key holds as
 /// many as fit and, at its end, the places of the others.
 pub fn blob<'a>(
-    get: impl Fn(u64, u64) -> std::result::Result<&'a [u8], Need>,
+    get: impl Fn(u64, u64) -> std::result::Result<&'a [u8], DecodeError>,
     locator: Locator,
     max_key_size: u64,
     file_size: u64,
-) -> std::result::Result<Cow<'a, [u8]>, Need> {
+) -> std::result::Result<Cow<'a, [u8]>, DecodeError> {
     let Locator { offset, size } = locator;
     if max_key_size == 0 || size <= max_key_size {
         return get(offset, size).map(Cow::Borrowed);
@@ -242,19 +242,21 @@ mod tests {
         file[132..140].copy_from_slice(&200u64.to_le_bytes());
         file[300..340].copy_from_slice(&blob_bytes[24..64]);
         file[200..236].copy_from_slice(&blob_bytes[64..]);
-        let held = Held::whole(file.into());
-        let joined = blob(|offset, size| held.get(offset, size), Locator { offset: 100, size: 100 }, 40, 500).unwrap();
+        let loaded = LoadedBytes::whole(file.into());
+        let joined =
+            blob(|offset, size| loaded.get(offset, size), Locator { offset: 100, size: 100 }, 40, 500).unwrap();
         assert_eq!(joined, blob_bytes);
     }
 
     #[test]
     fn impossible_blobs_are_refused() {
-        let held = Held::whole(vec![0xff; 500].into());
+        let loaded = LoadedBytes::whole(vec![0xff; 500].into());
         for max_key_size in [1, 2, 7, 8, 9, 40] {
-            let read = blob(|offset, size| held.get(offset, size), Locator { offset: 0, size: 400 }, max_key_size, 500);
-            assert!(matches!(read, Err(Need::Nothing(_))), "{max_key_size}");
+            let read =
+                blob(|offset, size| loaded.get(offset, size), Locator { offset: 0, size: 400 }, max_key_size, 500);
+            assert!(matches!(read, Err(DecodeError::Format(_))), "{max_key_size}");
         }
         let huge = Locator { offset: 0, size: u64::MAX };
-        assert!(blob(|offset, size| held.get(offset, size), huge, 3, 500).is_err());
+        assert!(blob(|offset, size| loaded.get(offset, size), huge, 3, 500).is_err());
     }
 }

@@ -43,15 +43,15 @@ impl Addend {
         let owners = recording.owners.iter().map(|owner| (owner.kind, owner.class_name.to_string())).collect();
         let (mut numbers, mut labels, mut bits) = (HashMap::new(), HashMap::new(), HashMap::new());
         let mut sparse = HashMap::new();
-        for kept in &recording.kept {
-            match kept.name {
-                "fLabels" => drop(labels.insert(kept.owner, recording.alone(kept)?)),
-                "fBinContent" => drop(sparse.insert(kept.owner, Sparse::read(&recording.alone(kept)?)?)),
+        for member in &recording.members {
+            match member.name {
+                "fLabels" => drop(labels.insert(member.owner, recording.alone(member)?)),
+                "fBinContent" => drop(sparse.insert(member.owner, Sparse::read(&recording.alone(member)?)?)),
                 // Behind version and unique id.
-                "TObject" => drop(bits.insert(kept.owner, Cursor::at(recording.stored(kept), 6).u32()?)),
+                "TObject" => drop(bits.insert(member.owner, Cursor::at(recording.stored(member), 6).u32()?)),
                 name => {
-                    if let Some(found) = Numbers::of(recording.stored(kept), &kept.kind)? {
-                        numbers.insert((kept.owner, name), found);
+                    if let Some(found) = Numbers::of(recording.stored(member), &member.kind)? {
+                        numbers.insert((member.owner, name), found);
                     }
                 }
             }

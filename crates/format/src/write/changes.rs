@@ -9,7 +9,7 @@ use crate::number::Number;
 use super::axis::Label;
 use super::recording::Recording;
 use super::sparse::Sparse;
-use super::token::KeptKind;
+use super::token::MemberStorage;
 
 /// What members are replaced with.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +28,8 @@ impl Changes {
 
     /// Replaces a number. A member that a class of this version does not have is left out.
     pub fn number(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, value: i64) -> Result<()> {
-        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
-        let KeptKind::Number(number) = kept.kind else { return Err(mismatch(name)) };
+        let Some((index, member)) = recording.find(owner, name) else { return Ok(()) };
+        let MemberStorage::Number(number) = member.kind else { return Err(mismatch(name)) };
         let mut bytes = Vec::new();
         number.write(value, &mut bytes).ok_or_else(|| too_large(name, value))?;
         self.bytes.insert(index, bytes);
@@ -38,13 +38,13 @@ impl Changes {
 
     /// Replaces a variable array; its counter is another member.
     pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, values: &[i64]) -> Result<()> {
-        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
-        let (number, flag) = match kept.kind {
-            KeptKind::Array(number) => (number, u8::from(!values.is_empty())),
-            KeptKind::Seeks(Number::I32) if values.iter().all(|value| i32::try_from(*value).is_ok()) => {
+        let Some((index, member)) = recording.find(owner, name) else { return Ok(()) };
+        let (number, flag) = match member.kind {
+            MemberStorage::Array(number) => (number, u8::from(!values.is_empty())),
+            MemberStorage::Seeks(Number::I32) if values.iter().all(|value| i32::try_from(*value).is_ok()) => {
                 (Number::I32, 1)
             }
-            KeptKind::Seeks(_) => (Number::I64, 2),
+            MemberStorage::Seeks(_) => (Number::I64, 2),
             _ => return Err(mismatch(name)),
         };
         let mut bytes = vec![flag];
@@ -77,8 +77,8 @@ impl Changes {
 
     /// Clears the features of a branch (TBranch::fIOFeatures): with them ROOT expects all baskets to leave offsets out.
     pub fn no_features(&mut self, recording: &Recording<'_>, owner: usize) -> Result<()> {
-        let Some((index, kept)) = recording.find(owner, "fIOFeatures") else { return Ok(()) };
-        let mut bytes = recording.alone(kept)?;
+        let Some((index, member)) = recording.find(owner, "fIOFeatures") else { return Ok(()) };
+        let mut bytes = recording.alone(member)?;
         if let Some(features) = bytes.last_mut() {
             *features = 0;
         }
@@ -92,12 +92,12 @@ impl Changes {
         const NAME: &str = "fBaskets";
         /// Version 3, a TObject on the heap, an empty name.
         const HEAD: [u8; 13] = [0, 3, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0];
-        let Some((index, kept)) = recording.find(owner, NAME) else { return Ok(()) };
-        if kept.kind != KeptKind::Pointers {
+        let Some((index, member)) = recording.find(owner, NAME) else { return Ok(()) };
+        if member.kind != MemberStorage::Pointers {
             return Err(mismatch(NAME));
         }
-        let seeks = recording.find(owner, "fBasketSeek").map(|(_, kept)| &kept.kind);
-        let count = if matches!(seeks, Some(KeptKind::Seeks(_))) { room } else { 0 };
+        let seeks = recording.find(owner, "fBasketSeek").map(|(_, member)| &member.kind);
+        let count = if matches!(seeks, Some(MemberStorage::Seeks(_))) { room } else { 0 };
         let too_many = || too_large(NAME, count as i64);
         let size = byte_count(HEAD.len() + 4 + 4 + 4 * count);
         let mut bytes = size.ok_or_else(too_many)?.to_be_bytes().to_vec();
@@ -121,8 +121,8 @@ impl Changes {
         name: &'static str,
         pointed: Vec<u8>,
     ) -> Result<()> {
-        let Some((index, kept)) = recording.find(owner, name) else { return Ok(()) };
-        if kept.kind != KeptKind::Link {
+        let Some((index, member)) = recording.find(owner, name) else { return Ok(()) };
+        if member.kind != MemberStorage::Link {
             return Err(mismatch(name));
         }
         self.bytes.insert(index, pointed);

@@ -22,8 +22,8 @@ impl Recording<'_> {
 
     /// The array of all leaves of a tree, some of which go with their branches.
     fn leaves_of_tree(&self, changes: &Changes) -> Option<Range<usize>> {
-        let (_, kept) = self.find(0, "fLeaves").filter(|_| !changes.dropped.is_empty())?;
-        Some(kept.tokens.clone())
+        let (_, member) = self.find(0, "fLeaves").filter(|_| !changes.dropped.is_empty())?;
+        Some(member.tokens.clone())
     }
 }
 
@@ -42,16 +42,16 @@ impl Emission<'_, '_> {
         while let Some(token) = recording.tokens.get(next).filter(|_| next < range.end) {
             next += 1;
             match token {
-                Token::Kept(number) => {
+                Token::Member(number) => {
                     if let Some(bytes) = self.changes.bytes.get(number) {
                         emitter.out.extend_from_slice(bytes);
-                        next = recording.kept[*number].tokens.end;
+                        next = recording.members[*number].tokens.end;
                     } else if let Some(labels) = self.changes.labels.get(number) {
                         emitter.labels(labels)?;
-                        next = recording.kept[*number].tokens.end;
+                        next = recording.members[*number].tokens.end;
                     } else if let Some(bins) = self.changes.chunks.get(number) {
                         emitter.chunks(bins)?;
-                        next = recording.kept[*number].tokens.end;
+                        next = recording.members[*number].tokens.end;
                     }
                 }
                 Token::Array { head, ends } if !self.changes.dropped.is_empty() => {

@@ -46,7 +46,7 @@ impl Emitter {
     /// Adds one token of these bytes.
     pub(super) fn token(&mut self, token: &Token, bytes: &[u8]) -> Result<()> {
         match token {
-            Token::Kept(_) => {}
+            Token::Member(_) => {}
             Token::Bytes(range) | Token::Array { head: range, .. } => {
                 self.out.extend_from_slice(&bytes[range.clone()]);
             }

@@ -7,7 +7,7 @@ use crate::error::{FormatError, Result};
 
 use super::emitter::Emitter;
 use super::recording::Recording;
-use super::token::{KeptKind, Token};
+use super::token::{MemberStorage, Token};
 
 /// The tree among the objects of its record.
 const TREE: usize = 0;
@@ -79,8 +79,8 @@ impl Recording<'_> {
 
     /// A member that is a TObjArray: which of the tokens has its head, and behind which its pointers end.
     fn pointer_array(&self, owner: usize, name: &'static str) -> Option<(usize, &[usize])> {
-        let (_, kept) = self.find(owner, name).filter(|(_, kept)| kept.kind == KeptKind::Pointers)?;
-        kept.tokens.clone().find_map(|index| match self.tokens.get(index) {
+        let (_, member) = self.find(owner, name).filter(|(_, member)| member.kind == MemberStorage::Pointers)?;
+        member.tokens.clone().find_map(|index| match self.tokens.get(index) {
             Some(Token::Array { ends, .. }) => Some((index, ends.as_slice())),
             _ => None,
         })
@@ -99,7 +99,7 @@ impl Recording<'_> {
             match token {
                 Token::Object { .. } | Token::Begin => depth += 1,
                 Token::End => depth -= 1,
-                Token::Bytes(_) | Token::Fixed(_) | Token::Seen { .. } | Token::Array { .. } | Token::Kept(_) => {}
+                Token::Bytes(_) | Token::Fixed(_) | Token::Seen { .. } | Token::Array { .. } | Token::Member(_) => {}
             }
             if depth == 0 {
                 return index + 1;

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::marks::{BYTE_COUNT_MASK, CONTAINER_VERSION};
 use crate::number::Number;
 
-use super::token::KeptKind;
+use super::token::MemberStorage;
 
 /// Numbers of one member.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,27 +22,29 @@ pub(super) enum Numbers {
 
 impl Numbers {
     /// The numbers of a member; none of a member without numbers.
-    pub(super) fn of(stored: &[u8], kind: &KeptKind) -> Result<Option<Self>> {
+    pub(super) fn of(stored: &[u8], kind: &MemberStorage) -> Result<Option<Self>> {
         let mut cursor = Cursor::new(stored);
         let number = match *kind {
-            KeptKind::Number(number) => number,
-            KeptKind::Array(number) => {
+            MemberStorage::Number(number) => number,
+            MemberStorage::Array(number) => {
                 if cursor.remaining() > 0 {
                     cursor.skip(1)?; // whether there are any
                 }
                 number
             }
-            KeptKind::Counted(number) => {
+            MemberStorage::Counted(number) => {
                 if cursor.remaining() > 0 {
                     cursor.skip(4)?; // how many
                 }
                 number
             }
-            KeptKind::Vector(number) => {
+            MemberStorage::Vector(number) => {
                 cursor.skip(2 + 4)?; // a version, and how many
                 number
             }
-            KeptKind::Seeks(_) | KeptKind::Other | KeptKind::Pointers | KeptKind::Link => return Ok(None),
+            MemberStorage::Seeks(_) | MemberStorage::Other | MemberStorage::Pointers | MemberStorage::Link => {
+                return Ok(None)
+            }
         };
         let count = cursor.remaining() / number.size();
         Ok(Some(match number {
@@ -217,11 +219,11 @@ impl Numbers {
     }
 
     /// The bytes of the member.
-    pub(super) fn stored(&self, kind: &KeptKind) -> Vec<u8> {
+    pub(super) fn stored(&self, kind: &MemberStorage) -> Vec<u8> {
         let mut bytes = match kind {
-            KeptKind::Array(_) => vec![u8::from(self.len() > 0)],
-            KeptKind::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
-            KeptKind::Vector(number) => {
+            MemberStorage::Array(_) => vec![u8::from(self.len() > 0)],
+            MemberStorage::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
+            MemberStorage::Vector(number) => {
                 let size = (2 + 4 + self.len() * number.size()) as u32 | BYTE_COUNT_MASK;
                 let head =
                     [&size.to_be_bytes()[..], &CONTAINER_VERSION.to_be_bytes(), &(self.len() as u32).to_be_bytes()];

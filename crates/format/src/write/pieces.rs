@@ -9,7 +9,7 @@ use crate::number::Number;
 use crate::streamer::ClassInfos;
 
 use super::recording::Recording;
-use super::token::{Kept, KeptKind, Token};
+use super::token::{MemberStorage, RecordedMember, Token};
 
 /// Numbers that may differ; nothing in a record is counted by them,
 const FREE: [&str; 12] = [
@@ -151,7 +151,7 @@ impl Cutter<'_, '_> {
     fn cut(&mut self, token: &Token) -> Option<()> {
         self.token += 1;
         match token {
-            Token::Kept(number) => return self.cut_member(*number),
+            Token::Member(number) => return self.cut_member(*number),
             Token::Bytes(range) | Token::Array { head: range, .. } if range.start == self.position => {
                 self.same(range.len());
             }
@@ -177,42 +177,44 @@ impl Cutter<'_, '_> {
 
     /// A member that may be a piece by itself.
     fn cut_member(&mut self, number: usize) -> Option<()> {
-        let kept = self.recording.kept.get(number)?;
-        if kept.name == BASKETS {
-            return self.cut_baskets(kept);
+        let member = self.recording.members.get(number)?;
+        if member.name == BASKETS {
+            return self.cut_baskets(member);
         }
-        let Some(place) = self.recording.place(kept).filter(|place| place.start == self.position) else {
+        let Some(place) = self.recording.place(member).filter(|place| place.start == self.position) else {
             return Some(());
         };
-        match kept.kind {
-            KeptKind::Number(number) if FREE.contains(&kept.name) || kept.name == COUNTER => {
-                self.made.numbers.push(((kept.owner, kept.name), self.made.numbers_count));
+        match member.kind {
+            MemberStorage::Number(number) if FREE.contains(&member.name) || member.name == COUNTER => {
+                self.made.numbers.push(((member.owner, member.name), self.made.numbers_count));
                 self.made.numbers_count += 1;
                 self.made.pieces.push(Piece::Number(place.clone(), number));
             }
             // The byte in front, which may say of how many bytes they are, is the same in all.
-            KeptKind::Array(number) | KeptKind::Seeks(number) if ARRAYS.contains(&kept.name) && place.len() > 1 => {
-                let is_counter = |(place, _): &&(Member, usize)| *place == (kept.owner, COUNTER);
+            MemberStorage::Array(number) | MemberStorage::Seeks(number)
+                if ARRAYS.contains(&member.name) && place.len() > 1 =>
+            {
+                let is_counter = |(place, _): &&(Member, usize)| *place == (member.owner, COUNTER);
                 let (_, counter) = *self.made.numbers.iter().rev().find(is_counter)?;
                 let at = place.start + 1..place.end;
                 let count = self.made.arrays.len();
-                self.made.arrays.push(((kept.owner, kept.name), (count, number)));
+                self.made.arrays.push(((member.owner, member.name), (count, number)));
                 self.same(1);
                 self.made.pieces.push(Piece::Array { at, number, counter });
             }
             _ => return Some(()),
         }
-        (self.position, self.token) = (place.end, kept.tokens.end);
+        (self.position, self.token) = (place.end, member.tokens.end);
         Some(())
     }
 
     /// A TObjArray without anything, whatever its length.
-    fn cut_baskets(&mut self, kept: &Kept) -> Option<()> {
+    fn cut_baskets(&mut self, member: &RecordedMember) -> Option<()> {
         let bytes = &self.recording.bytes;
         let count = u32::from_be_bytes(bytes.get(self.position..)?.get(ARRAY_COUNT)?.try_into().ok()?);
         let at = self.position..self.position + ARRAY_HEAD + WORD * count as usize;
-        let is_empty = kept.kind == KeptKind::Pointers && is_nothing(bytes.get(at.clone())?)?;
-        (self.position, self.token) = (at.end, kept.tokens.end);
+        let is_empty = member.kind == MemberStorage::Pointers && is_nothing(bytes.get(at.clone())?)?;
+        (self.position, self.token) = (at.end, member.tokens.end);
         self.made.pieces.push(Piece::Nulls(at));
         is_empty.then_some(())
     }

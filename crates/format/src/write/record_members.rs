@@ -6,7 +6,7 @@ use crate::number::Number;
 use crate::scalar::Scalar;
 use crate::type_code::{ARRAY_STEP, STL_STRING};
 
-use super::token::KeptKind;
+use super::token::MemberStorage;
 
 /// Whether a container holds only numbers, strings and containers of these, and so no pointers.
 pub(super) fn has_only_numbers(element: &Element) -> bool {
@@ -54,25 +54,25 @@ fn is_of_numbers(type_name: &str) -> bool {
 }
 
 /// How a member that may be replaced is stored; none for kinds that are never replaced.
-pub(super) fn kept_kind(element: &Element, kind: MemberKind) -> Option<KeptKind> {
-    let counted = |class_name: &str| Number::of_array_class(class_name).map(KeptKind::Counted);
+pub(super) fn member_storage(element: &Element, kind: MemberKind) -> Option<MemberStorage> {
+    let counted = |class_name: &str| Number::of_array_class(class_name).map(MemberStorage::Counted);
     Some(match kind {
-        MemberKind::Base if element.name == "TObject" => KeptKind::Other,
-        MemberKind::TObject(Times::One) => KeptKind::Other,
+        MemberKind::Base if element.name == "TObject" => MemberStorage::Other,
+        MemberKind::TObject(Times::One) => MemberStorage::Other,
         MemberKind::Base => return counted(&element.name),
-        MemberKind::Number(Scalar::Plain(number)) => KeptKind::Number(number),
-        MemberKind::Bits => KeptKind::Number(Number::U32),
-        MemberKind::CountedArray(Scalar::Plain(number)) => KeptKind::Array(number),
+        MemberKind::Number(Scalar::Plain(number)) => MemberStorage::Number(number),
+        MemberKind::Bits => MemberStorage::Number(Number::U32),
+        MemberKind::CountedArray(Scalar::Plain(number)) => MemberStorage::Array(number),
         // Each array says whether its numbers are larger.
-        MemberKind::OldSeeks => KeptKind::Seeks(Number::I32),
-        MemberKind::Object(Times::One) if element.type_name == "TObjArray" => KeptKind::Pointers,
-        MemberKind::Object(Times::One) if element.type_name == "ROOT::TIOFeatures" => KeptKind::Other,
+        MemberKind::OldSeeks => MemberStorage::Seeks(Number::I32),
+        MemberKind::Object(Times::One) if element.type_name == "TObjArray" => MemberStorage::Pointers,
+        MemberKind::Object(Times::One) if element.type_name == "ROOT::TIOFeatures" => MemberStorage::Other,
         MemberKind::Object(Times::One) => return counted(&element.type_name),
-        MemberKind::Pointer(Times::One) if element.type_name == "THashList*" => KeptKind::Other,
-        MemberKind::Pointer(Times::One) => KeptKind::Link,
+        MemberKind::Pointer(Times::One) if element.type_name == "THashList*" => MemberStorage::Other,
+        MemberKind::Pointer(Times::One) => MemberStorage::Link,
         MemberKind::Container if element.type_name.starts_with("vector<") => {
             match MemberKind::of(element.content_type, None) {
-                MemberKind::Number(Scalar::Plain(number)) => KeptKind::Vector(number),
+                MemberKind::Number(Scalar::Plain(number)) => MemberStorage::Vector(number),
                 _ => return None,
             }
         }

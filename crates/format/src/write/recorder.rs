@@ -11,9 +11,9 @@ use crate::streamer::ClassInfos;
 use crate::walker::{ClassId, Value, Visitor, Walker};
 
 use super::family::{is_container, OwnerKind};
-use super::record_members::{has_only_numbers, kept_kind};
+use super::record_members::{has_only_numbers, member_storage};
 use super::recording::Recording;
-use super::token::{Kept, KeptKind, Owner, Token, BYTE_COUNT_BYTES};
+use super::token::{MemberStorage, Owner, RecordedMember, Token, BYTE_COUNT_BYTES};
 
 impl<'a> Recording<'a> {
     /// Takes the plain bytes of a TTree's record apart.
@@ -52,7 +52,7 @@ enum Inside {
 pub(super) struct Recorder<'a> {
     pub(super) tokens: Vec<Token>,
     owners: Vec<Owner>,
-    kept: Vec<Kept>,
+    members: Vec<RecordedMember>,
     /// The object whose members come next, if these may be replaced.
     owner: Option<usize>,
     /// The end of the bytes that have tokens.
@@ -72,7 +72,7 @@ impl<'a> Recorder<'a> {
         Self {
             tokens: Vec::new(),
             owners: Vec::new(),
-            kept: Vec::new(),
+            members: Vec::new(),
             owner: None,
             copied: 0,
             adds_up: false,
@@ -86,10 +86,10 @@ impl<'a> Recorder<'a> {
     /// All that was recorded.
     fn finish(mut self, key_size: u64) -> Recording<'a> {
         self.copy_up_to(self.bytes.len());
-        let Self { tokens, owners, kept, bytes, others, .. } = self;
-        let mut by_owner: Vec<usize> = (0..kept.len()).collect();
-        by_owner.sort_by_key(|index| kept[*index].owner);
-        Recording { bytes, key_size, tokens, owners, kept, by_owner, others }
+        let Self { tokens, owners, members, bytes, others, .. } = self;
+        let mut by_owner: Vec<usize> = (0..members.len()).collect();
+        by_owner.sort_by_key(|index| members[*index].owner);
+        Recording { bytes, key_size, tokens, owners, members, by_owner, others }
     }
 
     /// Adds a token that copies the bytes up to a position.
@@ -127,7 +127,7 @@ impl<'a> Recorder<'a> {
         Mark {
             tokens: self.tokens.len(),
             owners: self.owners.len(),
-            kept: self.kept.len(),
+            members: self.members.len(),
             others: self.others.len(),
             copied: self.copied,
         }
@@ -137,7 +137,7 @@ impl<'a> Recorder<'a> {
     fn go_back_to(&mut self, mark: &Mark) {
         self.tokens.truncate(mark.tokens);
         self.owners.truncate(mark.owners);
-        self.kept.truncate(mark.kept);
+        self.members.truncate(mark.members);
         self.others.truncate(mark.others);
         self.copied = mark.copied;
     }
@@ -147,7 +147,7 @@ impl<'a> Recorder<'a> {
 struct Mark {
     tokens: usize,
     owners: usize,
-    kept: usize,
+    members: usize,
     others: usize,
     copied: usize,
 }
@@ -156,12 +156,12 @@ impl<'a> Visitor<'a> for Recorder<'a> {
     /// The kind of an object whose members may be replaced.
     type Role = Option<OwnerKind>;
     /// Its name, and how it is stored.
-    type Member = (&'static str, KeptKind);
+    type Member = (&'static str, MemberStorage);
     const WALKS_ALL: bool = true;
 
     fn wanted(role: Self::Role, element: &Element, kind: MemberKind) -> Option<Self::Member> {
         let name = role?.members().iter().find(|name| **name == element.name)?;
-        Some((name, kept_kind(element, kind)?))
+        Some((name, member_storage(element, kind)?))
     }
 
     fn role(&self) -> Self::Role {
@@ -209,22 +209,24 @@ impl<'a> Visitor<'a> for Recorder<'a> {
 
     fn member_begins(&mut self, (name, kind): Self::Member, at: usize) -> usize {
         self.copy_up_to(at);
-        let (number, first) = (self.kept.len(), self.tokens.len());
+        let (number, first) = (self.members.len(), self.tokens.len());
         // Only members of an object with an owner are wanted.
         let owner = self.owner.unwrap_or(0);
-        self.tokens.push(Token::Kept(number));
-        self.kept.push(Kept { owner, name, kind, value: 0, tokens: first..first });
+        self.tokens.push(Token::Member(number));
+        self.members.push(RecordedMember { owner, name, kind, value: 0, tokens: first..first });
         number
     }
 
     fn member_ends(&mut self, _member: Self::Member, begun: usize, value: Value<'a>, at: usize) {
         self.copy_up_to(at);
-        let kept = &mut self.kept[begun];
-        kept.tokens.end = self.tokens.len();
+        let member = &mut self.members[begun];
+        member.tokens.end = self.tokens.len();
         match value {
-            Value::Number(value) => kept.value = value,
-            Value::Link(id) => kept.value = id as i64,
-            Value::Numbers(number, _) if matches!(kept.kind, KeptKind::Seeks(_)) => kept.kind = KeptKind::Seeks(number),
+            Value::Number(value) => member.value = value,
+            Value::Link(id) => member.value = id as i64,
+            Value::Numbers(number, _) if matches!(member.kind, MemberStorage::Seeks(_)) => {
+                member.kind = MemberStorage::Seeks(number)
+            }
             Value::Numbers(..) | Value::Text(_) | Value::Links(_) | Value::Other => {}
         }
     }

@@ -9,7 +9,7 @@ use crate::error::Result;
 
 use super::emitter::Emitter;
 use super::index::TreeIndex;
-use super::token::{Kept, KeptKind, Owner, Token, BYTE_COUNT_BYTES};
+use super::token::{MemberStorage, Owner, RecordedMember, Token, BYTE_COUNT_BYTES};
 
 /// An object taken apart.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct Recording<'a> {
     /// Trees, branches and leaves in the order of the bytes.
     pub owners: Vec<Owner>,
     /// Members of these that may be replaced, in the order of the bytes.
-    pub kept: Vec<Kept>,
+    pub members: Vec<RecordedMember>,
     /// Members by the object that they are of.
     pub(super) by_owner: Vec<usize>,
     /// Objects in lists that do not add up.
@@ -34,25 +34,26 @@ impl<'a> Recording<'a> {
     }
 
     /// A member of an object: its number among those that may be replaced.
-    pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &Kept)> {
-        let first = self.by_owner.partition_point(|index| self.kept[*index].owner < owner);
-        let of_owner = self.by_owner[first..].iter().take_while(|index| self.kept[**index].owner == owner);
+    pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &RecordedMember)> {
+        let first = self.by_owner.partition_point(|index| self.members[*index].owner < owner);
+        let of_owner = self.by_owner[first..].iter().take_while(|index| self.members[**index].owner == owner);
         // The last one, as a class may have a member of the same name as its base.
-        let index = *of_owner.filter(|index| self.kept[**index].name == name).last()?;
-        Some((index, &self.kept[index]))
+        let index = *of_owner.filter(|index| self.members[**index].name == name).last()?;
+        Some((index, &self.members[index]))
     }
 
     /// The value of a number, or what a pointer refers to; 0 where there is no such member.
     pub fn value(&self, owner: usize, name: &'static str) -> i64 {
-        self.find(owner, name).map_or(0, |(_, kept)| kept.value)
+        self.find(owner, name).map_or(0, |(_, member)| member.value)
     }
 
     /// The numbers of a variable array.
     pub fn values(&self, owner: usize, name: &'static str) -> Result<Vec<i64>> {
-        let Some((_, kept @ Kept { kind: KeptKind::Array(basic), .. })) = self.find(owner, name) else {
+        let Some((_, member @ RecordedMember { kind: MemberStorage::Array(basic), .. })) = self.find(owner, name)
+        else {
             return Ok(Vec::new());
         };
-        let mut cursor = Cursor::new(self.stored(kept));
+        let mut cursor = Cursor::new(self.stored(member));
         if cursor.remaining() == 0 || cursor.u8()? == 0 {
             return Ok(Vec::new());
         }
@@ -61,27 +62,27 @@ impl<'a> Recording<'a> {
     }
 
     /// The bytes of a member that has no references in it.
-    pub(super) fn stored(&self, kept: &Kept) -> &'a [u8] {
-        self.place(kept).map_or(&[], |range| &self.bytes[range])
+    pub(super) fn stored(&self, member: &RecordedMember) -> &'a [u8] {
+        self.place(member).map_or(&[], |range| &self.bytes[range])
     }
 
     /// Where the bytes of a member stand that has no references in it.
-    pub(super) fn place(&self, kept: &Kept) -> Option<Range<usize>> {
-        if let (KeptKind::Vector(_), Some([Token::Kept(_), Token::Begin, Token::Bytes(range), Token::End])) =
-            (&kept.kind, self.tokens.get(kept.tokens.clone()))
+    pub(super) fn place(&self, member: &RecordedMember) -> Option<Range<usize>> {
+        if let (MemberStorage::Vector(_), Some([Token::Member(_), Token::Begin, Token::Bytes(range), Token::End])) =
+            (&member.kind, self.tokens.get(member.tokens.clone()))
         {
             return Some(range.clone());
         }
-        match self.tokens.get(kept.tokens.end.wrapping_sub(1)) {
-            Some(Token::Bytes(range)) if kept.tokens.len() == 2 => Some(range.clone()),
+        match self.tokens.get(member.tokens.end.wrapping_sub(1)) {
+            Some(Token::Bytes(range)) if member.tokens.len() == 2 => Some(range.clone()),
             _ => None,
         }
     }
 
     /// The index of a tree, if it has one of the usual kind.
     pub fn tree_index(&self) -> Result<Option<TreeIndex>> {
-        let Some((_, kept)) = self.find(0, "fTreeIndex") else { return Ok(None) };
-        match &self.tokens[kept.tokens.clone()] {
+        let Some((_, member)) = self.find(0, "fTreeIndex") else { return Ok(None) };
+        match &self.tokens[member.tokens.clone()] {
             [_, Token::Object { class_name, .. }, Token::Bytes(range), Token::End] if &**class_name == "TTreeIndex" => {
                 // Behind its byte count.
                 let bytes = self.bytes.get(range.start + BYTE_COUNT_BYTES..range.end).unwrap_or_default();
@@ -100,16 +101,16 @@ impl<'a> Recording<'a> {
                     digest.update(&self.bytes[range.clone()]);
                 }
                 Token::Object { class_name, .. } => digest.update(class_name.as_bytes()),
-                Token::Begin | Token::End | Token::Seen { .. } | Token::Kept(_) => digest.update(b"."),
+                Token::Begin | Token::End | Token::Seen { .. } | Token::Member(_) => digest.update(b"."),
             }
         }
         digest.digest()
     }
 
     /// The bytes of a member with all objects in it, as if they stood alone.
-    pub(super) fn alone(&self, kept: &Kept) -> Result<Vec<u8>> {
+    pub(super) fn alone(&self, member: &RecordedMember) -> Result<Vec<u8>> {
         let mut emitter = Emitter::new(0);
-        emitter.tokens(&self.tokens[kept.tokens.clone()], self.bytes)?;
+        emitter.tokens(&self.tokens[member.tokens.clone()], self.bytes)?;
         Ok(emitter.out)
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{FormatError, Result};
 use crate::number::Number;
 
 use super::numbers::Numbers;
-use super::token::KeptKind;
+use super::token::MemberStorage;
 
 /// The version of THnSparseArrayChunk that is known.
 const CHUNK_VERSION: i16 = 1;
@@ -141,7 +141,7 @@ impl Sparse {
     /// The chunks that ROOT makes of its bins: places, contents and errors, these with as many as there is room for.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (&[u8], Vec<u8>, Option<Vec<u8>>)> + '_ {
         let room = self.chunk_bins.max(1);
-        let counted = |numbers: &Numbers| numbers.stored(&KeptKind::Counted(Number::F64));
+        let counted = |numbers: &Numbers| numbers.stored(&MemberStorage::Counted(Number::F64));
         self.places.chunks(room * self.place_bytes.max(1)).enumerate().map(move |(number, places)| {
             let part = number * room..(number * room + places.len() / self.place_bytes.max(1));
             let padded = |numbers: &Numbers| counted(&numbers.part(part.clone(), room));

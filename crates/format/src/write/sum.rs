@@ -162,14 +162,14 @@ impl Sum {
         let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, &self.infos)?;
         let mut changes = Changes::new();
         let total = self.settled();
-        for (index, kept) in recording.kept.iter().enumerate() {
-            let axis = total.axes.get(&kept.owner).filter(|_| total.relabelled.contains(&kept.owner));
-            if let (Some(Axis { labels: Labels::Named(labels), .. }), "fLabels") = (axis, kept.name) {
+        for (index, member) in recording.members.iter().enumerate() {
+            let axis = total.axes.get(&member.owner).filter(|_| total.relabelled.contains(&member.owner));
+            if let (Some(Axis { labels: Labels::Named(labels), .. }), "fLabels") = (axis, member.name) {
                 changes.labels(index, labels.clone());
-            } else if let (Some(bins), "fBinContent") = (total.sparse.get(&kept.owner), kept.name) {
+            } else if let (Some(bins), "fBinContent") = (total.sparse.get(&member.owner), member.name) {
                 changes.chunks(index, bins.clone());
-            } else if let Some(numbers) = total.numbers.get(&(kept.owner, kept.name)) {
-                changes.stored(index, numbers.stored(&kept.kind));
+            } else if let Some(numbers) = total.numbers.get(&(member.owner, member.name)) {
+                changes.stored(index, numbers.stored(&member.kind));
             }
         }
         let record = recording.emit(key_size, &changes)?;

@@ -33,8 +33,8 @@ pub(super) enum Token {
     Seen { id: u64, is_counted: bool },
     /// The number of pointers and the lower bound of a TObjArray, whose pointers follow: of each the token behind it.
     Array { head: Range<usize>, ends: Vec<usize> },
-    /// What may be replaced begins here: its number among [`super::Recording::kept`].
-    Kept(usize),
+    /// What may be replaced begins here: its number among [`super::Recording::members`].
+    Member(usize),
 }
 
 /// An object whose members may be replaced.
@@ -50,7 +50,7 @@ pub struct Owner {
 
 /// How a member is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeptKind {
+pub enum MemberStorage {
     /// A number.
     Number(Number),
     /// A byte that says whether there are any, and so many numbers.
@@ -71,13 +71,13 @@ pub enum KeptKind {
 
 /// A member that may be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecordedMember {
     /// Its object: a number among [`super::Recording::owners`].
     pub owner: usize,
     /// Its name.
     pub name: &'static str,
     /// How it is stored.
-    pub kind: KeptKind,
+    pub kind: MemberStorage,
     /// Its value, if it is a number (what is in front of a fraction); of a pointer what it refers to.
     pub value: i64,
     /// Which of the tokens are its.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use branchline_format::compress::Decompressor;
 use branchline_format::directory::Directories;
 use branchline_format::file::{read_header, read_key_at, read_object};
-use branchline_format::held::{Held, Need};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::streamer::ClassInfos;
 
 /// Files of all kinds.
@@ -31,26 +31,26 @@ pub struct TreeRecord {
 }
 
 /// The records of all trees of a file, and its streamer infos; none for files that are damaged on purpose.
-pub fn trees_in(path: &Path) -> Result<(ClassInfos, Vec<TreeRecord>), Need> {
-    let held = Held::whole(std::fs::read(path).unwrap().into());
-    let header = read_header(&held)?;
+pub fn trees_in(path: &Path) -> Result<(ClassInfos, Vec<TreeRecord>), DecodeError> {
+    let loaded = LoadedBytes::whole(std::fs::read(path).unwrap().into());
+    let header = read_header(&loaded)?;
     let mut decompressor = Decompressor::new();
     let mut infos = ClassInfos::default();
     if header.seek_info > 0 {
-        let key = read_key_at(&held, header.seek_info)?;
-        infos = ClassInfos::read(&read_object(&held, &key, &mut decompressor)?, key.key_size)?;
+        let key = read_key_at(&loaded, header.seek_info)?;
+        infos = ClassInfos::read(&read_object(&loaded, &key, &mut decompressor)?, key.key_size)?;
     }
-    let mut directories = Directories::new(&header, held.file_size());
-    directories.read_below("", &held)?;
+    let mut directories = Directories::new(&header, loaded.file_size());
+    directories.read_below("", &loaded)?;
     let mut trees = Vec::new();
-    for entry in directories.entries_below("", &held)? {
+    for entry in directories.entries_below("", &loaded)? {
         let key = entry.key;
         if !(matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD")
             || infos.inherits(&key.class_name, "TTree"))
         {
             continue;
         }
-        let plain = read_object(&held, &key, &mut decompressor)?;
+        let plain = read_object(&loaded, &key, &mut decompressor)?;
         trees.push(TreeRecord { name: entry.path, class_name: key.class_name, key_size: key.key_size, plain });
     }
     Ok((infos, trees))

@@ -34,19 +34,19 @@ pub(crate) struct Client {
 }
 
 /// The client, and what it was made for.
-struct Kept {
+struct CachedClient {
     process: u32,
     fingerprint: String,
     client: Arc<Client>,
 }
 
-static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+static CACHED_CLIENT: Mutex<Option<CachedClient>> = Mutex::new(None);
 
 /// The client of this process. Another one is made when certificates or proxies have changed.
 pub(crate) fn client() -> Result<Arc<Client>> {
     let (process, fingerprint) = (std::process::id(), tls::fingerprint() + &proxies::fingerprint());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(one) = kept.as_ref().filter(|one| one.process == process && one.fingerprint == fingerprint) {
+    let mut cached = CACHED_CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(one) = cached.as_ref().filter(|one| one.process == process && one.fingerprint == fingerprint) {
         return Ok(Arc::clone(&one.client));
     }
     let own = tls::own();
@@ -57,8 +57,8 @@ pub(crate) fn client() -> Result<Arc<Client>> {
         certificate_note,
         one_range_only: Mutex::default(),
     });
-    let new = Kept { process, fingerprint, client: Arc::clone(&client) };
-    if let Some(old) = kept.replace(new).filter(|old| old.process != process) {
+    let new = CachedClient { process, fingerprint, client: Arc::clone(&client) };
+    if let Some(old) = cached.replace(new).filter(|old| old.process != process) {
         // After a fork its connections are the parent's: to close them here would say goodbye in its name.
         std::mem::forget(old);
     }

@@ -9,14 +9,14 @@ use crate::mounted::read_within;
 use crate::{ByteRange, RangeRead, Result, Store};
 
 #[derive(Debug, Default)]
-struct Kept {
+struct SampleList {
     samples: Vec<(ByteRange, u32)>,
     seen_count: usize,
 }
 
 /// The first samples of a file, and its last.
 #[derive(Debug, Default)]
-pub(super) struct Samples(Mutex<Kept>);
+pub(super) struct Samples(Mutex<SampleList>);
 
 impl Samples {
     /// Remembers the beginning of each of these reads, or of the last of them.

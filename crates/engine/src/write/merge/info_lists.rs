@@ -80,7 +80,7 @@ fn info_list(input: &Input) -> Result<Option<InfoList>> {
         return Ok(None);
     }
     let mut reader = input.file.metadata_reader();
-    let key = reader.until_known(|held| read_key_at(held, header.seek_info))?;
-    let plain = reader.until_known(|held| read_object(held, &key, &mut Decompressor::new()))?;
+    let key = reader.until_known(|loaded| read_key_at(loaded, header.seek_info))?;
+    let plain = reader.until_known(|loaded| read_object(loaded, &key, &mut Decompressor::new()))?;
     Ok(Some(InfoList { plain, key_size: key.key_size }))
 }

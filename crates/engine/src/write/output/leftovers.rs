@@ -35,7 +35,7 @@ fn prefix(path: &Path) -> String {
 fn leftovers(path: &Path) -> Vec<Leftover> {
     let mut found = Vec::new();
     let seen = each_leftover(path, |leftover| {
-        if !leftover.is_held {
+        if !leftover.is_loaded {
             found.push(leftover);
         }
         Ok(())
@@ -50,7 +50,7 @@ pub(crate) struct Leftover {
     /// The number of the process that wrote it.
     pub(crate) number: u32,
     /// Whether a process writes it still.
-    pub(crate) is_held: bool,
+    pub(crate) is_loaded: bool,
 }
 
 /// Gives each leftover of this file to `show`, which holds it meanwhile so that no process begins to write it.
@@ -67,8 +67,8 @@ pub(crate) fn each_leftover(path: &Path, mut show: impl FnMut(Leftover) -> Resul
         }
         let Ok(file) = File::open(entry.path()) else { continue };
         match file.try_lock() {
-            Ok(()) => show(Leftover { path: entry.path(), number, is_held: false })?,
-            Err(TryLockError::WouldBlock) => show(Leftover { path: entry.path(), number, is_held: true })?,
+            Ok(()) => show(Leftover { path: entry.path(), number, is_loaded: false })?,
+            Err(TryLockError::WouldBlock) => show(Leftover { path: entry.path(), number, is_loaded: true })?,
             // Without locks it is not known whether a process writes it.
             Err(TryLockError::Error(_)) => {}
         }

@@ -106,8 +106,8 @@ impl InputNtuple {
         let ranges: Vec<ByteRange> = pages.iter().map(range).collect();
         let mut stored = self.read(&ranges)?;
         for (page, bytes) in pages.iter().zip(&mut stored).filter(|(page, _)| is_cut(page)) {
-            let joined = self.file.metadata_reader().until_known(|held| {
-                blob(|offset, size| held.get(offset, size), page.stored(), max_key_size, held.file_size())
+            let joined = self.file.metadata_reader().until_known(|loaded| {
+                blob(|offset, size| loaded.get(offset, size), page.stored(), max_key_size, loaded.file_size())
                     .map(|bytes| bytes.into_owned())
             })?;
             *bytes = joined.into();

@@ -7,7 +7,7 @@ use branchline_format::compress::Decompressor;
 use branchline_format::directory::Entry;
 use branchline_format::error::{ErrorKind, FormatError, Result as FormatResult};
 use branchline_format::file::{read_object, TKey};
-use branchline_format::held::{Held, Need};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::write::{adds_up, Addend, Changes, Recording, Sum};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
@@ -67,7 +67,7 @@ impl Content for ObjectContent {
         if Self::keeps_cycles(file, key) {
             return Ok(Self::Copy { stored: stored_object(opening.reader, key)?, reason: None });
         }
-        let plain = opening.reader.until_known(|held| read_object(held, key, &mut Decompressor::new()))?;
+        let plain = opening.reader.until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
         match Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()) {
             Ok(addend) => Ok(Self::Sum { plain, addend: Box::new(addend) }),
             Err(error) if error.kind == ErrorKind::Unsupported => {
@@ -279,11 +279,11 @@ fn next_cycle(versions_count: usize, source: &Source<'_>) -> Result<i16> {
 /// The plain bytes of an object that is stored behind this key.
 fn plain(stored: &[u8], key: &TKey) -> FormatResult<Vec<u8>> {
     let record = [vec![0; key.key_size as usize].as_slice(), stored].concat();
-    let mut held = Held::new(key.seek.saturating_add(key.size));
-    held.add(key.seek, Bytes::from(record));
-    read_object(&held, key, &mut Decompressor::new()).map_err(|need| match need {
-        Need::Nothing(error) => error,
-        Need::Bytes { offset, .. } => FormatError::damaged(offset, "the record is cut short"),
+    let mut loaded = LoadedBytes::new(key.seek.saturating_add(key.size));
+    loaded.add(key.seek, Bytes::from(record));
+    read_object(&loaded, key, &mut Decompressor::new()).map_err(|error| match error {
+        DecodeError::Format(error) => error,
+        DecodeError::MissingBytes { offset, .. } => FormatError::damaged(offset, "the record is cut short"),
     })
 }
 

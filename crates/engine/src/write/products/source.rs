@@ -48,6 +48,6 @@ impl<'a> Source<'a> {
 
 /// The stored bytes of an object, without its key.
 pub(crate) fn stored_object(reader: &mut MetadataReader<'_>, key: &TKey) -> Result<Bytes> {
-    let record = reader.until_known(|held| held.get(key.seek, key.size).map(Bytes::copy_from_slice))?;
+    let record = reader.until_known(|loaded| loaded.get(key.seek, key.size).map(Bytes::copy_from_slice))?;
     Ok(record.slice(key.key_size as usize..))
 }

@@ -59,7 +59,7 @@ impl Content for TreeInput {
 
     fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self> {
         let key = &entry.key;
-        let plain = opening.reader.until_known(|held| read_object(held, key, &mut Decompressor::new()))?;
+        let plain = opening.reader.until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
         let source = Source { file: opening.file, entry };
         Self::new(&source, plain, opening.branches.get(&entry.path), opening.known_trees)
     }

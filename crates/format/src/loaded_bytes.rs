@@ -1,7 +1,7 @@
 //! The parts of a file that are in memory, and the range that a decoder needs next.
 //!
-//! A decoder never reads a file. It gets bytes from [`Held`]. Where they are missing it returns [`Need::Bytes`]: the
-//! caller reads that range, adds it, and calls the decoder again.
+//! A decoder never reads a file. It gets bytes from [`LoadedBytes`]. Where they are missing it returns
+//! [`DecodeError::MissingBytes`]: the caller reads that range, adds it, and calls the decoder again.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use crate::error::{ErrorKind, FormatError};
 
 /// Why a decoder returned no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Need {
-    /// The caller has to add these bytes first.
-    Bytes {
+pub enum DecodeError {
+    /// These bytes of the file are not in memory: the caller adds them and calls again.
+    MissingBytes {
         /// Offset in the file.
         offset: u64,
         /// Bytes from there on.
         size: u64,
     },
-    /// Nothing helps: the bytes are wrong, or of a kind that is not read.
-    Nothing(FormatError),
+    /// More bytes do not help: those that are there are wrong, or of a kind that is not read.
+    Format(FormatError),
 }
 
-impl From<FormatError> for Need {
+impl From<FormatError> for DecodeError {
     fn from(error: FormatError) -> Self {
-        Need::Nothing(error)
+        DecodeError::Format(error)
     }
 }
 
 /// The bytes of a file that are in memory.
 #[derive(Debug, Clone, Default)]
-pub struct Held {
+pub struct LoadedBytes {
     file_size: u64,
     /// Pieces by where they begin. None lies within another: of two the one that begins later ends later.
     pieces: BTreeMap<u64, Bytes>,
 }
 
-impl Held {
+impl LoadedBytes {
     /// No bytes yet of a file of `file_size` bytes.
     pub fn new(file_size: u64) -> Self {
         Self { file_size, pieces: BTreeMap::new() }
@@ -80,10 +80,10 @@ impl Held {
     }
 
     /// `size` bytes at `offset`.
-    pub fn get(&self, offset: u64, size: u64) -> Result<&[u8], Need> {
+    pub fn get(&self, offset: u64, size: u64) -> Result<&[u8], DecodeError> {
         let end = offset.checked_add(size).filter(|end| *end <= self.file_size);
         if end.is_none() {
-            return Err(Need::Nothing(FormatError::new(
+            return Err(DecodeError::Format(FormatError::new(
                 ErrorKind::Truncated,
                 offset,
                 format!("{size} bytes here do not fit into the file, which has {} bytes", self.file_size),
@@ -91,12 +91,12 @@ impl Held {
         }
         match self.piece(offset, size) {
             Some((bytes, start)) => Ok(&bytes[start..start + size as usize]),
-            None => Err(Need::Bytes { offset, size }),
+            None => Err(DecodeError::MissingBytes { offset, size }),
         }
     }
 
     /// Between one and `size` bytes at `offset`: as many as the file has.
-    pub fn get_up_to(&self, offset: u64, size: u64) -> Result<&[u8], Need> {
+    pub fn get_up_to(&self, offset: u64, size: u64) -> Result<&[u8], DecodeError> {
         let size = size.min(self.file_size.saturating_sub(offset)).max(1);
         self.get(offset, size)
     }
@@ -106,30 +106,30 @@ impl Held {
 mod tests {
     use super::*;
 
-    fn held(pieces: &[(u64, u64)]) -> Held {
-        let mut held = Held::new(1000);
+    fn loaded(pieces: &[(u64, u64)]) -> LoadedBytes {
+        let mut loaded = LoadedBytes::new(1000);
         for (start, end) in pieces {
-            held.add(*start, (*start..*end).map(|offset| offset as u8).collect::<Vec<u8>>().into());
+            loaded.add(*start, (*start..*end).map(|offset| offset as u8).collect::<Vec<u8>>().into());
         }
-        held
+        loaded
     }
 
     #[test]
     fn bytes_are_found_in_any_piece() {
-        let held = held(&[(500, 600), (100, 200), (150, 250), (120, 130), (90, 210), (0, 10)]);
+        let loaded = loaded(&[(500, 600), (100, 200), (150, 250), (120, 130), (90, 210), (0, 10)]);
         for (offset, size) in [(0, 10), (90, 120), (100, 100), (120, 10), (205, 45), (500, 100), (599, 1)] {
-            let bytes = held.get(offset, size).unwrap();
+            let bytes = loaded.get(offset, size).unwrap();
             assert_eq!((bytes[0], bytes.len() as u64), (offset as u8, size));
         }
         for (offset, size) in [(5, 10), (10, 1), (95, 150), (249, 2), (300, 1), (600, 1)] {
-            assert_eq!(held.get(offset, size), Err(Need::Bytes { offset, size }));
+            assert_eq!(loaded.get(offset, size), Err(DecodeError::MissingBytes { offset, size }));
         }
     }
 
     #[test]
     fn bytes_behind_the_end_are_an_error() {
         for (offset, size) in [(990, 11), (1000, 1), (u64::MAX, 2)] {
-            assert!(matches!(held(&[]).get(offset, size), Err(Need::Nothing(_))));
+            assert!(matches!(loaded(&[]).get(offset, size), Err(DecodeError::Format(_))));
         }
     }
 }
