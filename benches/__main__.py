@@ -16,6 +16,7 @@ from benches.merging import merging_page
 from benches.ntuple import ntuple_page
 from benches.objects import objects_page
 from benches.opening import opening_page
+from benches.planning import planning_page
 from benches.readers import selection_name
 from benches.root_loops import columns_of
 from benches.rounds import Case, Sample, as_json, run_rounds
@@ -25,7 +26,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links", "tracing", "esd",
+    "links", "tracing", "esd", "planning",
 )  # fmt: skip
 
 
@@ -47,6 +48,7 @@ class Size:
     large_file_bytes: int
     esd_files: int
     tracing_pairs: int
+    planned_files: int
 
 
 FULL = Size(
@@ -64,6 +66,7 @@ FULL = Size(
     large_file_bytes=500_000_000,
     esd_files=20,
     tracing_pairs=170,
+    planned_files=100_000,
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -81,6 +84,7 @@ QUICK = Size(
     large_file_bytes=20_000_000,
     esd_files=2,
     tracing_pairs=2,
+    planned_files=300,
 )
 
 
@@ -184,8 +188,10 @@ def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> Non
 
 
 def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int | None) -> None:
-    """The benchmarks over a real server, whose rows are of their own kind."""
+    """The benchmarks over a real server, whose rows are of their own kind, and planning, which is only printed."""
     pages = {}
+    if "planning" in chosen:
+        print(planning_page(cache, size.planned_files, repeats or size.split_repeats, say))
     if "access" in chosen:
         from benches.access import access_page
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from benches.arms import BRANCHLINE, Arm, one_core_arms, two_core_arms
 from benches.conditions import SETTINGS, settings_lines
+from benches.planning import planned, written
 from benches.requests import Counts
 from benches.rounds import Case, Sample
 from benches.tables import disturbed
@@ -137,3 +138,11 @@ def test_disturbed_rounds_are_named() -> None:
     assert disturbed([arm], [case], samples) == [
         "zlib, all branches: 1 of 1 readers, the most Branchline, 1 core (1.50 times)"
     ]
+
+
+def test_planning_opens_no_file(tmp_path: Path) -> None:
+    folder = written(tmp_path, 40, lambda _: None)
+    for given in (str(folder), f"{folder}/**/*.root", str(folder / "files.txt")):
+        found = planned(given)
+        assert (found.files, found.opened) == (40, 0)
+        assert 0 < found.subjobs <= 40

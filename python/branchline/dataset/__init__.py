@@ -1,6 +1,6 @@
 """Datasets: which files, trees and entries a train runs over, in an order that never depends on the machine."""
 
 from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile, storage_element
+from branchline.dataset.files import DataFile, absolute, storage_element
 
-__all__ = ["DataFile", "Dataset", "storage_element"]
+__all__ = ["DataFile", "Dataset", "absolute", "storage_element"]

@@ -116,12 +116,13 @@ def _refuse_twice(files: tuple[DataFile, ...]) -> None:
     seen = set()
     by_place: dict[Any, str] = {}
     for one in files:
-        if one.identity in seen:
+        identity = one.identity
+        if identity in seen:
             _refuse(one.path, "this file is named twice in the dataset")
-        seen.add(one.identity)
+        seen.add(identity)
         if one.on_disk is None:
             continue
-        other = by_place.setdefault((one.on_disk, *one.identity[2:], one.dataset), one.path)
+        other = by_place.setdefault((one.on_disk, *identity[2:], one.dataset), one.path)
         # Some file systems give other numbers at every look.
         if other is not one.path and _is_same(other, one.path):
             _refuse(one.path, f"this file is in the dataset as {other}, too")

@@ -39,13 +39,14 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
             ]
     path = os.path.expanduser(path)
     paths = _paths_of(path, location)
-    return [_file_at(one, replace(template, tree=tree or template.tree)) for one in paths]
+    template = template.changed(tree=tree) if tree else template
+    return [_file_at(one, template) for one in paths]
 
 
 def _file_at(location: str, template: DataFile) -> DataFile:
     first, *replicas = replicas_in(text_of(location))
     path = without_secrets(first)
-    return replace(template, path=path, location="" if path == first else first, replicas=tuple(replicas))
+    return template.changed(path=path, location="" if path == first else first, replicas=tuple(replicas))
 
 
 def _paths_of(path: str, location: str) -> list[str]:

@@ -7,14 +7,13 @@ name.
 
 from __future__ import annotations
 
-import os
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset import DataFile, absolute
 from branchline.errors import BranchlineError
 from branchline.limits import (
     CHUNK_MEMORY_SHARE,
@@ -28,7 +27,6 @@ from branchline.limits import (
     SUBJOBS_WANTED,
     parse_bytes,
 )
-from branchline.locations import is_url
 from branchline.tree import File, Tree
 
 
@@ -113,8 +111,8 @@ def _begins_share(one: DataFile, size_bytes: int, limit_bytes: int) -> bool:
     """Whether a share begins at this file though the one before is not full, as about one of a few does: behind a file
     that was added, shares are as before from there on. The file's name and that of its folder choose.
     """
-    path = one.path if is_url(one.path) else os.path.abspath(one.path)
-    chosen = zlib.crc32("/".join(path.split("/")[-2:]).encode(errors="surrogateescape"))
+    name = "/".join(absolute(one.path).rsplit("/", 2)[-2:])
+    chosen = zlib.crc32(name.encode(errors="surrogateescape"))
     return chosen * SUBJOBS_BETWEEN_FIXED_CUTS * limit_bytes < size_bytes * 2**32
 
 

@@ -6,11 +6,12 @@ import gzip
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from branchline.dataset import DataFile, Dataset, storage_element
+from branchline.dataset import DataFile, Dataset, absolute, storage_element
 from branchline.errors import DatasetError, MissingFileError
 
 
@@ -175,3 +176,15 @@ def test_secrets_of_a_url_are_for_opening_alone() -> None:
         (one,) = Dataset.of(location)
         assert (one.path, one.opens) == (shown, location)
         assert "secret" not in repr(one)
+
+
+@pytest.mark.parametrize("path", ["/a/b.root", "/a//b", "/a/./b", "/a/../b", "/a/.b/c", "/a/", "a", "./a", "//a", "/"])
+def test_a_full_path_is_that_of_the_system(path: str) -> None:
+    assert absolute(path) == os.path.abspath(path)
+
+
+def test_a_changed_file_is_that_of_the_standard_library() -> None:
+    file = DataFile("a.root", tree="events", size_bytes=3)
+    other = file.changed(path="b.root", size_bytes=None)
+    assert (other, hash(other)) == (replace(file, path="b.root", size_bytes=None), hash(replace(other)))
+    assert file.path == "a.root"

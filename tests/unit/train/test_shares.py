@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from branchline.dataset import DataFile
@@ -21,6 +21,7 @@ def files_of(sizes_bytes: list[int | None]) -> list[DataFile]:
 sizes = st.lists(st.one_of(st.none(), st.integers(0, 3 * MB), st.integers(0, 5000 * MB)), max_size=400)
 
 
+@settings(deadline=None)
 @given(sizes)
 def test_every_file_is_there_once_in_order_and_large_ones_in_all_their_parts(sizes_bytes: list[int | None]) -> None:
     files = files_of(sizes_bytes)
@@ -36,6 +37,7 @@ def test_every_file_is_there_once_in_order_and_large_ones_in_all_their_parts(siz
     assert seen == files
 
 
+@settings(deadline=None)
 @given(sizes)
 def test_sub_jobs_keep_to_their_size(sizes_bytes: list[int | None]) -> None:
     for share in cut(files_of(sizes_bytes)):
@@ -59,6 +61,7 @@ def test_few_files_of_unknown_size_have_a_sub_job_each_and_many_share_one() -> N
     assert 625 <= len(counts(10_000)) < 780
 
 
+@settings(deadline=None)
 @given(st.integers(300, 3000), st.integers(0, 3000), st.sampled_from([None, 20_000, 400_000, 3 * MB, 40 * MB]))
 def test_most_sub_jobs_stay_the_same_when_files_are_added(count: int, place: int, size_bytes: int | None) -> None:
     before = files_of([size_bytes] * count)
@@ -78,6 +81,7 @@ def _limit_bytes(files: list[DataFile]) -> int:
     return max(len(share.files) for share in cut(files))
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 10**6),
     st.integers(0, 10**6),
