@@ -20,7 +20,7 @@ use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TTree};
 use bytes::Bytes;
 
-use crate::mutation::Wrong;
+use crate::mutation::{Wrong, MOVED_BYTES_MAX};
 use crate::reading::Which;
 
 /// Bytes of the header of a file, and of a compression record.
@@ -217,6 +217,14 @@ impl Anatomy {
         }
     }
 
+    /// Whether a changed record holds a whole stream of another place of the file, with that one's checksum.
+    fn is_copy(&self, record: &Range<usize>, wrong: &Wrong) -> bool {
+        let stream = record.start + RECORD_HEADER_BYTES..record.end;
+        let Some(new) = wrong.bytes.get(stream.clone()) else { return false };
+        let can_be = (1..=MOVED_BYTES_MAX).contains(&new.len()) && new != &self.bytes[stream];
+        can_be && self.bytes.windows(new.len()).any(|old| old == new)
+    }
+
     /// What of the file a case has changed.
     pub fn touched(&self, wrong: &Wrong) -> Touched {
         let mut touched = Touched { branches: Vec::new(), unchecked: Vec::new(), description: false, elsewhere: false };
@@ -224,8 +232,9 @@ impl Anatomy {
             (touched.description, touched.elsewhere) = (true, true);
             return touched;
         };
+        let copies: Vec<&Range<usize>> = self.checked.iter().filter(|record| self.is_copy(record, wrong)).collect();
         for at in ranges.iter().cloned().flatten().filter(|at| wrong.bytes[*at] != self.bytes[*at]) {
-            let is_checked = self.checked.iter().any(|range| range.contains(&at));
+            let is_checked = self.checked.iter().any(|range| range.contains(&at) && !copies.contains(&range));
             let baskets: Vec<&BasketBytes> = self.baskets.iter().filter(|one| one.range.contains(&at)).collect();
             if baskets.is_empty() {
                 touched.elsewhere = true;

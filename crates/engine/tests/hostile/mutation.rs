@@ -7,6 +7,9 @@ use std::ops::Range;
 const EXTREMES: [u32; 13] =
     [0, 1, 2, 3, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x4000_0000, 0x4000_0002];
 
+/// Bytes that a change takes from another place at most.
+pub const MOVED_BYTES_MAX: usize = 256;
+
 /// Numbers from a seed (SplitMix64).
 pub struct Random(u64);
 
@@ -127,7 +130,7 @@ fn insert(wrong: &mut Wrong, at: usize, random: &mut Random) {
 /// Two pieces change places.
 fn swap(wrong: &mut Wrong, at: usize, random: &mut Random) {
     let other = random.below(wrong.bytes.len());
-    let size = 1 + random.below(256);
+    let size = 1 + random.below(MOVED_BYTES_MAX);
     let (first, second) = (at.min(other), at.max(other));
     let size = size.min(second - first).min(wrong.bytes.len() - second);
     let (before, after) = (wrong.bytes[first..first + size].to_vec(), wrong.bytes[second..second + size].to_vec());

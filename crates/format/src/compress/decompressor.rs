@@ -1,5 +1,6 @@
 //! Plain bytes of compression records.
 
+use libdeflater::adler32;
 use liblzma::stream::{Action, Status, Stream};
 use xxhash_rust::xxh64::xxh64;
 
@@ -38,7 +39,7 @@ impl Decompressor {
 
     fn decompress_payload(&mut self, codec: Codec, payload: &[u8], out: &mut [u8]) -> Result<(), CompressFault> {
         let plain_bytes = match codec {
-            Codec::Zlib => self.deflate().zlib_decompress(payload, out).map_err(CompressFault::corrupt)?,
+            Codec::Zlib => self.decompress_zlib(payload, out)?,
             Codec::OldCs => self.deflate().deflate_decompress(payload, out).map_err(CompressFault::corrupt)?,
             Codec::Zstd => self
                 .zstd
@@ -56,9 +57,34 @@ impl Decompressor {
         }
     }
 
+    /// A zlib stream (RFC 1950), which has to fill the payload: its checksum is taken from the payload's end. Otherwise a
+    /// shorter stream that came to stand here, valid in itself, would pass.
+    fn decompress_zlib(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault> {
+        let Some((stream, checksum)) = payload.split_last_chunk::<4>() else {
+            return Err(CompressFault::corrupt("its checksum is incomplete"));
+        };
+        let Some(stream) =
+            stream.split_first_chunk::<2>().filter(|(head, _)| is_zlib_head(**head)).map(|(_, rest)| rest)
+        else {
+            return Err(CompressFault::corrupt("the head of the zlib stream is damaged"));
+        };
+        let plain_bytes = self.deflate().deflate_decompress(stream, out).map_err(CompressFault::corrupt)?;
+        let (stored, computed) = (u32::from_be_bytes(*checksum), adler32(&out[..plain_bytes]));
+        if stored != computed {
+            return Err(CompressFault::Checksum { stored: stored.into(), computed: computed.into() });
+        }
+        Ok(plain_bytes)
+    }
+
     fn deflate(&mut self) -> &mut libdeflater::Decompressor {
         self.deflate.get_or_insert_with(libdeflater::Decompressor::new)
     }
+}
+
+/// Deflate, a window of at most 32 KiB, no dictionary, and a right check (RFC 1950, 2.2).
+fn is_zlib_head(head: [u8; 2]) -> bool {
+    let [method, flags] = head;
+    method & 0x0f == 8 && method >> 4 <= 7 && flags & 0x20 == 0 && u16::from_be_bytes(head).is_multiple_of(31)
 }
 
 fn decompress_lz4(payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault> {
@@ -83,6 +109,9 @@ fn decompress_xz(payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault>
         let status =
             stream.process(&payload[consumed..], &mut out[filled..], Action::Finish).map_err(CompressFault::corrupt)?;
         let progress = (stream.total_in() as usize, stream.total_out() as usize);
+        if status == Status::StreamEnd && progress.0 < payload.len() {
+            return Err(CompressFault::corrupt("the stream ends before its record"));
+        }
         if status == Status::StreamEnd {
             return Ok(progress.1);
         }

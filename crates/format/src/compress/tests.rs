@@ -167,6 +167,17 @@ fn no_flipped_bit_goes_unnoticed_where_the_codec_has_a_checksum() {
 }
 
 #[test]
+fn a_valid_stream_that_ends_before_its_record_is_an_error() {
+    let plain = plain(200);
+    for codec in [Codec::Zlib, Codec::Zstd, Codec::Lz4, Codec::Lzma] {
+        for rest in [&b"\0"[..], b"\0\0\0\0", b"twelve bytes"] {
+            let records = record_of(codec, &[&payload(codec, &plain), rest].concat(), plain.len());
+            decompressed(&records, plain.len()).expect_err(codec.name());
+        }
+    }
+}
+
+#[test]
 fn flipped_bits_without_a_checksum_do_no_more_than_change_bytes() {
     let plain = plain(200);
     for codec in [Codec::Zstd, Codec::OldCs] {
