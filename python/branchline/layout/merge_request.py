@@ -61,8 +61,9 @@ class MergeLimits:
 class MergeRequest:
     """The request for a merge, with checked values. The engine reads its fields by their names.
 
-    ``inputs`` are paths or URLs, ``branches``, ``selections`` and ``selected`` are those of `Kept`; without a
-    ``layout`` baskets are copied, or compressed in another way with a ``codec``.
+    ``inputs`` are paths or URLs, ``branches``, ``selections`` and ``selected`` are those of `Kept`. A ``layout`` gives
+    all trees new baskets. Without it only trees of which entries are selected get new ones; all other baskets are
+    copied, or compressed in another way with a ``codec``.
     """
 
     inputs: list[str]

@@ -123,7 +123,7 @@ def merge(
         tree=tree,
         order=order,
         codec=codec,
-        layout=_basket_layout(basket_size, cluster_events, cluster_bytes, kept),
+        layout=_basket_layout(basket_size, cluster_events, cluster_bytes),
         branches={path: frozenset(names) for path, names in kept.branches.items()},
         selections=dict(kept.entries),
         selected=kept.selected,
@@ -177,7 +177,7 @@ def _check_options(order: str, fill_missing_branches: bool, kept: Kept) -> None:
 
 
 def _basket_layout(
-    basket_size: int | str | None, cluster_events: int | None, cluster_bytes: int | str | None, kept: Kept
+    basket_size: int | str | None, cluster_events: int | None, cluster_bytes: int | str | None
 ) -> BasketLayout | None:
     """How entries are put into new baskets; None if they stay in theirs. Raises `OptionError` for options that do not
     go together.
@@ -191,7 +191,7 @@ def _basket_layout(
         )
     bytes_of_cluster = None if cluster_bytes is None else parse_bytes(cluster_bytes)
     layout = BasketLayout(basket_bytes, cluster_events, bytes_of_cluster)
-    return layout if kept.entries or layout != BasketLayout() else None
+    return layout if layout != BasketLayout() else None
 
 
 def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:

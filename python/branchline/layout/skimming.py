@@ -89,8 +89,9 @@ def skim(
     array of events, of which it reads what it touches, and returns one truth value for each. Branches that belong
     together are records too: ``events.Muon.pt`` is ``events.Muon_pt``. ``select_chunk`` in its place gets chunks.
     Entries come to new baskets. ``tree`` names the tree; without it, it is the only one of the first file that has the
-    branches of the expression. All other trees and objects are kept whole; with ``only_tree`` they are left out.
-    ``options`` are those of `merge`. Raises what `merge` raises, `ExpressionError` for an expression that does not fit,
+    branches of the expression. All other trees and objects are kept whole, and the baskets of these trees are copied;
+    with ``only_tree`` they are left out. ``options`` are those of `merge`; sizes of baskets or clusters are for all
+    trees. Raises what `merge` raises, `ExpressionError` for an expression that does not fit,
     and `DatasetError` if several trees fit.
 
     ``skim("in.root", "out.root", where="(nMuon > 1) & (MET_pt > 30)")``

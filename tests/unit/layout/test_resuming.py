@@ -197,6 +197,25 @@ def test_new_baskets_of_one_input_that_are_on_the_disk_are_not_made_again(
     assert parts(tmp_path) == []
 
 
+@pytest.mark.parametrize("options", [{}, {"codec": "zstd:5"}, {"max_size": 40_000}])
+def test_a_skim_that_copies_other_trees_makes_the_same_file_after_kills(
+    tmp_path: Path, inputs: list[str], options: dict[str, Any]
+) -> None:
+    options |= {"where": "x > -1", "tree": "events", "memory_limit": 50_000}
+    (tmp_path / "whole").mkdir()
+    whole = skim(inputs, tmp_path / "whole" / "all.root", **options)
+    assert (len(whole.paths) > 1) == ("max_size" in options)
+    output = tmp_path / "all.root"
+    sizes = sorted(Path(path).stat().st_size for path in whole.paths)
+    for number, size in enumerate([sizes[0] // 3, sizes[0] * 2 // 3, sizes[-1] - 3000, sizes[-1] - 10]):
+        killed(size, output, inputs, resume=number > 0, **options)
+    made = skim(inputs, output, resume=True, verify=True, **options)
+    assert any("resumed behind" in note for note in made.notes)
+    assert contents(made) == contents(whole)
+    assert (made.entries, made.baskets, made.objects) == (whole.entries, whole.baskets, whole.objects)
+    assert parts(tmp_path) == []
+
+
 def test_kills_while_the_next_input_is_copied_cost_nothing_that_was_noted(tmp_path: Path, inputs: list[str]) -> None:
     many = [shutil.copy(path, path.replace(".root", f"-{copy}.root")) for copy in range(10) for path in inputs]
     whole = undisturbed(tmp_path, many)

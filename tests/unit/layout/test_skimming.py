@@ -12,7 +12,8 @@ import uproot
 from tests.command_line import run_command
 
 import branchline
-from branchline.layout import skim
+from branchline.errors import BadFileError
+from branchline.layout import skim, verify
 from branchline.quantities import count
 
 EVENTS = 2500
@@ -111,6 +112,44 @@ def test_a_skim_keeps_all_other_trees_whole_and_says_so(tmp_path: Path) -> None:
         assert file["counts"].values().sum() == 2 * EVENTS
     assert f"tree Events: {count(expected)} of {count(2 * EVENTS)} entries are kept" in done.stderr
     assert "kept whole: tree Runs and 1 other object" in done.stderr
+
+
+@pytest.mark.parametrize("codec", [None, "zstd:3"])
+def test_the_baskets_of_other_trees_are_copied_as_bytes(tmp_path: Path, codec: str | None) -> None:
+    inputs = [tmp_path / f"{seed}.root" for seed in (1, 2)]
+    for seed, path in enumerate(inputs, 1):
+        nano(path, seed)
+        with uproot.update(path) as file:
+            write_tree(file, "Lumi", {"number": np.arange(1000.0)})
+            # Small baskets, which a tree that is written again would not have.
+            for start in range(1000, 5000, 1000):
+                file["Lumi"].extend({"number": np.arange(start, start + 1000.0)})
+    output = tmp_path / "out.root"
+    made = skim(inputs, output, where="MET_pt > 50", tree="Events", codec=codec, verify=True)
+    found = {tree.path: tree for tree in verify(output, inputs).trees}
+    assert (found["Lumi"].entries, found["Lumi"].baskets, found["Lumi"].differences) == (10000, 10, ())
+    assert (found["Lumi"].copied, found["Lumi"].equal) == ((1, ()) if codec is None else (0, ("number",)))
+    assert uproot.open(output)["Lumi/number"].array().tolist() == 2 * list(range(5000))
+    assert made.baskets == sum(tree.baskets for tree in found.values())
+    skim(inputs, tmp_path / "new.root", where="MET_pt > 50", tree="Events", cluster_events=5000)
+    assert len(uproot.open(tmp_path / "new.root")["Lumi/number"].member("fBasketSeek").nonzero()[0]) == 2
+
+
+def test_the_baskets_of_other_trees_are_not_decompressed(tmp_path: Path) -> None:
+    nano(tmp_path / "in.root")
+    with uproot.update(tmp_path / "in.root") as file:
+        write_tree(file, "Lumi", {"number": np.zeros(5000)})
+    branch = uproot.open(tmp_path / "in.root")["Lumi/number"]
+    end = int(branch.member("fBasketSeek")[0] + branch.member("fBasketBytes")[0])
+    content = bytearray((tmp_path / "in.root").read_bytes())
+    # Whoever decompresses this basket fails.
+    content[end - 4 : end] = bytes(255 - byte for byte in content[end - 4 : end])
+    (tmp_path / "in.root").write_bytes(content)
+    skim(tmp_path / "in.root", tmp_path / "out.root", where="MET_pt > 50", tree="Events")
+    (lumi,) = verify(tmp_path / "out.root", tmp_path / "in.root", tree="Lumi").trees
+    assert (lumi.copied, lumi.equal, lumi.differences) == (1, (), ())
+    with pytest.raises(BadFileError):
+        skim(tmp_path / "in.root", tmp_path / "new.root", where="MET_pt > 50", tree="Events", cluster_events=100)
 
 
 def test_only_the_tree_is_kept_if_that_is_asked_for(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ impl Run<'_> {
             Some(RecordedInput { record, is_last }) => {
                 self.pass(path, input, &record)?;
                 self.checkpoints.check(&record, self.volumes.position())?;
-                if is_last && self.merge.request.layout.is_none() {
+                if is_last && !self.merge.request.has_new_baskets() {
                     self.volumes.cut()?;
                 }
                 Ok(())
@@ -180,6 +180,10 @@ impl Run<'_> {
                 let skipped = Some(SkipReason { kind, message, hint, retry_may_help: error.retry_may_help });
                 self.merged.skipped.push(SkippedInput { path: path.to_string(), error });
                 Ok(InputRecord { skipped, ..InputRecord::default() })
+            }
+            Err(error) if self.merge.request.skips(&error) => {
+                Err(error
+                    .with_hint("a part of it is in the output already: take it out of the inputs, and begin again"))
             }
             Err(error) => Err(error),
         }

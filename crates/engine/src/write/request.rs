@@ -64,9 +64,10 @@ pub struct MergeRequest {
     pub replace: bool,
     /// How baskets are compressed; they stay as they are if it is not given.
     pub codec: Option<Setting>,
-    /// How entries are put into new baskets; baskets are copied if it is not given.
+    /// How the entries of all trees are put into new baskets; without it baskets are copied, unless entries of their
+    /// tree are selected.
     pub layout: Option<BasketLayout>,
-    /// Entries of each input that are kept, by its path, when they are put into new baskets; all if it is empty.
+    /// Entries of each input that are kept, by its path; all if it is empty.
     pub selections: HashMap<String, Arc<Selection>>,
     /// The tree whose entries are selected; all others are kept whole. Every tree if it is not given.
     pub selected: Option<String>,
@@ -109,9 +110,23 @@ impl MergeRequest {
             && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal | ReadErrorKind::Refused)
     }
 
+    /// How the entries of a tree are put into new baskets; none if its baskets are copied.
+    pub(crate) fn layout_of(&self, tree: &str) -> Option<BasketLayout> {
+        self.layout.or_else(|| self.selects_from(tree).then(BasketLayout::default))
+    }
+
+    /// Whether the entries of any tree are put into new baskets.
+    pub(crate) fn has_new_baskets(&self) -> bool {
+        self.layout.is_some() || !self.selections.is_empty()
+    }
+
+    fn selects_from(&self, tree: &str) -> bool {
+        !self.selections.is_empty() && self.selected.as_ref().is_none_or(|selected| selected == tree)
+    }
+
     /// The entries of a tree of an input that are kept; none if all are.
     pub(crate) fn selection_of(&self, path: &str, tree: &str, entries_count: u64) -> Result<Option<Arc<Selection>>> {
-        if self.selections.is_empty() || self.selected.as_ref().is_some_and(|selected| selected != tree) {
+        if !self.selects_from(tree) {
             return Ok(None);
         }
         let given = self.selections.get(path);

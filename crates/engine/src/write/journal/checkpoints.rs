@@ -132,7 +132,7 @@ impl<'a> Checkpoints<'a> {
         let waits = header.machine_start == 0;
         let place = JournalPlace { output: output.clone(), journal: path, header, waits };
         self.writer = JournalWriter::new(place, Some(file));
-        if self.request.layout.is_some() {
+        if self.request.has_new_baskets() {
             // The bytes behind the last recorded cluster are not known.
             let Position { volume, end } = trusted.iter().map(|one| one.record.position()).max().unwrap_or_default();
             let cut = fs::OpenOptions::new().write(true).open(file_of(volume)).and_then(|file| file.set_len(end));
@@ -187,7 +187,7 @@ impl<'a> Checkpoints<'a> {
     /// Refuses to resume where an input that had been recorded does not end where it did.
     pub(crate) fn check(&self, record: &InputRecord, position: Position) -> Result<()> {
         // Where new baskets end depends on how far the threads were.
-        if self.request.layout.is_some() || record.position == position {
+        if self.request.has_new_baskets() || record.position == position {
             return Ok(());
         }
         Err(other_leftovers(&self.request.output))
@@ -271,7 +271,7 @@ fn digest_of_options(request: &MergeRequest) -> u128 {
     branches.sort();
     let version = env!("CARGO_PKG_VERSION");
     let bundle_bytes = request.limits.bundle_bytes();
-    let memory_bytes = layout.map(|_| request.limits.memory_bytes);
+    let memory_bytes = request.has_new_baskets().then_some(request.limits.memory_bytes);
     let mut selections: Vec<(&String, u128)> =
         request.selections.iter().map(|(path, selection)| (path, selection.digest())).collect();
     selections.sort();

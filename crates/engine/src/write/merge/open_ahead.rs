@@ -51,7 +51,7 @@ impl<'a> OpenAhead<'a> {
     pub(crate) fn new(request: &'a MergeRequest, unions: Unions) -> Self {
         let is_far = request.inputs.iter().any(|path| path.contains("://"));
         // A single input is only put into another order, unless its entries are put into new baskets.
-        let is_alone = request.inputs.len() == 1 && request.layout.is_none();
+        let is_alone = request.inputs.len() == 1 && !request.has_new_baskets();
         let uneven = if is_alone { Uneven::Kept } else { Uneven::Completed };
         let known = KnownTrees::with_unions(uneven, unions);
         Self { request, state: Mutex::default(), changed: Condvar::new(), known, is_far }

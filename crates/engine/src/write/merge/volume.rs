@@ -110,7 +110,7 @@ impl Volume {
         let process_ids_count = self.process_ids.len();
         let written = self.write(&input, transfer).and_then(|written| {
             // Entries that were put into new baskets stay in them.
-            self.output.is_torn |= transfer.request.layout.is_some();
+            self.output.is_torn |= transfer.request.has_new_baskets();
             input.check_unchanged()?;
             self.output.is_torn = false;
             Ok(written)

@@ -131,12 +131,16 @@ impl Product for MergedNtuple {
     ) -> Result<NtuplePart> {
         output.settle()?;
         let before = output.file.end();
-        let layout = transfer.request.layout.map(|layout| content.layout(layout, output.codec));
+        let layout = transfer.request.layout_of(source.path());
+        let layout = layout.map(|layout| content.layout(layout, output.codec));
         let part = match layout {
             Some(layout) => refill(known, content, layout, source, output, transfer)?,
-            None => copy(known, content, output, transfer)?,
+            None => {
+                let part = copy(known, content, output, transfer)?;
+                transfer.placed.push(part.places(output.file.end() - before));
+                part
+            }
         };
-        transfer.placed.push(part.places(output.file.end() - before));
         Ok(part)
     }
 

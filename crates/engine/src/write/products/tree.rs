@@ -133,7 +133,7 @@ impl Product for MergedTree {
         output: &mut MergeOutput,
         transfer: &mut Transfer<'_, '_>,
     ) -> Result<Places> {
-        if let Some(layout) = transfer.request.layout {
+        if let Some(layout) = transfer.request.layout_of(source.path()) {
             rewrite(content, source, layout, output, transfer)?;
             return Ok(Places::new());
         }
@@ -149,6 +149,7 @@ impl Product for MergedTree {
             process_ids_before: transfer.process_ids_before,
             digests: transfer.request.verifies,
         };
+        output.settle()?;
         copy_baskets(&copy, output, transfer)
     }
 
@@ -257,13 +258,12 @@ fn rewrite(
         selection,
     };
     output.settle()?;
+    // Until all of the input is written: what the rewriter took cannot be taken out of it.
     output.is_torn = true;
     let rewriter = output.rewriters.entry(path.to_string()).or_insert(rewriter);
     let Transfer { progress, checkpoints, volume, bytes_done, .. } = transfer;
     let mut checkpoint = |clusters, output: &Output| {
         checkpoints.add_clusters(*volume, path, clusters, bytes_done.load(Ordering::Relaxed), output)
     };
-    rewriter.add(&tree, output.file.output(), *progress, &mut checkpoint)?;
-    output.is_torn = false;
-    Ok(())
+    rewriter.add(&tree, output.file.output(), *progress, &mut checkpoint)
 }
