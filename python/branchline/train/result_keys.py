@@ -170,6 +170,7 @@ class _CodeUsed:
             if is_new:
                 self._files |= files_named([statement], os.path.dirname(use.source.path))
                 self._add_imports(use, index)
+                self._add_values_read(use, index)
             self._add_names(use, names_in(statement), with_values=with_values)
 
     def _add_imports(self, use: _ModuleUse, index: int) -> None:
@@ -181,6 +182,19 @@ class _CodeUsed:
                 self._use(imported, found.module, None)
             elif not may_be_name:
                 self._versions[imported] = "missing"
+
+    def _add_values_read(self, use: _ModuleUse, index: int) -> None:
+        """The values that a statement of a module read from elsewhere when it ran, as from the environment."""
+        statement = use.source.statements[index]
+        if is_definition(statement) or not any(unknown_reads(statement, self._files, {})):
+            return
+        for name in use.source.names_bound_by(index):
+            if use.source.module is None:
+                what = f"{name} of module {use.source.name} is not in the source, and the module is not loaded yet"
+                raise UnknownValueError(what)
+            if name not in use.values:
+                use.values.add(name)
+                self._add_global(use, name)
 
     def _add_global(self, use: _ModuleUse, name: str) -> None:
         """The value of a name of a module, which may be another than its source says."""

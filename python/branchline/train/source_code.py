@@ -27,7 +27,12 @@ from branchline.train.canonical import UnknownValueError, digest_of_file
 # Calls that read what is not in the source. They are fine where the name of the file is.
 READS_FILE = {"open", "read_text", "read_bytes", "from_file", "loadtxt", "genfromtxt", "fromfile", "memmap", "urlopen"}
 READS_FILE |= {f"read_{one}" for one in ("csv", "json", "parquet", "table", "pickle", "hdf", "feather")}
-READS_BY_NAME = {"eval", "exec", "__import__", "globals"}
+READS_FILE |= {"load", "load_model", "from_parquet", "from_json", "InferenceSession"}
+# Modules whose ``load`` takes an open file, which was opened by a call of its own.
+LOADS_OPEN_FILE = {"json", "pickle", "cloudpickle", "yaml", "tomllib"}
+# What these give is not in the source, whatever they are called with.
+LISTS_FILES = {"glob", "iglob", "rglob", "listdir", "scandir", "iterdir"}
+READS_BY_NAME = {"eval", "exec", "__import__", "globals", "subprocess"}
 READS_BY_ATTRIBUTE = {"import_module", "getenv", "environ"}
 # Decorators that only change what they decorate.
 HARMLESS_DECORATORS = {"dataclass", "njit", "jit", "vectorize", "guvectorize", "cache", "lru_cache", "total_ordering"}
@@ -69,6 +74,10 @@ class ModuleSource:
         for node in ast.walk(tree):
             _drop_docstring(node)
         return made
+
+    def names_bound_by(self, index: int) -> list[str]:
+        """The names to which a statement gives values."""
+        return sorted(name for name, indices in self.bound.items() if index in indices)
 
     def digest_of(self, indices: Iterable[int]) -> str:
         """A digest of statements, in their order, without their places in the file."""
@@ -256,6 +265,11 @@ def unknown_reads(statement: ast.stmt, known: Iterable[str], values: dict[str, A
         if not isinstance(node, ast.Call):
             continue
         called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if called in LISTS_FILES:
+            yield f"line {node.lineno} uses {called}()"
+        if called == "load" and isinstance(owner, ast.Name) and owner.id in LOADS_OPEN_FILE:
+            continue
         if called in READS_FILE and not _names_known_file(node, known, values):
             yield f"line {node.lineno} reads a file by {called}(), whose name is not in the source"
 

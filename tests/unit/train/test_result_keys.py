@@ -120,9 +120,9 @@ for folder in sys.argv[1:]:
 """
 
 
-def keys_in(folders: list[Path], hash_seed: int = 0) -> list[dict[str, list[str | None]]]:
+def keys_in(folders: list[Path], hash_seed: int = 0, **variables: str) -> list[dict[str, list[str | None]]]:
     """The keys of the wagons of each folder, or why there is none, from a process of its own."""
-    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONDONTWRITEBYTECODE": "1", **variables}
     subprocess.run([sys.executable, "-c", DRIVER, *map(str, folders)], check=True, env=environment)
     return [json.loads((one / "keys.json").read_text()) for one in folders]
 
@@ -185,6 +185,13 @@ UNKNOWN = {
     "a lambda": ("self.cut = cut", "self.cut = lambda x: x", "is a lambda"),
     "a generator": ("self.cut = cut", "self.cut = (one for one in 'ab')", "whose content is not known"),
     "a file by an unknown name": ("log.info(", "open(events.name)\n        log.info(", "reads a file by open()"),
+    "an array by an unknown name": ("log.info(", "np.load(events.name)\n        log.info(", "reads a file by load()"),
+    "the names in a folder": ("log.info(", "import glob\n        glob.glob('*')\n        log.info(", "uses glob()"),
+    "another program": (
+        "log.info(",
+        "import subprocess\n        subprocess.run(['a'])\n        log.info(",
+        "uses subprocess",
+    ),
     "the environment": ("log.info(", "__import__('os').environ['X']\n        log.info(", "uses "),
     "evaluated code": ("log.info(", "eval('1 + 1')\n        log.info(", "uses eval"),
     "an object of a circle": ("self.cut = cut", "self.cut = [self]", "refers to itself"),
@@ -199,6 +206,24 @@ def test_what_cannot_be_known_is_named_and_the_other_wagons_have_their_keys(tmp_
         assert key is None, what
         assert reason in (unknown or ""), what
         assert found["etas"][0] is not None
+
+
+def test_a_global_of_an_import_that_comes_from_the_environment_changes_keys(tmp_path: Path) -> None:
+    maximum = "import os\n\nMAXIMUM = float(os.environ.get('BRANCHLINE_TEST_LIMIT', 7))\nLIMIT = 7"
+    edits = {
+        "selection.py": ("LIMIT = 7", maximum),
+        "wagons.py": ("selection.chosen(events)", "events.x < selection.MAXIMUM"),
+    }
+    folder = write(tmp_path / "one", edits)
+    found = [keys_in([folder], BRANCHLINE_TEST_LIMIT=limit)[0]["chosen"] for limit in ("1", "1", "2")]
+    assert all(key for key, _ in found)
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_file_that_was_opened_by_its_name_may_be_loaded(tmp_path: Path) -> None:
+    lines = "with open('settings.json') as file:\n            json.load(file)\n        log.info("
+    folder = write(tmp_path / "one", {"wagons.py": ("log.info(", lines)})
+    assert keys_in([folder])[0]["spectrum"][0] is not None
 
 
 def test_a_wagon_that_requires_an_unknown_one_is_unknown(tmp_path: Path) -> None:
