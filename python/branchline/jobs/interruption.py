@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -32,6 +33,7 @@ class Interruption:
         self._allowed = False
         self._held = False
         self._kept_waiting = False
+        self._in_hook = False
 
     @contextmanager
     def installed(self) -> Iterator[Interruption]:
@@ -78,7 +80,7 @@ class Interruption:
         self.asked = True
         if self.when_asked is not None and not again:
             self.when_asked()
-        if not (self._allowed or (again and not self._patient)):
+        if self._in_hook or not (self._allowed or (again and not self._patient)):
             return
         if self._held:
             self._kept_waiting = True
@@ -87,18 +89,25 @@ class Interruption:
 
     def _coming_again_or(self, hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Where Python cannot let a KeyboardInterrupt out, as in a weak reference's callback, it prints and forgets it:
-        it comes again a moment later.
+        it comes again a moment later. In the hook itself it would be forgotten too, so it waits until the hook has
+        ended, which may take long on a busy machine.
         """
 
         def come_again() -> None:
+            while self._in_hook:
+                time.sleep(AGAIN_AFTER_S)
             if signal.getsignal(signal.SIGINT) == self._on_signal:
                 os.kill(os.getpid(), signal.SIGINT)
 
         def unraisable(what: Any) -> None:
-            if issubclass(what.exc_type, KeyboardInterrupt):
-                threading.Timer(AGAIN_AFTER_S, come_again).start()
-            else:
+            if not issubclass(what.exc_type, KeyboardInterrupt):
                 hook(what)
+                return
+            self._in_hook = True
+            try:
+                threading.Timer(AGAIN_AFTER_S, come_again).start()
+            finally:
+                self._in_hook = False
 
         return unraisable
 

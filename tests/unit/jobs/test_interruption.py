@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import weakref
 
@@ -85,6 +86,20 @@ def test_what_a_callback_swallows_comes_again(capsys: pytest.CaptureFixture[str]
         drop_and_wait(things)
     assert reference() is None
     assert capsys.readouterr().err == ""
+
+
+def test_it_comes_again_where_the_thread_that_brings_it_starts_slowly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the moment is over before the hook has ended, which would swallow it as the callback did."""
+
+    class SlowTimer(threading.Timer):
+        def start(self) -> None:
+            super().start()
+            time.sleep(0.2)
+
+    monkeypatch.setattr("branchline.jobs.interruption.threading.Timer", SlowTimer)
+    test_what_a_callback_swallows_comes_again(capsys)
 
 
 def test_what_is_held_is_raised_behind() -> None:
