@@ -19,6 +19,9 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.txt' -o -name '*.in
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
+# Many tests wait, for servers, kills and leases: one worker more than there are cores. Each takes a file at a time, so
+# that what a file's tests share is made once.
+TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
 # Seconds for each fuzz target. CI only shows that each one builds, runs and finds nothing at once.
 SECONDS ?= $(if $(CI),2,60)
 
@@ -26,7 +29,8 @@ SECONDS ?= $(if $(CI),2,60)
 WHEEL_FLAGS := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014) $(if $(CI),--locked)
 
 export PATH := $(abspath $(BIN)):$(PATH)
-# The settings that maturin gives to pyo3. Clippy uses the same, or each of them would make the other build pyo3 again.
+# The settings that maturin gives to pyo3. Clippy and the tests use the same, or each of them would make the others build
+# again. The tests take the whole workspace for the same reason: without the bindings, dependencies have fewer features.
 # They are set in the recipe, because variables of a target also reach its prerequisites.
 PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
@@ -52,10 +56,10 @@ data: build $(STAMPS)/demo ## simulate the collisions of the demo only; they are
 test: check test-rust $(if $(CI),miri fuzz) test-python ## run the checks, and all tests that this machine can run
 
 test-rust: $(STAMPS)/extension ## run the tests in Rust
-	cargo test $(CARGO_FLAGS) --workspace --exclude branchline-bindings
+	$(PYO3_AS_MATURIN) cargo test $(CARGO_FLAGS) --workspace
 
 test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit chooses some
-	$(BIN)/python -m pytest -n auto $(TESTS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest
 	tests/storage/install.sh
