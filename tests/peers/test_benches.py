@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,26 +21,39 @@ from tests.peers.peers import REPOSITORY
 
 from branchline.tracing.reads import Read
 
+RunBenches = Callable[..., Path]
 
-def run_benches(folder: Path, *benches: str) -> Path:
-    """`python -m benches --quick`; the folder of its results."""
-    command = [sys.executable, "-m", "benches", *benches, "--quick", "--codecs", "zlib,LZ4"]
-    done = subprocess.run(
-        [*command, "--cache", str(folder / "cache"), "--results", str(folder)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all of them read: the files, and ROOT's loops, whose compilation takes longer than most benchmarks."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def run_benches(cache: Path, tmp_path: Path) -> RunBenches:
+    """Runs `python -m benches --quick`; gives the folder of its results."""
+
+    def run(*benches: str) -> Path:
+        command = [sys.executable, "-m", "benches", *benches, "--quick", "--codecs", "zlib,LZ4"]
+        done = subprocess.run(
+            [*command, "--cache", str(cache), "--results", str(tmp_path)],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return tmp_path
+
+    return run
 
 
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_readers_are_compared_on_equal_work(root: Any, tmp_path: Path) -> None:
-    results = run_benches(tmp_path, "readers", "sensors")
+def test_readers_are_compared_on_equal_work(root: Any, run_benches: RunBenches) -> None:
+    results = run_benches("readers", "sensors")
     samples = json.loads((results / "readers.json").read_text())["samples"]
     arms = {sample["arm"] for sample in samples}
     assert len(arms) == 15
@@ -55,8 +69,8 @@ def test_readers_are_compared_on_equal_work(root: Any, tmp_path: Path) -> None:
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_merges_are_compared_with_those_of_root(root: Any, shared: Path, tmp_path: Path) -> None:
-    results = run_benches(tmp_path, "merging")
+def test_merges_are_compared_with_those_of_root(root: Any, shared: Path, run_benches: RunBenches) -> None:
+    results = run_benches("merging")
     samples = json.loads((results / "merging.json").read_text())["samples"]
     assert {sample["entries"] for sample in samples} == {200, 40, None}
     assert len({sample["arm"] for sample in samples}) == 15
@@ -66,8 +80,8 @@ def test_merges_are_compared_with_those_of_root(root: Any, shared: Path, tmp_pat
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_split_objects_are_read_by_all(root: Any, shared: Path, tmp_path: Path) -> None:
-    results = run_benches(tmp_path, "split-objects")
+def test_split_objects_are_read_by_all(root: Any, shared: Path, run_benches: RunBenches) -> None:
+    results = run_benches("split-objects")
     samples = json.loads((results / "split-objects.json").read_text())["samples"]
     assert {sample["entries"] for sample in samples} == {200}
     assert "read calls per file" in (results / "split-objects.md").read_text()
@@ -76,8 +90,8 @@ def test_split_objects_are_read_by_all(root: Any, shared: Path, tmp_path: Path) 
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, tmp_path: Path) -> None:
-    results = run_benches(tmp_path, "layouts")
+def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, run_benches: RunBenches) -> None:
+    results = run_benches("layouts")
     samples = json.loads((results / "layouts.json").read_text())["samples"]
     assert len(samples) == 6 * 2 * 3 * 2
     assert {(sample["arm"][-5:], sample["entries"]) for sample in samples} == {("1 job", 100), (" jobs", 400)}
@@ -91,8 +105,8 @@ def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, t
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_a_trace_costs_is_measured(shared: Path, tmp_path: Path) -> None:
-    results = run_benches(tmp_path, "tracing")
+def test_what_a_trace_costs_is_measured(shared: Path, run_benches: RunBenches) -> None:
+    results = run_benches("tracing")
     rows = json.loads((results / "tracing.json").read_text())["rows"]
     assert len(rows) == 6
     assert all(row["trace_bytes"] > 1000 and len(row["pairs"]) == 2 for row in rows)
@@ -102,8 +116,8 @@ def test_what_a_trace_costs_is_measured(shared: Path, tmp_path: Path) -> None:
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_reads_of_esd_files_are_those_of_the_study(root: Any, shared: Path, tmp_path: Path) -> None:
-    results = run_benches(tmp_path, "esd")
+def test_reads_of_esd_files_are_those_of_the_study(root: Any, shared: Path, run_benches: RunBenches) -> None:
+    results = run_benches("esd")
     page = (results / "reads-of-esd.md").read_text()
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
     (study,) = [line for line in lines if len(line) == 6 and line[0] == "ROOT, no cache"]
