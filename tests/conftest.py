@@ -32,6 +32,12 @@ def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
     return folder
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: a worker takes a file at a time, and a long one at the end would run alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints the property `summary` of tests that recorded one, also where they pass.
 

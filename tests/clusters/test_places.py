@@ -10,6 +10,8 @@ from tests.clusters.conformance import CHECKS, Case
 from tests.clusters.conftest import GetPlace
 from tests.clusters.places import PLACES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", PLACES)

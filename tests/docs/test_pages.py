@@ -13,6 +13,8 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.docs.snippets import snippets_of
 
+pytestmark = pytest.mark.slow
+
 #: These change the sources: `make docs-recipes` follows them in a copy of the repository.
 RECIPES = REPOSITORY / "docs" / "extending"
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]

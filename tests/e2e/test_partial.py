@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 EVENTS = 360_000
 
 # Waits in the third file until it is allowed to go on.

@@ -16,6 +16,8 @@ import pytest
 import uproot
 from tests.peers.peers import imported
 
+pytestmark = pytest.mark.slow
+
 EVENTS = 360_000
 
 

@@ -19,6 +19,8 @@ from tests.peers.peers import missing
 import branchline
 from branchline.layout import merge
 
+pytestmark = pytest.mark.slow
+
 FILES = 3
 BALLAST_BASKET_BYTES = 100_000_000
 LARGE_FOLDER_BYTES = 6_000_000_000

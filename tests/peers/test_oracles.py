@@ -27,6 +27,8 @@ from tests.peers.oracle_check import (
     must_be_read,
 )
 
+pytestmark = pytest.mark.slow
+
 # Branches of TTrees and fields of RNTuples that match today, the adjusted ones among them. Raised whenever more are
 # read, so that none is lost unnoticed.
 MATCHES_MIN = {"TTree": 30_997, "RNTuple": 5_475}

@@ -14,6 +14,8 @@ from tests.stores.servers_s3 import Moto, S3Place, set_s3
 
 from branchline import Access
 
+pytestmark = pytest.mark.slow
+
 Url = Callable[[Served, str], str]
 
 STORES: dict[str, Url] = {

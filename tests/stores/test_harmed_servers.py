@@ -24,6 +24,8 @@ from branchline import Access
 from branchline._core import Store
 from branchline.errors import BranchlineError
 
+pytestmark = pytest.mark.slow
+
 #: Bytes of a file, and of one read of it.
 SIZE, STEP = 600_000, 50_000
 HARMS = ("killed", "stopped", "restarted", "emptied")

@@ -24,6 +24,8 @@ from branchline import Access
 from branchline._core import Store
 from branchline.errors import OptionError
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("http", "root")
 
 

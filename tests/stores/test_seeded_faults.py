@@ -26,6 +26,8 @@ from branchline import Access, BranchlineError
 from branchline.errors import StuckError
 from branchline.sensors import take_troubles
 
+pytestmark = pytest.mark.slow
+
 SEEDS_IN_A_BLOCK = 100
 BLOCKS = 10
 KINDS = ("stall,for=2ms", "reset", "short", "missing", "wrong")
