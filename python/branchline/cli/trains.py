@@ -127,7 +127,8 @@ def run(
         "command": shown_command(["branchline", *sys.argv[1:]]),
     }
     if farm.is_batch_system:
-        print_submitted(submit_train(str(wagons), dataset, out, batch=farm.settings(), **settings), out)
+        submitted = submit_train(str(wagons), dataset, out, batch=farm.settings(), reuse=not no_reuse, **settings)
+        print_submitted(submitted, out)
         return EXIT_OK
     with requests_recorded(reading.trace_to), train_progress_bar() as progress:
         result = run_quietly(

@@ -73,8 +73,10 @@ class Ledger:
     {key: content}
     """
 
-    def __init__(self, path: Path, command: str = "") -> None:
-        """Opens the file of a job's ledger for a new run; it is made if it is not there or of another version."""
+    def __init__(self, path: Path, command: str = "", *, is_new_run: bool = True) -> None:
+        """Opens the file of a job's ledger for a new run, or goes on with the last one; the file is made if it is not
+        there or of another version.
+        """
         self.path = path
         #: Why an earlier file was not usable and was replaced; empty if it was.
         self.replaced = ""
@@ -88,9 +90,7 @@ class Ledger:
                 self.replaced = f"it was damaged ({error})"
                 remove_ledger(path.parent)
                 self._connection = _connected(path, is_new=True)
-            started = datetime.now(UTC).isoformat(timespec="seconds")
-            cursor = self._connection.execute("INSERT INTO runs (started, command) VALUES (?, ?)", (started, command))
-            self._run = cursor.lastrowid or 0
+            self._run = self._begun(command) if is_new_run else self._last() or self._begun(command)
 
     def contents(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The contents that are there, by key. One whose bytes have changed on the disk is removed and not there."""
@@ -144,6 +144,16 @@ class Ledger:
         """Closes the file; what is in the log beside it is brought into it."""
         with _failures(self.path):
             self._connection.close()
+
+    def _begun(self, command: str) -> int:
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        cursor = self._connection.execute("INSERT INTO runs (started, command) VALUES (?, ?)", (started, command))
+        return cursor.lastrowid or 0
+
+    def _last(self) -> int:
+        """The number of the last run, 0 if there was none."""
+        (number,) = self._connection.execute("SELECT coalesce(max(number), 0) FROM runs").fetchone()
+        return int(number)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from branchline.jobs import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.batch_settings import BatchSettings
-from branchline.running.claim import claimed
+from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.writing import write
 from branchline.train import TrainProgress, TrainResult, run_train
 
@@ -121,7 +121,7 @@ def run(
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
-        into ``out`` made with the same code, parameters and files; False runs everything, as submitted trains do.
+        into ``out`` made with the same code, parameters and files; False runs everything.
     pictures: of histograms: "svg", "both" (and PNG), "none".
     progress: called with a ``TrainProgress`` a few times per second. command: what the report shows as the command.
 
@@ -135,7 +135,7 @@ def run(
     faults = {"skip_bad_files": skip_bad_files, "worker_timeout": worker_timeout}
     settings: dict[str, Any] = reading | chunks | faults | {"force": force, "pictures": pictures, "command": command}
     if is_batch_system(on):
-        return submit_train(wagons, dataset, out, batch=batch or BatchSettings(), **settings)
+        return submit_train(wagons, dataset, out, batch=batch or BatchSettings(), reuse=reuse, **settings)
     result = run_quietly(wagons, dataset, out, progress=progress, reuse=reuse, **settings)
     if result.exit_code:
         warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=2)
@@ -154,6 +154,7 @@ def submit_train(
     force: bool,
     pictures: Pictures,
     command: str,
+    reuse: bool = True,
     **settings: Any,
 ) -> SubmittedTrain:
     """As ``run`` with the name of a batch system; ``settings`` are those of ``TrainSettings``."""
@@ -175,6 +176,7 @@ def submit_train(
         force=force,
         pictures=pictures,
         command=command,
+        reuse=reuse,
     )
     return SubmittedTrain(Path(out))
 
@@ -206,10 +208,20 @@ def run_quietly(
                 command=command,
                 interruption=interruption,
                 stopping=stopping,
-                begin=lambda: claim.begin(command),
+                begin=lambda: _begin(claim, command),
                 ledger=claim.out / LEDGER_NAME,
                 reuse=reuse,
                 **settings,
             )
             write(result, claim, pictures)
     return result
+
+
+def _begin(claim: Claim, command: str) -> None:
+    """Clears the directory, after what jobs of a submitted train left there is brought into the ledger."""
+    if (claim.out / JOBS).is_dir():
+        # Imported here since few runs follow a submitted train.
+        from branchline.running.submitted.reusing import enter_rows
+
+        enter_rows(claim.out, is_whole=False)
+    claim.begin(command)

@@ -51,19 +51,19 @@ class WagonKey:
 
 
 class WagonKeys:
-    """The keys of the wagons of a train, by name."""
+    """The keys of the wagons of a train."""
 
     def __init__(self, wagons: Sequence[Wagon]) -> None:
         self._sources: dict[str, ModuleSource] = {}
-        self._keys: dict[str, WagonKey] = {}
+        self.by_name: dict[str, WagonKey] = {}
         for wagon in wagons:
-            self._keys[wagon.name] = self._key_of(wagon)
+            self.by_name[wagon.name] = self._key_of(wagon)
 
     def __getitem__(self, name: str) -> WagonKey:
-        return self._keys[name]
+        return self.by_name[name]
 
     def _key_of(self, wagon: Wagon) -> WagonKey:
-        required: dict[str, str | None] = {name: self._keys[name].key for name in wagon.requires}
+        required: dict[str, str | None] = {name: self.by_name[name].key for name in wagon.requires}
         missing = [name for name, key in required.items() if key is None]
         if missing:
             return WagonKey(None, f"it requires wagon {missing[0]}, which cannot be reused")

@@ -21,10 +21,10 @@ from branchline.limits import LEDGER_ROW_MAX_BYTES
 from branchline.sensors.record import FileRecord, MissingCompanion
 from branchline.train.canonical import UnknownValueError
 from branchline.train.plan import TrainPlan
-from branchline.train.result_keys import ShareKeys, WagonKeys, other_key, result_key
+from branchline.train.result_keys import ShareKeys, WagonKey, WagonKeys, other_key, result_key
 from branchline.train.share_result import Learned, ShareResult, WagonShare
 from branchline.train.shares import Share
-from branchline.train.wagons import with_required
+from branchline.train.wagons import Wagon, with_required
 
 Kept = TypeVar("Kept")
 
@@ -49,6 +49,8 @@ class KeptResult:
     share: KeptShare
     wagons: dict[str, WagonShare]
     missing: frozenset[str] = frozenset()
+    #: The key of the sub-job: that of another one has other events.
+    share_key: str = ""
 
     def as_result(self, names: Iterable[str]) -> ShareResult:
         """The result of a sub-job that need not run; wagons that are not kept have stopped before."""
@@ -88,22 +90,40 @@ class LearnedBefore:
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     step: int | None = None
 
+    def unknown_of(self, wagons: Sequence[Wagon]) -> set[str]:
+        """The wagons whose branches are still to be learned, and those that they require."""
+        by_name = {one.name: one for one in wagons}
+        unknown = [one for one in wagons if one.name not in self.touched]
+        return {needed.name for one in unknown for needed in with_required(one, by_name)}
+
+
+@dataclass(frozen=True)
+class LedgerRows:
+    """What a finished sub-job adds to a ledger, and the keys of the rows that it used."""
+
+    new: tuple[LedgerRow, ...] = ()
+    used: tuple[bytes, ...] = ()
+
 
 class Reuse:
     """The ledger of a run of a train. Without ``takes`` results are kept and none is taken.
 
     ``unknown`` says by wagon why its results cannot be reused, ``notes`` what else kept results from being reused.
+    ``keys`` are those of the wagons, by name.
     """
 
-    def __init__(self, ledger: Ledger, plan: TrainPlan, *, takes: bool) -> None:
+    def __init__(
+        self, ledger: Ledger | None, plan: TrainPlan, *, takes: bool, keys: Mapping[str, WagonKey] | None = None
+    ) -> None:
+        """``ledger`` None and ``keys`` are for a batch job: it makes rows, which the last job writes to the ledger."""
         self._ledger: Ledger | None = ledger
         self._plan = plan
         self._takes = takes
         self._wagons = {one.name: one for one in plan.loaded.wagons}
-        self._keys = WagonKeys(plan.loaded.wagons)
-        self.unknown = {name: self._keys[name].unknown for name in self._wagons if self._keys[name].key is None}
+        self.keys = WagonKeys(plan.loaded.wagons).by_name if keys is None else keys
+        self.unknown = {name: self.keys[name].unknown for name in self._wagons if self.keys[name].key is None}
         self.notes: list[str] = []
-        if ledger.replaced:
+        if ledger is not None and ledger.replaced:
             self.notes.append(f"what was kept of earlier runs is lost: {ledger.replaced}")
         self._unknown_shares: dict[int, str] = {}
         self._step: int | None = None
@@ -113,15 +133,18 @@ class Reuse:
         self._touched: dict[str, tuple[str, ...]] = {}
         self._missed: dict[str, set[str]] = {}
 
-    def begin(self, branches: Sequence[str], step: int) -> None:
-        """The branches and the step of all chunks are known: results can be looked up from now on."""
+    def begin(self, branches: Sequence[str], step: int, touched: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """The branches and the step of all chunks are known: results can be looked up from now on. ``touched`` are the
+        branches that wagons touched first, where somebody else learned them.
+        """
+        self._touched |= touched or {}
         if self._step is None:
             self._step = step
             self._share_keys = ShareKeys(branches if self._plan.settings.skip_bad_files else None)
 
     def find(self, index: int, share: Share) -> KeptResult | None:
         """What is kept of a sub-job; None if that is nothing. Wagons that have stopped are left out."""
-        key = self._key_of(index, share)
+        key = self.key_of(index, share)
         running = [name for name in self._wagons if name not in share.stopped]
         if self._ledger is None or not self._takes or key is None:
             return None
@@ -134,16 +157,21 @@ class Reuse:
         if kept_share is None or not kept:
             return None
         missing = {one for name in running if name not in kept for one in self._required_by(name)}
-        return KeptResult(
-            kept_share, {name: one for name, one in kept.items() if name not in missing}, frozenset(missing)
-        )
+        wagons_kept = {name: one for name, one in kept.items() if name not in missing}
+        return KeptResult(kept_share, wagons_kept, frozenset(missing), key)
 
     def keep(self, index: int, share: Share, result: ShareResult) -> None:
         """Keeps the sums of the wagons that ran in a sub-job, if it was whole."""
-        key = self._key_of(index, share)
+        if self._ledger is not None:
+            rows = self.rows_of(index, share, result)
+            self._write(rows.new, rows.used)
+
+    def rows_of(self, index: int, share: Share, result: ShareResult) -> LedgerRows:
+        """The rows for the sums of the wagons that ran in a sub-job; none if it was not whole."""
+        key = self.key_of(index, share)
         self._key_texts.pop(index, None)
-        if self._ledger is None or key is None:
-            return
+        if key is None:
+            return LedgerRows()
         ran = [name for name, one in result.wagons.items() if one.error is None and name not in result.not_run]
         is_sound = result.is_whole and not result.skipped and not result.interrupted and result.error is None
         keys = self._result_keys([name for name in ran if is_sound], key)
@@ -163,7 +191,7 @@ class Reuse:
             rows.append(LedgerRow(about_share, SHARES_NAME, share.label, pickle.dumps(kept)))
         elif reused:
             reused.append(about_share)
-        self._write(rows, reused)
+        return LedgerRows(tuple(rows), tuple(reused))
 
     def learned_before(self) -> LearnedBefore:
         """What wagons touched first in earlier runs over the first sub-job of this dataset."""
@@ -226,7 +254,8 @@ class Reuse:
         except LedgerError as error:
             self._give_up(error)
 
-    def _key_of(self, index: int, share: Share) -> str | None:
+    def key_of(self, index: int, share: Share) -> str | None:
+        """The key of a sub-job as its files are now; None if it has none."""
         if self._step is None:
             return None
         if index not in self._key_texts:
@@ -238,7 +267,7 @@ class Reuse:
         return self._key_texts[index]
 
     def _result_keys(self, names: Iterable[str], share_key: str) -> dict[str, bytes]:
-        keys = {name: self._keys[name].key for name in names}
+        keys = {name: self.keys[name].key for name in names}
         return {name: result_key(key, share_key) for name, key in keys.items() if key is not None}
 
     def _required_by(self, name: str) -> list[str]:
@@ -253,14 +282,14 @@ class Reuse:
             share = ShareKeys(None).key_of(replace(self._plan.shares[0], learn=True), None)
         except (UnknownValueError, IndexError):
             return {}
-        keys = {name: self._keys[name].key for name in sorted(self._running_names())}
+        keys = {name: self.keys[name].key for name in sorted(self._running_names())}
         return {name: other_key("learned", key, share) for name, key in keys.items() if key is not None}
 
     def _step_key(self, branches: set[str]) -> bytes:
         settings = self._plan.settings
         share = ShareKeys(None).key_of(self._plan.shares[0], None)
         companions = self._plan.shares[0].files[0].companions
-        wagons = [self._keys[name].key for name in self._wagons] if companions else []
+        wagons = [self.keys[name].key for name in self._wagons] if companions else []
         return other_key("step", sorted(branches), share, settings.step_size, settings.memory_limit_bytes, wagons)
 
     def _contents(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:

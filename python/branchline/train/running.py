@@ -37,7 +37,6 @@ from branchline.train.share_result import JobError, Learned, Progress, ShareResu
 from branchline.train.shares import Share
 from branchline.train.shipping import load_names, sources_of
 from branchline.train.subjobs import SubJobQueue
-from branchline.train.wagons import with_required
 from branchline.train.work import TrainWork
 
 
@@ -155,10 +154,7 @@ class _Run:
                 branches = {one for names in before.touched.values() for one in names}
                 self._learned(Learned(tuple(sorted({*branches, *self._plan.named_branches})), before.step))
             elif before.touched:
-                unknown = [one for one in self._plan.loaded.wagons if one.name not in before.touched]
-                by_name = {one.name: one for one in self._plan.loaded.wagons}
-                running = {needed.name for one in unknown for needed in with_required(one, by_name)}
-                self._queue.learn_apart(before.touched, running)
+                self._queue.learn_apart(before.touched, before.unknown_of(self._plan.loaded.wagons))
 
     def go(self, stopping: Callable[[], None] | None = None) -> TrainResult:
         """Runs the sub-jobs, adds up what comes back, and makes the record of the job."""

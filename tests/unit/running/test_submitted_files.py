@@ -52,7 +52,7 @@ def test_another_kind_and_another_version_are_refused(tmp_path: Path) -> None:
     path.write_bytes(framed("result", 1))
     with pytest.raises(BadFileError, match="not a submission"):
         read_framed(path, "submission")
-    path.write_bytes(framed("result", 1).replace(b'"version": 1', b'"version": 9'))
+    path.write_bytes(framed("result", 1).replace(b'"version": 2', b'"version": 9'))
     with pytest.raises(BadFileError, match="version 9"):
         read_framed(path, "result")
     with pytest.raises(MissingFileError):

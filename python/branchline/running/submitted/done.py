@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
-from branchline.jobs import FoldNode
+from branchline.jobs import FoldNode, FoldTree
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.units import below, events_of
 
 
-def done_units(folder: BatchFolder, submission: Submission) -> tuple[set[FoldNode], int]:
-    """The units that have a result, themselves or folded with others, and the events of all."""
-    tree, unit_stage = submission.tree, submission.unit_stage
+def folded_nodes(folder: BatchFolder, submission: Submission) -> dict[FoldNode, int]:
+    """The highest nodes that have a result, with their events."""
+    tree = submission.tree
 
     def look(node: FoldNode) -> Iterator[tuple[FoldNode, int]]:
         events = events_of(folder, node, submission.id)
         if events is not None:
             yield node, events
-        elif node.stage > unit_stage:
+        elif node.stage > submission.unit_stage:
             for part in tree.parts_of(node):
                 yield from look(part)
 
-    found = list(look(tree.root))
-    units = {unit for node, _ in found for unit in below(tree, node, unit_stage)}
-    return units, sum(events for _, events in found)
+    return dict(look(tree.root))
+
+
+def is_done(tree: FoldTree, node: FoldNode, folded: Container[FoldNode]) -> bool:
+    """Whether a node has a result, itself or as a part of another one."""
+    above: FoldNode | None = node
+    while above is not None:
+        if above in folded:
+            return True
+        above = tree.parent_of(above)
+    return False
+
+
+def done_units(folder: BatchFolder, submission: Submission) -> tuple[set[FoldNode], int]:
+    """The units that have a result, themselves or folded with others, and the events of all."""
+    found = folded_nodes(folder, submission)
+    units = {unit for node in found for unit in below(submission.tree, node, submission.unit_stage)}
+    return units, sum(found.values())

@@ -12,6 +12,7 @@ from branchline.jobs import FoldNode, Interruption
 from branchline.running.claim import claimed
 from branchline.running.submitted.causes import causes_of
 from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.reusing import enter_rows
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.units import UnitResult, has_result, joined_workers
 from branchline.running.writing import write
@@ -101,7 +102,13 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
             stopped_by = stopped_by or _error_of(folder, submission, missing)
         with clock.during("wagons"):
             outputs = postprocess(plan.loaded.wagons, merged)
-        maker = _record_maker(submission, plan, collected, clock)
+        is_whole = stopped_by is None and not missing
+        notes = enter_rows(folder.out, is_whole=is_whole) if submission.wagon_keys else []
+        maker = replace(
+            _record_maker(submission, plan, collected, clock),
+            not_reusable={name: one.unknown for name, one in submission.wagon_keys.items() if one.key is None},
+            reuse_notes=[*submission.reuse_notes, *notes],
+        )
         record = maker.record(merged, outputs, stopped_by)
         if not is_allowed:
             record.errors += _further(submission, missing)

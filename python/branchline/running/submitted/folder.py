@@ -7,6 +7,8 @@
     units/STAGE.INDEX.lease  who works on it;  .failed  why it failed
     accounts/N.STEP.TASK.*   how tasks began and ended
     logs/N.STEP.TASK.log     what they printed
+    rows/STAGE.INDEX         what a node's sub-jobs add to the ledger, until the last job has written it there
+    kept/INDEX               what the ledger had of sub-jobs of a node of stage 1 that are not all done
 
 Values are pickled behind one line of JSON, which says what follows and has its checksum.
 """
@@ -30,7 +32,7 @@ from branchline.jobs import FoldNode
 from branchline.running.claim import JOBS, SUBMISSION
 
 #: The version of these files. Another one is refused.
-VERSION = 1
+VERSION = 2
 _HEADER_MAX_BYTES = 65_536
 
 
@@ -70,12 +72,22 @@ class BatchFolder:
         """The results of nodes."""
         return self.path / "units"
 
+    @property
+    def rows_folder(self) -> Path:
+        """What is to be written to the ledger."""
+        return self.path / "rows"
+
+    @property
+    def kept_folder(self) -> Path:
+        """What the ledger had when the train was submitted."""
+        return self.path / "kept"
+
     def make(self) -> None:
         """Makes the folders. Raises StorageError."""
         try:
             # What is pickled is code: nobody else may write here, and names of files may have secrets.
             self.path.mkdir(mode=0o700, exist_ok=True)
-            for folder in (self.jobs, self.accounts, self.logs, self.units):
+            for folder in (self.jobs, self.accounts, self.logs, self.units, self.rows_folder, self.kept_folder):
                 folder.mkdir(exist_ok=True)
         except OSError as error:
             what = f"the folder of the jobs cannot be made: {error.strerror}"
@@ -84,6 +96,10 @@ class BatchFolder:
     def result(self, node: FoldNode) -> Path:
         """The result of a node."""
         return self.units / f"{node.stage}.{node.index}"
+
+    def rows(self, node: FoldNode) -> Path:
+        """What a node's sub-jobs add to the ledger."""
+        return self.rows_folder / f"{node.stage}.{node.index}"
 
     def lease(self, node: FoldNode) -> Path:
         """Who works on a node."""

@@ -9,7 +9,6 @@ from branchline.running.submitted.done import done_units
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.submitting import send
-from branchline.running.submitted.units import has_result
 from branchline.sensors import FINISHED
 
 
@@ -35,5 +34,5 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
         # No task is alive, and a damaged result stands in the way of a new one.
         for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
             path.unlink(missing_ok=True)
-    send(folder, submission, missing, lambda node: has_result(folder, node, submission.id))
+    send(folder, submission)
     return sum(len(submission.tree.shares_of(unit)) for unit in missing)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from branchline.running.submitted.folder import BatchFolder, framed, read_framed
 from branchline.running.submitted.sources import StoredSources
 from branchline.sensors.versions import branchline_version
 from branchline.train.plan import LoadedWagons, TrainPlan
+from branchline.train.result_keys import WagonKey
+from branchline.train.shares import Share
 
 if TYPE_CHECKING:
     from branchline.report.writing import Pictures
@@ -33,6 +36,20 @@ class Learning:
     branches: tuple[str, ...]
     step: int | None
     shares_count: int
+    #: The branches that wagons touched first, by wagon.
+    touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def share(self, index: int, share: Share, branches: Iterable[str], stopped: Iterable[str]) -> Share:
+        """A share as it is handed out to be read."""
+        learns = index < self.shares_count
+        return replace(
+            share,
+            branches=tuple(branches),
+            learn=learns,
+            step=self.step or 1,
+            learned_step=self.step if learns else None,
+            stopped=frozenset(stopped),
+        )
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,9 @@ class Submission:
     unit_stage: int
     merge_stages: tuple[int, ...]
     tasks_max: int
+    #: By wagon; empty where nothing is kept. ``reuse_notes`` say what kept results from being reused.
+    wagon_keys: dict[str, WagonKey] = field(default_factory=dict)
+    reuse_notes: tuple[str, ...] = ()
 
     @property
     def tree(self) -> FoldTree:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,14 +21,18 @@ from branchline.batch import Step, batch_system, load_site
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, OptionError
 from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Lost
+from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_MAX, FOLD_FAN_IN
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import claimed
+from branchline.running.submitted.done import folded_nodes, is_done
 from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.reusing import enter_rows, opened_reuse, take_kept, undone_if_new
 from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import JobsRecord, Learning, StepRecord, Submission
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
 from branchline.train.recovery import Recovery
+from branchline.train.reuse import LearnedBefore, Reuse
 from branchline.train.share_result import Learned
 from branchline.train.subjobs import SubJobQueue
 from branchline.train.work import TrainWork
@@ -52,6 +56,7 @@ def submit(
     force: bool,
     pictures: Pictures,
     command: str,
+    reuse: bool = True,
 ) -> None:
     """Submits a train and returns at once. ``branchline.run`` says what the arguments are, and what is raised;
     BatchError is raised where the batch system is missing or refuses.
@@ -63,12 +68,16 @@ def submit(
     folder = BatchFolder(out.absolute())
     interruption = Interruption()
     with interruption.installed(), claimed(folder.out, force=force) as claim:
+        is_new = not (folder.out / LEDGER_NAME).exists()
         batch_system(system).check(folder.out)
         _refuse_live(folder)
         with interruption.allowed():
             loaded = LoadedWagons.of(wagons)
             plan = TrainPlan.of(settings, loaded, Dataset.of(dataset, tree, companions=companions))
-            learning = learn(plan)
+            notes = enter_rows(folder.out, is_whole=False)
+            ledger, trouble = opened_reuse(folder.out, plan, command, takes=reuse)
+            with undone_if_new(folder.out, is_new=is_new):
+                learning = _learned(plan, ledger)
         tasks_max = batch.tasks or _tasks_wanted(plan)
         unit_stage = 1 if len(plan.shares) >= FOLD_FAN_IN * tasks_max else 0
         submission = Submission(
@@ -88,11 +97,18 @@ def submit(
             unit_stage=unit_stage,
             merge_stages=_merge_stages(FoldTree(len(plan.shares)), unit_stage),
             tasks_max=tasks_max,
+            wagon_keys={} if ledger is None else dict(ledger.keys),
+            reuse_notes=tuple(notes + ([trouble] if trouble else [])),
         )
         claim.begin(command)
         folder.make()
+        if ledger is not None:
+            with interruption.allowed():
+                take_kept(folder, submission, plan, ledger)
+            ledger.close(is_whole=False)
+            submission = replace(submission, reuse_notes=submission.reuse_notes + tuple(ledger.notes))
         submission.write(folder)
-        send(folder, submission, list(submission.tree.nodes(unit_stage)))
+        send(folder, submission)
 
 
 def _refuse_live(folder: BatchFolder) -> None:
@@ -118,15 +134,32 @@ def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
     return tuple(stages)
 
 
-def learn(plan: TrainPlan) -> Learning:
+def _learned(plan: TrainPlan, ledger: Reuse | None) -> Learning:
+    """What the first sub-jobs find out, as far as the ledger does not know it; it is kept there."""
+    before = LearnedBefore() if ledger is None or plan.step is not None else ledger.learned_before()
+    learning = learn(plan, before)
+    if ledger is not None and learning.step is not None:
+        ledger.begin(learning.branches, learning.step, learning.touched)
+        if plan.step is None and before.step is None:
+            ledger.keep_learned(Learned(learning.branches, learning.step, learning.touched))
+    return learning
+
+
+def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
     """What the first sub-jobs find out on their first events, in a worker process as in a run on this machine.
+    ``before`` is what earlier runs found out.
 
     Raises what reading them raises.
     """
     if plan.step is not None:
         return Learning(plan.named_branches, plan.step, 0)
+    if before.step is not None:
+        branches = {*plan.named_branches, *(one for names in before.touched.values() for one in names)}
+        return Learning(tuple(sorted(branches)), before.step, 1, before.touched)
     settings, wagons = plan.settings, plan.loaded.wagons
     queue = SubJobQueue(plan.shares, plan.named_branches, None, wagons_count=len(wagons), stopped=plan.faults)
+    if before.touched:
+        queue.learn_apart(before.touched, before.unknown_of(wagons))
     recovery = Recovery(wagons, queue)
     place = LocalProcesses(
         1, plan.loaded.modules, settings.worker_timeout_s, longest_wait_s(), after_death=recovery.worker_died
@@ -147,8 +180,12 @@ def learn(plan: TrainPlan) -> Learning:
             if isinstance(message, Lost):
                 continue
             if isinstance(message.value, Learned):
-                return Learning(message.value.branches, message.value.step, count + 1)
+                touched = {**before.touched, **message.value.touched}
+                return Learning(message.value.branches, message.value.step, count + 1, touched)
             if not isinstance(message, Finished):
+                continue
+            if queue.learns_apart(message.index):
+                queue.finished(message.index)
                 continue
             if recovery.is_trial(message.index):
                 recovery.trial_finished(message.index)
@@ -162,20 +199,17 @@ def learn(plan: TrainPlan) -> Learning:
     return Learning(plan.named_branches, None, len(plan.shares))
 
 
-def send(
-    folder: BatchFolder,
-    submission: Submission,
-    units: Sequence[FoldNode],
-    done: Callable[[FoldNode], bool] | None = None,
-) -> JobsRecord:
-    """Submits tasks for units, the stages of merging, and the last job. ``done`` says which nodes are folded already.
+def send(folder: BatchFolder, submission: Submission) -> JobsRecord:
+    """Submits tasks for the units that have no result, the stages of merging, and the last job.
 
     Raises BatchError and StorageError.
     """
+    done = folded_nodes(folder, submission)
+    units = [one for one in submission.tree.nodes(submission.unit_stage) if not is_done(submission.tree, one, done)]
     number = max((one.number for one in JobsRecord.read_all(folder)), default=-1) + 1
     work = [_spread(units, submission.tasks_max)] if units else []
     for stage in submission.merge_stages:
-        nodes = [one for one in submission.tree.nodes(stage) if done is None or not done(one)]
+        nodes = [one for one in submission.tree.nodes(stage) if not is_done(submission.tree, one, done)]
         work += [_spread(nodes, submission.tasks_max)] if nodes else []
     work.append([()])
     records = tuple(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,19 @@ from branchline.jobs import (
     Interruption,
     LocalProcesses,
     Lost,
-    SubJob,
-    Wait,
 )
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.leases import Leases
+from branchline.running.submitted.reusing import KeptForJobs, reuse_in_job, write_rows
 from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
+from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result
 from branchline.train.folding import FoldedResult, fold
-from branchline.train.plan import TrainPlan
 from branchline.train.recovery import Recovery
+from branchline.train.reuse import LedgerRows
 from branchline.train.share_result import JobError, ShareResult, WorkerTimes
-from branchline.train.subjobs import SubJobQueue
 from branchline.train.work import TrainWork
 
 
@@ -50,60 +49,11 @@ class StoredWork:
         return cloudpickle.loads(self.pickled)(context)
 
 
-class UnitQueue(SubJobQueue):
-    """Hands out the sub-jobs of units, one unit after the other. ``begin`` says whether a unit is to be begun."""
-
-    def __init__(
-        self, submission: Submission, plan: TrainPlan, units: Iterable[FoldNode], begin: Callable[[FoldNode], bool]
-    ) -> None:
-        learning = submission.learning
-        super().__init__(
-            plan.shares,
-            learning.branches,
-            learning.step,
-            wagons_count=len(plan.loaded.wagons),
-            workers_count=submission.site.cpus,
-            stopped=plan.faults,
-        )
-        self._named_branches = plan.named_branches
-        self._learning_count = learning.shares_count
-        self._tree = submission.tree
-        self._units = deque(units)
-        self._indices: deque[int] = deque()
-        self._begin = begin
-
-    def draw(self) -> SubJob | Wait | None:
-        """The next sub-job, None at the end."""
-        if self._first:
-            return self._first.popleft()
-        while not self._indices:
-            if not self._units:
-                return None
-            unit = self._units.popleft()
-            if self._begin(unit):
-                self._indices.extend(self._tree.shares_of(unit))
-        index = self._indices.popleft()
-        learn = index < self._learning_count
-        share = replace(
-            self.shares[index],
-            branches=tuple(self._named_branches if learn else self.branches),
-            learn=learn,
-            step=self.step or 1,
-            stopped=frozenset(self.stopped),
-            together=1 if learn else self._together(index),
-        )
-        return SubJob(index, share.label, share)
-
-    def drop(self, unit: FoldNode) -> None:
-        """Hands out nothing more of a unit."""
-        shares = self._tree.shares_of(unit)
-        self._indices = deque(index for index in self._indices if index not in shares)
-
-
 @dataclass
 class _OpenUnit:
     results: dict[int, FoldedResult] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
+    rows: list[LedgerRows] = field(default_factory=list)
 
 
 class UnitWorker:
@@ -117,6 +67,8 @@ class UnitWorker:
         self._leases = leases
         self._task = task
         self._attempt = leases.attempt
+        self._reuse = reuse_in_job(submission, self._plan)
+        self._kept = KeptForJobs(folder, self._reuse)
         self._log = log
         self._open: dict[FoldNode, _OpenUnit] = {}
         self._spans: dict[int, WorkerSpan] = {}
@@ -129,7 +81,7 @@ class UnitWorker:
         """Works until all units have a result or failed, or a signal asks to stop."""
         left = deque(units)
         while left and not interruption.asked:
-            queue = UnitQueue(self._submission, self._plan, list(left), lambda unit: self._begin(unit, left))
+            queue = self._queue(left)
             try:
                 self._run(queue, interruption)
             except Exception as error:  # noqa: BLE001 - it is of the units at work; the others go on
@@ -137,6 +89,14 @@ class UnitWorker:
                     self._fail(unit, JobError.of(error))
             for unit in list(self._open):
                 self._drop(unit)
+
+    def _queue(self, left: deque[FoldNode]) -> UnitQueue:
+        def reused(index: int, result: ShareResult) -> None:
+            self._finished(index, result, queue)
+
+        calls = UnitCalls(lambda unit: self._begin(unit, left), reused)
+        queue = UnitQueue(self._submission, self._plan, list(left), calls, self._reuse, self._kept)
+        return queue
 
     def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> bool:
         left.remove(unit)
@@ -184,8 +144,9 @@ class UnitWorker:
                 recovery.trial_finished(message.index)
             else:
                 recovery.mark(message.value)
-                queue.missed(branch for share in message.value.wagons.values() for branch in share.misses)
                 self._finished(message.index, message.value, queue)
+                ran = [one for one in message.value.wagons.values() if not one.reused_count]
+                queue.missed(branch for share in ran for branch in share.misses)
         elif isinstance(message.value, WorkerTimes):
             self._note_times(message.worker, message.value)
 
@@ -200,14 +161,20 @@ class UnitWorker:
         while unit.stage < self._submission.unit_stage:
             unit = self._tree.parent_of(unit) or unit
         opened = self._open.get(unit)
+        share, kept = queue.at_work.pop(index, (self._plan.shares[index], None))
         if opened is None:
             return
+        if kept is not None and not result.is_reused:
+            kept.complete(result)
         if result.error is not None:
             queue.drop(unit)
             self._fail(unit, result.error)
         elif result.interrupted:
             self._drop(unit)
         else:
+            if self._reuse is not None:
+                self._reuse.missed(result)
+                opened.rows.append(self._reuse.rows_of(index, share, result))
             opened.results[index] = FoldedResult.of(index, self._plan.shares[index], result, self._plan.faults)
             if len(opened.results) == len(self._tree.shares_of(unit)):
                 self._write(unit, opened)
@@ -217,6 +184,7 @@ class UnitWorker:
         folded = parts[0] if unit.stage == 0 else fold(parts)
         result = UnitResult(unit, folded, list(self._spans.values()), opened.lost)
         try:
+            write_rows(self._folder, unit, opened.rows)
             is_first = result.write(self._folder, self._submission.id)
         except BranchlineError as error:
             self._fail(unit, JobError.of(error))

@@ -1,0 +1,99 @@
+"""The queue of a task: the sub-jobs of its units, without what the ledger has of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from branchline.jobs import FoldNode, SubJob, Wait
+from branchline.running.submitted.reusing import KeptForJobs
+from branchline.running.submitted.submission import Submission
+from branchline.train.plan import TrainPlan
+from branchline.train.reuse import KeptResult, Reuse
+from branchline.train.share_result import ShareResult
+from branchline.train.shares import Share
+from branchline.train.subjobs import SubJobQueue
+
+
+@dataclass(frozen=True)
+class UnitCalls:
+    """What a queue calls: ``begin`` says whether a unit is to be begun, ``reused`` takes the result of a sub-job that
+    need not run.
+    """
+
+    begin: Callable[[FoldNode], bool]
+    reused: Callable[[int, ShareResult], None]
+
+
+class UnitQueue(SubJobQueue):
+    """Hands out the sub-jobs of units, one unit after the other."""
+
+    def __init__(
+        self,
+        submission: Submission,
+        plan: TrainPlan,
+        units: Iterable[FoldNode],
+        calls: UnitCalls,
+        reuse: Reuse | None,
+        kept: KeptForJobs,
+    ) -> None:
+        learning = submission.learning
+        super().__init__(
+            plan.shares,
+            learning.branches,
+            learning.step,
+            wagons_count=len(plan.loaded.wagons),
+            workers_count=submission.site.cpus,
+            stopped=plan.faults,
+        )
+        self._plan = plan
+        self._learned_at_start = learning
+        self._tree = submission.tree
+        self._units = deque(units)
+        self._indices: deque[int] = deque()
+        self._calls = calls
+        self._reuse = reuse
+        self._kept = kept
+        #: The sub-jobs that were handed out, with what is kept of them.
+        self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
+
+    def draw(self) -> SubJob | Wait | None:
+        """The next sub-job, None at the end."""
+        if self._first:
+            return self._first.popleft()
+        while True:
+            while not self._indices:
+                if not self._units:
+                    return None
+                unit = self._units.popleft()
+                if self._calls.begin(unit):
+                    self._indices.extend(self._tree.shares_of(unit))
+            drawn = self._drawn(self._indices.popleft())
+            if drawn is not None:
+                return drawn
+
+    def drop(self, unit: FoldNode) -> None:
+        """Hands out nothing more of a unit."""
+        shares = self._tree.shares_of(unit)
+        self._indices = deque(index for index in self._indices if index not in shares)
+
+    def _drawn(self, index: int) -> SubJob | None:
+        """A sub-job without the wagons whose results are kept; None if they all are."""
+        learns = index < self._learned_at_start.shares_count
+        branches = self._plan.named_branches if learns else self.branches
+        share = self._learned_at_start.share(index, self.shares[index], branches, self.stopped)
+        share = replace(share, together=1 if learns else self._together(index))
+        # The key is that of the files before they are read.
+        key = None if self._reuse is None else self._reuse.key_of(index, share)
+        kept = self._kept.of(index, key)
+        self.at_work[index] = (share, kept)
+        if kept is not None and self._reuse is not None:
+            # A wagon may have stopped since.
+            missing = kept.missing - self.stopped
+            if not missing:
+                self._calls.reused(index, kept.as_result(one.name for one in self._plan.loaded.wagons))
+                return None
+            wanted = self._reuse.branches_of(missing, share)
+            share = replace(share, branches=wanted, stopped=share.stopped | set(kept.wagons))
+        return SubJob(index, share.label, share)

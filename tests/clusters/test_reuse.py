@@ -1,0 +1,156 @@
+"""What is done is not submitted again: the ledger of trains on a Slurm with three nodes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.clusters.farm import Train, files_of, run_branchline, wait_until
+from tests.clusters.slurm import Slurm
+
+from branchline.running.kept import kept_results
+from branchline.running.submitted import SubmittedTrain
+from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.submission import JobsRecord
+
+FILES = 4
+TIMEOUT_S = 120
+
+# Each run of a wagon on a chunk leaves a line in the log of its task.
+WAGONS = """
+import numpy as np
+
+LOWEST = -4.0
+LARGEST = 2.0
+
+
+class Low:
+    name = "low"
+
+    def process(self, events):
+        print("ran low", events.metadata["filename"], flush=True)
+        px = np.asarray(events.px)
+        return {"sum": float(np.sum(px[px > LOWEST])), "events": len(events)}
+
+
+class High:
+    name = "high"
+
+    def process(self, events):
+        print("ran high", events.metadata["filename"], flush=True)
+        px = np.asarray(events.px)
+        return {"sum": float(np.sum(px[px < LARGEST])), "events": len(events)}
+"""
+
+Submit = Callable[..., SubmittedTrain]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Train:
+    """Files and two wagons."""
+    made = Train(tmp_path, FILES).make()
+    (tmp_path / "wagons.py").write_text(WAGONS)
+    return made
+
+
+@pytest.fixture
+def submit(slurm: Slurm, train: Train, monkeypatch: pytest.MonkeyPatch) -> Iterator[Submit]:
+    """Submits the train and waits for its end."""
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    submitted: list[SubmittedTrain] = []
+
+    def call(*words: object) -> SubmittedTrain:
+        ended = run_branchline(train.folder, [*train.words, "-o", "out", "--on", "slurm", "--force", *map(str, words)])
+        assert ended.returncode == 0, ended.stderr
+        submitted.append(SubmittedTrain(train.folder / "out"))
+        assert submitted[-1].wait(TIMEOUT_S).ended == "finished"
+        return submitted[-1]
+
+    yield call
+    for one in submitted[-1:]:
+        one.cancel()
+    wait_until(lambda: not slurm.command("squeue", "--noheader").strip(), "the end of all jobs", TIMEOUT_S)
+
+
+def ran(submitted: SubmittedTrain) -> set[str]:
+    """The wagons and files of which jobs processed chunks."""
+    logs = [one.read_text() for one in BatchFolder(submitted.out).logs.iterdir()]
+    lines = [line.split() for log in logs for line in log.splitlines() if line.startswith("ran ")]
+    return {f"{wagon} {Path(file).name}" for _, wagon, file in lines}
+
+
+def expect_same_as_here(train: Train) -> None:
+    """The results are those of a run on this machine that reuses nothing."""
+    words = [*train.words, "-o", "here", "--workers", "1", "--no-reuse", "--force"]
+    ended = run_branchline(train.folder, words)
+    assert ended.returncode == 0, ended.stderr
+    assert files_of(train.folder / "out") == files_of(train.folder / "here")
+
+
+def steps_of(submitted: SubmittedTrain) -> list[int]:
+    """How many tasks each step has."""
+    [jobs] = JobsRecord.read_all(BatchFolder(submitted.out))
+    return [len(step.tasks) for step in jobs.steps]
+
+
+def everything(wagons: tuple[str, ...] = ("low", "high"), files: range = range(FILES)) -> set[str]:
+    return {f"{wagon} f{index:02}.root" for wagon in wagons for index in files}
+
+
+@pytest.mark.timeout(600)
+def test_what_is_done_is_not_submitted_again(submit: Submit, train: Train) -> None:
+    first = submit("--tasks", 2)
+    assert ran(first) == everything()
+    assert steps_of(first) == [2, 1]
+    # A result by wagon and file, the sub-jobs, and what was learned.
+    assert {one.name: one.results_count for one in kept_results(first.out).counts} == {
+        "(branches)": 3,
+        "(sub-jobs)": FILES,
+        "high": FILES,
+        "low": FILES,
+    }
+    assert not list(BatchFolder(first.out).rows_folder.iterdir())
+    results = files_of(first.out)
+
+    again = submit("--tasks", 2)
+    assert ran(again) == set()
+    assert steps_of(again) == [1]
+    assert files_of(again.out) == results
+    assert json.loads((again.out / "job.json").read_text())["subjobs_reused"] == FILES
+
+    # One wagon of two changes: it runs alone.
+    wagons = train.folder / "wagons.py"
+    wagons.write_text(wagons.read_text().replace("LARGEST = 2.0", "LARGEST = 1.0"))
+    assert ran(submit("--tasks", 2)) == everything(("high",))
+    expect_same_as_here(train)
+
+    # Two files more: they run alone.
+    for index in range(FILES, FILES + 2):
+        shutil.copy(train.folder / "data" / f"f{index - FILES:02}.root", train.folder / "data" / f"f{index:02}.root")
+    more = submit("--tasks", 2)
+    assert ran(more) == everything(files=range(FILES, FILES + 2))
+    assert steps_of(more) == [2, 1]
+    expect_same_as_here(train)
+
+    assert ran(submit("--tasks", 2, "--no-reuse")) == everything(files=range(FILES + 2))
+
+
+@pytest.mark.timeout(600)
+def test_a_run_here_goes_on_with_what_a_cancelled_train_has_done(submit: Submit, train: Train, slurm: Slurm) -> None:
+    words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", str(FILES)]
+    ended = run_branchline(train.folder, words)
+    assert ended.returncode == 0, ended.stderr
+    submitted = SubmittedTrain(train.folder / "out")
+    [jobs] = JobsRecord.read_all(BatchFolder(submitted.out))
+    # The last job does not come: what the others wrote is still in files.
+    slurm.command("scancel", jobs.submitted.ids[-1])
+    assert submitted.wait(TIMEOUT_S).done == FILES
+    assert len(list(BatchFolder(submitted.out).rows_folder.iterdir())) == FILES
+    ended = run_branchline(train.folder, [*train.words, "-o", "out", "--workers", "1", "--force"])
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads((train.folder / "out" / "job.json").read_text())["subjobs_reused"] == FILES
+    expect_same_as_here(train)
