@@ -119,6 +119,8 @@ EXECUTOR_SLOTS = 8
 PROGRAM_INLINE_BYTES = 256 * 1024
 # Files of wagons that travel to workers; more is data, which is not for this.
 SHIPPED_MAX_BYTES = 16 * MB
+# Of the memory of a worker of a pool the process that works for it may take this part, as Dask's own workers may.
+POOL_MEMORY_PART = 0.95
 # How often a job looks at its pool, and an agent at its process.
 POOL_LOOK_INTERVAL_S = 0.25
 AGENT_LOOK_INTERVAL_S = 0.25
@@ -137,6 +139,26 @@ RELEASE_WAIT_S = 5.0
 # So many workers are asked for their versions before a run, for so long; all others say it with their first group.
 VERSIONS_ASKED_MAX = 64
 VERSIONS_WAIT_S = 10.0
+
+# A sub-job that ran out of memory has chunks of a quarter of the entries then, and so on to this part: four more
+# attempts reach from some GB to what single events take.
+CHUNK_SHRINK = 4
+CHUNK_DIVISOR_MAX = 64
+# One that ran out of memory reads with this part of the limit at first, which takes chunks as they are.
+LEAN_MEMORY_PART = 4
+# So many sub-jobs set aside with none finished in between: it is not they that are bad, and the job ends.
+SET_ASIDE_IN_A_ROW_MAX = 10
+# So many worker processes that died before they began a sub-job: those to come will, too.
+WORKER_STARTS_FAILED_MAX = 5
+
+# A machine on which so many different sub-jobs failed, with none finished in between, gets no more.
+NODE_FAILURES_MAX = 3
+
+# When nothing is left to hand out, and so many are done, a sub-job that takes longer than so many times the median, and
+# than it takes to start a process and to open a file anew, is run a second time.
+TAIL_DONE_PART = 0.75
+TAIL_FACTOR = 1.5
+TAIL_MIN_S = 10.0
 
 # A worker that comes no step further and does not compute for so long is taken for stuck. Reading ends earlier by its
 # own deadlines, and a wagon that waits for something else for ten minutes is rare; `--worker-timeout` is for it.

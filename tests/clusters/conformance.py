@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.clusters.places import PlaceHere
-from tests.clusters.wagons import CRASHING, FAILING, KILLING, PLAIN, SLOW, write_wagons
+from tests.clusters.wagons import CRASHING, FAILING, HUNGRY, KILLING, PLAIN, SLOW, STUCK, TOGETHER, write_wagons
 
 import branchline
 
@@ -126,6 +126,92 @@ def _survives(case: Case, victim: str) -> None:
     assert result.exit_code == 0
 
 
+def a_subjob_that_goes_on_ending_its_process_is_set_aside(case: Case) -> None:
+    if not case.place.has_processes:
+        pytest.skip("the process of the test would die")
+    wagons = write_wagons(case.folder / "wagons", TOGETHER)
+    others = case.folder / "data"
+    shutil.copytree(case.data, others, ignore=shutil.ignore_patterns("f3.root"))
+    expected = digest(case.alone(write_wagons(case.folder / "plain", PLAIN), others))
+    result = case.run(wagons)
+    _is_named(case, result)
+    assert digest(result) == expected
+    assert result.record.events == EVENTS - EVENTS_PER_FILE
+    assert result.exit_code == 1
+    assert "f3.root, all entries" in result.errors[0]
+    assert "ended with exit code 9" in result.errors[0]
+    # It may be missing where so much may.
+    allowed = case.run(wagons, allow_missing=1 / FILES)
+    _is_named(case, allowed)
+    assert digest(allowed) == expected
+    assert allowed.record.errors == []
+    assert allowed.exit_code == 3
+
+
+def _is_named(case: Case, result: branchline.TrainResult) -> None:
+    [missing] = result.record.missing
+    [file] = missing.files
+    assert (file.path, file.entry_start, file.entry_stop) == (str(case.data / "f3.root"), 0, None)
+    assert "exit code 9" in missing.cause
+    assert missing.doing.startswith("wagon crashes in ")
+    assert [one.path for one in result.record.skipped] == [file.path]
+    assert [one.error for one in result.record.wagons] == [None] * 4
+
+
+def a_subjob_that_runs_out_of_memory_comes_back_with_less(case: Case) -> None:
+    if not case.place.has_processes:
+        pytest.skip("a process is what is left when memory is gone")
+    wagons = write_wagons(case.folder, HUNGRY, MARK=case.folder / "mark", LARGEST_CHUNK=1000)
+    result = case.run(wagons)
+    # The same chunks, so the same bits.
+    assert result.errors == []
+    assert digest(result) == case.expected
+    assert result.outputs["hungry"] == EVENTS
+    [lost] = result.record.workers_lost
+    assert "ran out of memory" in lost.how
+    assert "wagon hungry in" in lost.doing
+    [retry] = result.record.memory_retries
+    assert retry.subjob.endswith("f3.root")
+    assert (retry.chunk_divisor, retry.inexact) == (1, [])
+
+
+def a_subjob_whose_chunks_are_too_large_comes_back_with_smaller_ones(case: Case) -> None:
+    if not case.place.has_processes:
+        pytest.skip("a process is what is left when memory is gone")
+    wagons = write_wagons(case.folder, HUNGRY, MARK=case.folder / "mark", LARGEST_CHUNK=150)
+    result = case.run(wagons)
+    assert result.errors == []
+    assert result.outputs["hungry"] == result.outputs["momenta"]["events"] == EVENTS
+    [retry] = result.record.memory_retries
+    # Whole numbers are the same; of others it is said that they may not be, to the last bit.
+    assert (retry.chunk_divisor, retry.inexact) == (4, ["spectra", "momenta"])
+    expected = json.loads(case.expected)
+    assert result.outputs["momenta"]["sum"] == pytest.approx(float.fromhex(expected[0][1]), rel=1e-12)
+    assert result.exit_code == 0
+
+
+def a_slow_subjob_at_the_end_runs_twice_and_counts_once(case: Case) -> None:
+    if not case.place.has_processes:
+        pytest.skip("there is no second worker")
+    wagons = write_wagons(case.folder, STUCK, MARK=case.folder / "mark")
+    begin_s = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("branchline.jobs.tail.TAIL_MIN_S", 0.5)
+        result = case.run(wagons)
+    assert time.monotonic() - begin_s < 120
+    assert result.errors == []
+    assert digest(result) == case.expected
+    assert result.outputs["stuck"] == result.record.events == EVENTS
+    repeated = {one.subjob: one for one in result.record.repeated}
+    assert any("f3.root" in one for one in repeated)
+    for one in repeated.values():
+        assert "where half of all took" in one.why
+        assert one.kept != one.dropped
+    assert result.exit_code == 0
+    # The worker that was stuck is free again.
+    assert case.run(write_wagons(case.folder / "plain", PLAIN)).record.events == EVENTS
+
+
 def a_bad_file_is_skipped_and_named(case: Case) -> None:
     bad = case.folder / "data"
     shutil.copytree(case.data, bad)
@@ -193,6 +279,10 @@ CHECKS: list[Callable[[Case], None]] = [
     a_wagon_that_kills_its_process_is_stopped_alone,
     a_killed_worker_costs_nothing,
     a_killed_worker_of_the_pool_costs_nothing,
+    a_subjob_that_goes_on_ending_its_process_is_set_aside,
+    a_subjob_that_runs_out_of_memory_comes_back_with_less,
+    a_subjob_whose_chunks_are_too_large_comes_back_with_smaller_ones,
+    a_slow_subjob_at_the_end_runs_twice_and_counts_once,
     a_bad_file_is_skipped_and_named,
     ctrl_c_keeps_what_is_done,
 ]

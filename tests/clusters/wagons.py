@@ -83,6 +83,70 @@ class Kills:
 """
 )
 
+# Two wagons that end their process together in one file, and not alone.
+TOGETHER = (
+    PLAIN
+    + """
+import os
+
+
+class Company:
+    name = "company"
+
+    def process(self, events):
+        os.environ["BRANCHLINE_TEST_COMPANY"] = str(int(events.run[0]))
+        return len(events)
+
+
+class Crashes:
+    name = "crashes"
+
+    def process(self, events):
+        if int(events.run[0]) == 3 and os.environ.pop("BRANCHLINE_TEST_COMPANY", "") == "3":
+            os._exit(9)
+        return len(events)
+"""
+)
+
+# Wants more memory than any machine has: in one file once, or for every chunk that is not small.
+HUNGRY = (
+    PLAIN
+    + """
+from pathlib import Path
+
+
+class Hungry:
+    name = "hungry"
+
+    def process(self, events):
+        mark = Path("MARK")
+        if int(events.run[0]) == 3 and (len(events) > LARGEST_CHUNK or not mark.exists()):
+            mark.touch()
+            np.ones(2**58)
+        return len(events)
+"""
+)
+
+# Waits for long in one file, the first time that it is seen.
+STUCK = (
+    PLAIN
+    + """
+import time
+from pathlib import Path
+
+
+class Stuck:
+    name = "stuck"
+
+    def process(self, events):
+        mark = Path("MARK")
+        if int(events.run[0]) == 3 and not mark.exists():
+            mark.touch()
+            time.sleep(600)
+        return len(events)
+"""
+)
+
 SLOW = (
     PLAIN
     + """

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
-from branchline.errors import OptionError
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
@@ -36,15 +35,6 @@ class Farm:
         int | None,
         Option("--tasks", minimum=1, help="Number of batch jobs that read (default: by the size).", group=_GROUP),
     ] = None
-    allow_missing: Annotated[
-        str,
-        Option(
-            "--allow-missing",
-            metavar="N%",
-            help="Part of the sub-jobs of batch jobs that may be missing at the end.",
-            group=_GROUP,
-        ),
-    ] = "0%"
     batch_option: Annotated[
         list[str] | None,
         Option(
@@ -66,14 +56,7 @@ class Farm:
         """For a train that is submitted. Raises OptionError."""
         from branchline.running.batch_settings import BatchSettings
 
-        text = self.allow_missing.strip()
-        try:
-            allowed = float(text.removesuffix("%")) / 100
-        except ValueError:
-            allowed = -1.0
-        if not text.endswith("%") or not 0 <= allowed <= 1:
-            raise OptionError(f"{text!r} cannot be missing", hint="write it like 0% to 100%")
-        return BatchSettings(tasks=self.tasks, allow_missing=allowed, options=tuple(self.batch_option or ()))
+        return BatchSettings(tasks=self.tasks, options=tuple(self.batch_option or ()))
 
 
 Out = Annotated[Path, Argument(metavar="OUT", help="Directory into which the train was submitted.")]

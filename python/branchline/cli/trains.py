@@ -11,6 +11,7 @@ from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
 from branchline.cli.reading import Reading, requests_recorded
 from branchline.cli.submitted import Farm, print_submitted
+from branchline.errors import OptionError
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 
@@ -92,6 +93,10 @@ def run(
     skip_bad_files: Annotated[
         bool, Option("--skip-bad-files", help="Skip files that cannot be read, and list them.")
     ] = False,
+    allow_missing: Annotated[
+        str,
+        Option("--allow-missing", metavar="N%", help="Part of the sub-jobs that may have no result in the end."),
+    ] = "0%",
     pictures: Annotated[
         Literal["svg", "both", "none"], Option("--pictures", help="Pictures of histograms: SVG, SVG and PNG, none.")
     ] = "svg",
@@ -122,6 +127,7 @@ def run(
         "branches": branches.split(",") if branches else None,
         "access": reading.access,
         "skip_bad_files": skip_bad_files,
+        "allow_missing": _part(allow_missing),
         "force": force,
         "pictures": pictures,
         "command": shown_command(["branchline", *sys.argv[1:]]),
@@ -140,6 +146,17 @@ def run(
 
 def _step(text: str) -> int | str:
     return int(text) if text.strip().isdigit() else text
+
+
+def _part(text: str) -> float:
+    """``"2%"`` as 0.02. Raises OptionError."""
+    try:
+        part = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        part = -1.0
+    if not text.strip().endswith("%") or not 0 <= part <= 1:
+        raise OptionError(f"{text!r} cannot be missing", hint="write it like 0% to 100%")
+    return part
 
 
 def _print_result(result: TrainResult, *, debug: bool) -> None:

@@ -25,7 +25,8 @@ from branchline.jobs.groups import Group, GroupResult, RunSettings
 from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import Program, Versions, WorkerStart
 from branchline.jobs.subjob import WAIT, Pickled, SubJob
-from branchline.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, STOP_GRACE_S
+from branchline.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, POOL_MEMORY_PART, STOP_GRACE_S
+from branchline.quantities import size
 
 
 class Agent:
@@ -100,7 +101,7 @@ class _GroupAtWork:
                 if kind == "finished":
                     result.finished.append((content[0], content[1]))
                     done.add(content[0])
-                    self.process.holds = deque(one for one in self.process.holds if one.index != content[0])
+                    self.process.let_go(content[0])
                 elif kind == "draw":
                     self._answer(waits=content[0])
                 elif kind == "note":
@@ -123,6 +124,10 @@ class _GroupAtWork:
         """Whether more can come of the process; notes in the result how it was lost."""
         if self.process.is_done:
             return False
+        if _AGENTS.is_cancelled(self.group):
+            self.process.is_dead = True
+            return False
+        self._keep_below_memory_limit()
         if self.process.is_dead:
             error, result.lost = self.process.death()
             result.lost_hint = error.hint
@@ -141,6 +146,17 @@ class _GroupAtWork:
                 result.lost = self.process.lost(silence)
                 return False
         return True
+
+    def _keep_below_memory_limit(self) -> None:
+        """Ends the process before it takes more than the worker of the pool may have, as Dask does with its own."""
+        limit_bytes, process = self.group.memory_limit_bytes, self.process
+        if limit_bytes is None or process.ended_for_memory:
+            return
+        taken_bytes = process.memory_bytes()
+        if taken_bytes > POOL_MEMORY_PART * limit_bytes:
+            allowed = f"{size(taken_bytes)} of memory, where its worker may have {size(limit_bytes)}"
+            process.ended_for_memory = f"was ended since it took {allowed}"
+            process.process.kill()
 
     def _messages(self) -> Iterator[tuple[Any, ...]]:
         with selectors.PollSelector() as selector:
@@ -163,7 +179,7 @@ class _GroupAtWork:
         self.process.is_parked = not self.left and waits and self.stop_at is None
         if self.left:
             subjob = self.left.popleft()
-            self.process.holds.append(subjob)
+            self.process.hold(subjob)
             self.process.send(subjob)
         elif self.stop_at is not None:
             self.process.send(None)
@@ -180,10 +196,20 @@ class _Agents:
         self._waiting: list[Agent] = []
         self._watch: threading.Thread | None = None
         self._stopped: set[str] = set()
+        self._cancelled: set[tuple[str, int]] = set()
 
     def stop(self, run_id: str) -> None:
         """Has the groups of a run handed over as they are."""
         self._stopped.add(run_id)
+
+    def cancel(self, run_id: str, number: int) -> None:
+        """Has the work on a group ended."""
+        self._cancelled.add((run_id, number))
+
+    def is_cancelled(self, group: Group) -> bool:
+        """Whether nobody waits for a group any more."""
+        settings = group.settings
+        return (settings.run, group.number) in self._cancelled or Path(settings.stop_file_of(group.number)).exists()
 
     def is_stopped(self, settings: RunSettings) -> bool:
         """Whether a run is to hand over what it has."""
@@ -277,6 +303,11 @@ def work_on_group(group: Group) -> GroupResult:
 def stop_agents(run_id: str) -> None:
     """Has the groups of a run that are worked on in this process handed over as they are."""
     _AGENTS.stop(run_id)
+
+
+def cancel_group(run_id: str, number: int) -> None:
+    """Has the work on a group ended, if it is in this process."""
+    _AGENTS.cancel(run_id, number)
 
 
 def end_agents(run_id: str) -> None:

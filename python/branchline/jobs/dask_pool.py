@@ -15,7 +15,7 @@ from distributed import wait as wait_for_futures
 from distributed.client import FutureCancelledError
 
 from branchline.jobs.agent import end_agents
-from branchline.jobs.dask_task import stop_on_worker, topic_of, work_on_dask_group
+from branchline.jobs.dask_task import cancel_on_worker, host_of, stop_on_worker, topic_of, work_on_dask_group
 from branchline.jobs.groups import Group
 from branchline.jobs.pool import Done, PoolError
 from branchline.jobs.program import Versions
@@ -43,10 +43,15 @@ class DaskPool:
         self._run_id = ""
         self._futures: dict[int, Future] = {}
         self._events: queue.SimpleQueue[tuple[int, Future | str]] = queue.SimpleQueue()
-        self._begun: set[int] = set()
+        # The worker that each group was last begun at, and when; the groups whose worker said that it leaves.
+        self._begun: dict[int, tuple[str, float]] = {}
+        self._left: set[tuple[int, str]] = set()
+        # Groups that may only go to some workers.
+        self._restricted: dict[int, tuple[Group, frozenset[str]]] = {}
         self._threads: dict[str, int] = {}
         self._heard_s = time.monotonic()
         self._is_closed = threading.Event()
+        self._submitted_count = 0
 
     @property
     def name(self) -> str:
@@ -104,7 +109,21 @@ class DaskPool:
     def slots(self) -> int:
         """The threads of all workers, which is how Dask counts; each works on one group at a time with all of its."""
         self._check()
+        self._free_restricted()
         return sum(self._threads.values())
+
+    def nodes(self) -> set[str]:
+        """The hosts of the workers."""
+        return {host_of(address) for address in list(self._threads)}
+
+    def _free_restricted(self) -> None:
+        """Submits a group again of whose workers none is left, to all."""
+        for number, (group, addresses) in list(self._restricted.items()):
+            if addresses.isdisjoint(self._threads):
+                del self._restricted[number]
+                if number in self._futures:
+                    self._futures.pop(number).cancel()
+                    self.submit(group, frozenset())
 
     def _check(self) -> None:
         silent_s = time.monotonic() - self._heard_s
@@ -129,20 +148,34 @@ class DaskPool:
             except Exception:  # noqa: BLE001, S112 - one that stays away is noticed by its silence
                 continue
 
-    def submit(self, group: Group) -> None:
+    def submit(self, group: Group, avoided: frozenset[str]) -> None:
         """As a task that is never taken for the same as another one; Dask tries it again when its worker ends."""
         assert self._client is not None
-        key = f"branchline-group-{self._run_id}-{group.number}"
-        future = self._client.submit(work_on_dask_group, group, key=key, pure=False, retries=0)
+        self._submitted_count += 1
+        key = f"branchline-group-{self._run_id}-{group.number}-{self._submitted_count}"
+        addresses = frozenset(one for one in self._threads if host_of(one) not in avoided) if avoided else frozenset()
+        where = sorted(addresses) or None
+        future = self._client.submit(work_on_dask_group, group, key=key, pure=False, retries=0, workers=where)
+        if addresses:
+            self._restricted[group.number] = (group, addresses)
         self._futures[group.number] = future
         future.add_done_callback(partial(self._on_done, group.number))
+
+    def begun_s(self, number: int) -> float | None:
+        """When its worker said so."""
+        begun = self._begun.get(number)
+        return None if begun is None else begun[1]
 
     def _on_done(self, number: int, future: Future) -> None:
         self._events.put((number, future))
 
     def _on_event(self, event: tuple[float, dict[str, Any]]) -> None:
         _, message = event
-        self._events.put((message["number"], message["worker"]))
+        number, worker = message["number"], message["worker"]
+        if message.get("leaves"):
+            self._left.add((number, worker))
+        else:
+            self._events.put((number, worker))
 
     def done(self, timeout_s: float) -> Iterator[Done]:
         """Those of the next moment, and those that were begun again by Dask."""
@@ -158,16 +191,21 @@ class DaskPool:
         if number not in self._futures:
             return
         if isinstance(event, str):
-            if number in self._begun:
-                yield Done(number, begun_again_at=event)
-            self._begun.add(number)
+            before = self._begun.get(number)
+            self._begun[number] = (event, time.monotonic())
+            if before is not None:
+                has_left = (number, before[0]) in self._left
+                yield Done(number, begun_again_at=event, node=host_of(before[0]), has_left=has_left)
             return
+        if event is not self._futures[number]:
+            return  # It was submitted again.
         del self._futures[number]
-        self._begun.discard(number)
+        self._restricted.pop(number, None)
+        address, _ = self._begun.pop(number, ("", 0.0))
         try:
             yield Done(number, event.result(timeout=RESULT_WAIT_S))
         except KilledWorker as error:
-            yield Done(number, error=error, worker_died=True)
+            yield Done(number, error=error, worker_died=True, node=host_of(address) if address else "")
         except FutureCancelledError as error:
             raise self._gone() from error
         except Exception as error:  # noqa: BLE001 - Dask hands on whatever was raised
@@ -176,9 +214,14 @@ class DaskPool:
     def cancel(self, number: int) -> None:
         """Nobody waits for this group any more."""
         future = self._futures.pop(number, None)
-        self._begun.discard(number)
-        if future is not None and self._client is not None:
-            self._client.cancel([future])
+        self._restricted.pop(number, None)
+        address, _ = self._begun.pop(number, ("", 0.0))
+        client, run_id = self._client, self._run_id
+        if future is not None and client is not None:
+            client.cancel([future])
+        if client is not None and address in self._threads:
+            # Dask does not stop a task that runs.
+            _started(lambda: client.run(cancel_on_worker, run_id, number, workers=[address], on_error="ignore"))
 
     def stop(self) -> None:
         """Tells all workers, in the background: some may not answer."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import queue
+import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import replace
 from functools import partial
 
-from branchline.jobs.agent import end_agents, stop_agents, work_on_group
+from branchline.jobs.agent import cancel_group, end_agents, stop_agents, work_on_group
 from branchline.jobs.groups import Group, GroupResult
 from branchline.jobs.pool import Done, PoolError
 from branchline.limits import EXECUTOR_SLOTS
@@ -26,6 +27,7 @@ class ExecutorPool:
         self._futures: dict[int, Future[GroupResult]] = {}
         self._done: queue.SimpleQueue[tuple[int, Future[GroupResult]]] = queue.SimpleQueue()
         self._run_id = ""
+        self._begun_s: dict[int, float] = {}
 
     def open(self, run_id: str) -> None:
         """An executor starts its workers by itself."""
@@ -35,8 +37,13 @@ class ExecutorPool:
         """Its workers, as far as it says how many."""
         return self._slots
 
-    def submit(self, group: Group) -> None:
+    def nodes(self) -> tuple[str, ...]:
+        """An executor does not say where its workers are."""
+        return ()
+
+    def submit(self, group: Group, avoided: frozenset[str]) -> None:
         """Raises PoolError for an executor that is shut down or broken."""
+        del avoided  # It is not known where its workers are.
         cores = len(os.sched_getaffinity(0))
         group = replace(group, threads=max(1, cores // self._slots))
         try:
@@ -60,10 +67,18 @@ class ExecutorPool:
         except queue.Empty:
             return
 
+    def begun_s(self, number: int) -> float | None:
+        """Since it was first seen to run."""
+        future = self._futures.get(number)
+        if future is None or not future.running():
+            return None
+        return self._begun_s.setdefault(number, time.monotonic())
+
     def cancel(self, number: int) -> None:
-        """One that is at work goes on in vain."""
+        """Threads see this, and processes of this machine a file that says so."""
         if (future := self._futures.pop(number, None)) is not None:
             future.cancel()
+        cancel_group(self._run_id, number)
 
     def stop(self) -> None:
         """Threads see this; processes of this machine the file that says so."""

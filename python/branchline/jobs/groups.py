@@ -24,6 +24,10 @@ class RunSettings:
     stop_file: str
     one_at_a_time: bool
 
+    def stop_file_of(self, number: int) -> str:
+        """The file that says that nobody waits for a group any more."""
+        return f"{self.stop_file}.{number}"
+
 
 @dataclass(frozen=True)
 class Group:
@@ -35,6 +39,8 @@ class Group:
     program_key: str
     program: Program | None
     threads: int | None = None
+    #: What a worker of the pool may have; the process of ours that works for it is ended before it takes more.
+    memory_limit_bytes: int | None = None
 
 
 @dataclass
@@ -58,5 +64,7 @@ class GroupResult:
     error: tuple[Pickled, str] | None = None
     #: The worker does not have the program.
     needs_program: bool = False
+    #: The machine as the pool knows it.
+    node: str = ""
     #: Why the worker cannot work for this job at all.
     refused: str = ""

@@ -15,15 +15,18 @@ from branchline.jobs.process import WorkerProcess, end_processes, with_traceback
 from branchline.jobs.program import WorkerStart, own_path
 from branchline.jobs.subjob import (
     WAIT,
-    AfterDeath,
+    AfterLoss,
     Draw,
+    Finished,
     FromPlace,
     Lost,
+    Repeated,
     SubJob,
     Wait,
     Work,
     WorkerDiedError,
 )
+from branchline.jobs.tail import Tail
 from branchline.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 
 
@@ -33,7 +36,8 @@ class LocalProcesses:
     ``modules`` are (name, path) of Python files to load in each worker before the callable is unpickled. A worker that
     is silent for ``timeout_s`` is ended, and another takes its place and its sub-jobs; one that reads by the deadlines
     of its storage may take ``reading_timeout_s``. Without a timeout workers have all the time they want.
-    ``after_death`` is asked when a worker dies by itself: what it plans is drawn by the worker that takes its place.
+    ``after_loss`` is called when a worker dies by itself or was silent: what it plans is drawn by the worker that takes
+    its place. When nothing is left to hand out, slow sub-jobs are run by a second worker as well.
     """
 
     def __init__(
@@ -42,9 +46,9 @@ class LocalProcesses:
         modules: Sequence[tuple[str, str]] = (),
         timeout_s: float | None = None,
         reading_timeout_s: float = 0.0,
-        after_death: AfterDeath | None = None,
+        after_loss: AfterLoss | None = None,
     ) -> None:
-        self._after_death = after_death
+        self._after_loss = after_loss
         self.workers = workers
         self.workers_seen = workers
         self._modules = tuple(modules)
@@ -55,6 +59,9 @@ class LocalProcesses:
         # Sub-jobs of workers that were ended, still to be given to others, and the indices of all that ever were.
         self._again: deque[SubJob] = deque()
         self._lost: set[int] = set()
+        self._tail = Tail()
+        # Sub-jobs that a second worker has, too, and why.
+        self._twice: dict[int, str] = {}
 
     def prepare(self) -> None:
         """Nothing has to be there before the run."""
@@ -91,17 +98,20 @@ class LocalProcesses:
                 return
             for process in _ready(alive, self._look_interval_s()):
                 for kind, *content in self._receive(process):
+                    if process.is_done:
+                        break  # It was ended since another one finished what it had.
                     if kind == "bye":
-                        process.is_done = True
+                        self._left(process)
                     elif kind == "draw":
                         self._answer(process, draw, parked if content[0] else None)
                     elif kind == "error":
                         raise with_traceback(*content)
                     else:
-                        yield process.message(kind, content)
+                        yield from self._take(process, kind, content)
             for process in parked[:]:
                 parked.remove(process)
-                self._answer(process, draw, parked)
+                if process in self._processes and not process.is_dead:
+                    self._answer(process, draw, parked)
             yield from self._replace_dead()
             yield from self._replace_silent()
 
@@ -113,13 +123,67 @@ class LocalProcesses:
         drawn: SubJob | Wait | None = None
         if self._stop_at is None:
             drawn = self._again.popleft() if self._again else draw()
+            if drawn is None and parked is not None and self._holders(but=process):
+                drawn = self._slow_one(process) or WAIT
         process.is_parked = drawn is WAIT and parked is not None
         if process.is_parked and parked is not None:
             parked.append(process)
             return
         if isinstance(drawn, SubJob):
-            process.holds.append(drawn)
+            process.hold(drawn)
+        process.is_dismissed = drawn is None and parked is not None
         process.send(drawn.packed() if isinstance(drawn, SubJob) else drawn)
+
+    def _take(self, process: WorkerProcess, kind: str, content: list[Any]) -> Iterator[FromPlace]:
+        elapsed_s, subjobs = time.monotonic() - process.first_since_s, {one.index: one for one in process.holds}
+        message = process.message(kind, content)
+        yield message
+        if not isinstance(message, Finished):
+            return
+        self._tail.finished(elapsed_s)
+        for other in self._holders(but=process):
+            if message.index not in {one.index for one in other.holds}:
+                continue
+            # The first result counts; the other worker is ended, and what else it has is given to others.
+            other.let_go(message.index)
+            self._again += [one for one in other.holds if not self._is_held_by_another(one, other)]
+            other.process.kill()
+            other.is_done = True
+            label = subjobs[message.index].label
+            yield Repeated(label, self._twice[message.index], process.name, other.name)
+
+    def _holders(self, but: WorkerProcess) -> list[WorkerProcess]:
+        """The others that are at work on something."""
+        return [one for one in self._processes if one is not but and one.holds and not (one.is_done or one.is_dead)]
+
+    def _is_held_by_another(self, subjob: SubJob, process: WorkerProcess) -> bool:
+        return any(subjob.index == one.index for other in self._holders(but=process) for one in other.holds)
+
+    def _slow_one(self, process: WorkerProcess) -> SubJob | None:
+        """A sub-job of another worker that this one may run as well."""
+        others = self._holders(but=process)
+        limit_s = self._tail.limit_s(sum(len(one.holds) for one in others))
+        if limit_s is None:
+            return None
+        now_s = time.monotonic()
+        left = [
+            (now_s - other.first_since_s, one)
+            for other in others
+            for one in other.holds
+            if one.may_run_twice and one.index not in self._twice
+        ]
+        seconds, found = max(left, key=lambda one: one[0], default=(0.0, None))
+        if found is None or seconds <= limit_s:
+            return None
+        self._twice[found.index] = self._tail.why(seconds)
+        return found
+
+    def _left(self, process: WorkerProcess) -> None:
+        """A worker ended in good order; one that did so by itself, as behind a sub-job that failed, is replaced."""
+        process.is_done = True
+        if self._stop_at is None and not process.is_dismissed:
+            self._again += process.holds
+            self._restart(self._processes.index(process))
 
     def _receive(self, process: WorkerProcess) -> Iterator[tuple[Any, ...]]:
         try:
@@ -140,16 +204,28 @@ class LocalProcesses:
             if not process.is_dead:
                 continue
             error, lost = process.death()
-            if self._after_death is None or not self._after_death(lost, tuple(process.holds)):
+            if not self._goes_on_after(lost, process):
                 raise error
-            yield self._replace(place, lost)
+            self._restart(place)
+            yield lost
 
-    def _replace(self, place: int, lost: Lost) -> Lost:
+    def _goes_on_after(self, lost: Lost, process: WorkerProcess) -> bool:
+        """Whether what a lost worker had is tried again, or is at work elsewhere."""
+        held = tuple(process.holds)
+        left = tuple(one for one in held if not self._is_held_by_another(one, process))
+        for one in held:
+            self._twice.pop(one.index, None)
+        if held and left[:1] != held[:1]:
+            # What it was at is not lost.
+            self._again += left
+            return True
+        return self._after_loss is not None and self._after_loss(lost, left)
+
+    def _restart(self, place: int) -> None:
         process = self._processes[place]
         end_processes([process])
         self._processes[place] = WorkerProcess(process.number)
         self._processes[place].send(self._start(process.number))
-        return lost
 
     def _replace_silent(self) -> Iterator[Lost]:
         """Ends workers that are silent, and puts others in their places."""
@@ -161,15 +237,19 @@ class LocalProcesses:
                 continue
             process.process.kill()
             lost = process.lost(silence)
-            again = [one for one in process.holds if one.index in self._lost]
-            if again:
-                raise WorkerDiedError(
-                    f"{lost}, as another worker was before it in {again[0].label}",
-                    hint="if it only takes long, give it more time with --worker-timeout",
-                )
-            self._lost |= {one.index for one in process.holds}
-            self._again += process.holds
-            yield self._replace(place, lost)
+            if self._after_loss is not None:
+                goes_on, what = self._goes_on_after(lost, process), str(lost)
+            else:
+                again = [one for one in process.holds if one.index in self._lost]
+                before = f", as another worker was before it in {again[0].label}" if again else ""
+                goes_on, what = not again, f"{lost}{before}"
+                self._lost |= {one.index for one in process.holds}
+                self._again += process.holds
+            if not goes_on:
+                hint = "if it only takes long, give it more time with --worker-timeout"
+                raise WorkerDiedError(what, hint=hint)
+            self._restart(place)
+            yield lost
 
 
 def _start(number: int, *, modules: tuple[tuple[str, str], ...], work: bytes, begin_s: float) -> WorkerStart:

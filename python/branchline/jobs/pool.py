@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,8 @@ class Done:
     """A group came back, or ``error`` says why not. ``worker_died`` if that was with a worker's process.
 
     Or it did not come back yet: the pool gave it to another worker, ``begun_again_at``, since the first one ended.
+    ``node`` is the machine of the worker that ended, where that is known; ``has_left`` says that it ended in good
+    order, as at the end of its time or when it was preempted.
     """
 
     number: int
@@ -26,6 +28,8 @@ class Done:
     error: BaseException | None = None
     worker_died: bool = False
     begun_again_at: str = ""
+    node: str = ""
+    has_left: bool = False
 
 
 class Pool(Protocol):
@@ -42,14 +46,20 @@ class Pool(Protocol):
         is gone.
         """
 
-    def submit(self, group: Group) -> None:
-        """Hands over a group. Raises PoolError."""
+    def nodes(self) -> Collection[str]:
+        """The machines that there are now, as far as they can be chosen."""
+
+    def submit(self, group: Group, avoided: frozenset[str]) -> None:
+        """Hands over a group, to another machine than those ``avoided`` if there is one. Raises PoolError."""
+
+    def begun_s(self, number: int) -> float | None:
+        """Since when a group is worked on, by ``time.monotonic``; None if it waits, or that is not known."""
 
     def done(self, timeout_s: float) -> Iterable[Done]:
         """Waits for groups that came back, for so long at most. Raises PoolError if the pool is gone."""
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this group any more."""
+        """Nobody waits for this group any more: its work is ended, where it can be."""
 
     def stop(self) -> None:
         """Asks the workers to hand over what they have."""

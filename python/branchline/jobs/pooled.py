@@ -7,27 +7,31 @@ import tempfile
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 
 from branchline.jobs.groups import Group, GroupResult, RunSettings
+from branchline.jobs.nodes import Nodes
 from branchline.jobs.pool import Done, Pool, PoolError
 from branchline.jobs.process import with_traceback
 from branchline.jobs.program import Program, Source, Versions
 from branchline.jobs.subjob import (
-    AfterDeath,
+    AfterLoss,
     Draw,
     Finished,
     FromPlace,
     Lost,
     Note,
+    Repeated,
     SubJob,
     Work,
     WorkerDiedError,
 )
+from branchline.jobs.tail import Tail
 from branchline.limits import (
     GROUP_DEATHS_MAX,
     GROUP_GROWTH,
@@ -46,7 +50,8 @@ class PooledWorkers:
     """Runs a job on the workers of a pool.
 
     ``load`` and ``sources`` are the user's files that travel with the job, as in ``Program``; timeouts and
-    ``after_death`` are as for ``LocalProcesses``.
+    ``after_loss`` are as for ``LocalProcesses``. ``failed`` says of a result that it is a failure, which another
+    machine may not have.
     """
 
     def __init__(
@@ -56,13 +61,21 @@ class PooledWorkers:
         sources: Sequence[Source] = (),
         timeout_s: float | None = None,
         reading_timeout_s: float = 0.0,
-        after_death: AfterDeath | None = None,
+        after_loss: AfterLoss | None = None,
+        failed: Callable[[Any], bool] | None = None,
     ) -> None:
         self._pool = pool
+        self._failed_by = failed
+        self._nodes = Nodes()
+        self._tail = Tail()
+        # Sub-jobs that came back, and groups with the same sub-jobs as another one, with why that is.
+        self._done: set[int] = set()
+        self._twice: dict[int, tuple[int, str]] = {}
+        self._is_drained = False
         self._load = tuple(load)
         self._sources = tuple(sources)
         self._timeouts = (timeout_s, reading_timeout_s)
-        self._after_death = after_death
+        self._after_loss = after_loss
         self._stop_at: float | None = None
         self._is_stopping = False
         self._live: dict[int, tuple[SubJob, ...]] = {}
@@ -154,15 +167,40 @@ class PooledWorkers:
         while len(self._live) < window:
             subjobs = self._next_group(draw)
             if not subjobs:
-                return
+                break
             self._submit(subjobs, program, settings, with_program=program.size_bytes <= PROGRAM_INLINE_BYTES)
+        while self._is_drained and len(self._live) < self._slots:
+            slow = self._slow_group()
+            if slow is None:
+                return
+            number, why = slow
+            copy = self._submit(self._live[number], program, settings, with_program=True)
+            self._twice[number], self._twice[copy] = (copy, why), (number, why)
+
+    def _slow_group(self) -> tuple[int, str] | None:
+        """A group that takes much longer than others, and why a second worker may have it as well."""
+        now_s = time.monotonic()
+        elapsed_s = {number: now_s - (self._pool.begun_s(number) or now_s) for number in self._live}
+        unfinished_count = sum(map(len, self._live.values()))
+        late: list[tuple[float, int]] = []
+        for number, subjobs in self._live.items():
+            limit_s = self._tail.limit_s(unfinished_count, together=len(subjobs))
+            may_run_twice = number not in self._twice and all(one.may_run_twice for one in subjobs)
+            if limit_s is not None and may_run_twice and elapsed_s[number] > limit_s:
+                late.append((elapsed_s[number], number))
+        if not late:
+            return None
+        _, number = max(late)
+        return number, self._tail.why(elapsed_s[number], together=len(self._live[number]))
 
     def _next_group(self, draw: Draw) -> tuple[SubJob, ...]:
+        self._is_drained = False
         if self._alone:
             return (self._alone.popleft(),)
         subjobs: list[SubJob] = []
         while len(subjobs) < self._size:
             drawn = self._again.popleft() if self._again else draw()
+            self._is_drained = drawn is None
             if not isinstance(drawn, SubJob):
                 break
             subjobs.append(drawn)
@@ -170,12 +208,16 @@ class PooledWorkers:
 
     def _submit(
         self, subjobs: tuple[SubJob, ...], program: Program, settings: RunSettings, *, with_program: bool
-    ) -> None:
+    ) -> int:
         number = self._groups_count
         self._groups_count += 1
         sent = tuple(one.packed() for one in subjobs)
         self._live[number] = subjobs
-        self._pool.submit(Group(number, settings, sent, program.key, program if with_program else None))
+        avoided = frozenset[str]().union(*(self._nodes.avoided(one.index) for one in subjobs))
+        if not set(self._pool.nodes()) - avoided:
+            avoided = frozenset(self._nodes.excluded)
+        self._pool.submit(Group(number, settings, sent, program.key, program if with_program else None), avoided)
+        return number
 
     def _take(self, done: Done, program: Program, settings: RunSettings) -> Iterator[FromPlace]:
         subjobs = self._live.get(done.number)
@@ -195,24 +237,73 @@ class PooledWorkers:
             self._submit(subjobs, program, settings, with_program=True)
         else:
             yield from self._take_result(subjobs, result)
+            yield from self._end_other(done.number, subjobs, result, settings)
 
     def _take_result(self, subjobs: tuple[SubJob, ...], result: GroupResult) -> Iterator[FromPlace]:
         by_index = {one.index: one for one in subjobs}
-        unfinished = [by_index[index] for index in result.unfinished]
+        unfinished = [by_index[index] for index in result.unfinished if not self._is_elsewhere(index)]
         if result.worker:
             number = self._numbers.setdefault(result.worker, len(self._numbers))
             self._learn_size(result)
             for note in result.notes:
                 yield Note(note.value(), number)
             for index, pickled in result.finished:
-                yield Finished(index, pickled.value(), number)
+                if index not in self._done:
+                    yield from self._take_finished(by_index[index], pickled.value(), number, result)
             if result.error is not None:
                 raise with_traceback(*result.error)
             if result.lost is not None and self._stop_at is None:
-                yield self._lost(replace(result.lost, worker=number, host=result.host), unfinished, result.lost_hint)
+                lost = replace(result.lost, worker=number, host=result.host)
+                if unfinished and unfinished[0].index in result.unfinished[:1]:
+                    yield from self._failed_at(result.node, unfinished[0], result.host)
+                    yield self._lost(lost, unfinished, result.lost_hint)
+                else:
+                    # What it was at is not lost.
+                    self._again.extend(unfinished)
+                    yield lost
                 return
         if self._stop_at is None:
             self._again.extend(unfinished)
+
+    def _take_finished(self, subjob: SubJob, value: Any, worker: int, result: GroupResult) -> Iterator[FromPlace]:
+        """The result of a sub-job. One that failed is tried on another machine, where there is one."""
+        if self._failed_by is None or not self._failed_by(value):
+            self._nodes.finished(result.node)
+        elif result.node and self._stop_at is None:
+            yield from self._failed_at(result.node, subjob, result.host)
+            if self._nodes.untried(subjob.index, self._pool.nodes()):
+                self._alone.append(subjob)
+                how = f"failed in it on {result.node}; it is tried on another machine"
+                yield Lost(-1, 0, "", 0.0, how, (subjob.label,), is_dead=True, host=result.host)
+                return
+        self._done.add(subjob.index)
+        yield Finished(subjob.index, value, worker)
+
+    def _failed_at(self, node: str, subjob: SubJob, host: str) -> Iterator[Lost]:
+        """Counts a failure of a machine; one on which all fails gets no more."""
+        if node and self._nodes.failed(node, subjob.index, self._pool.nodes()):
+            count = self._nodes.failures_count(node)
+            how = f"is on {node}, where {count} sub-jobs failed one after the other: {node} gets no more"
+            yield Lost(-1, 0, "", 0.0, how, (), is_dead=True, host=host)
+
+    def _is_elsewhere(self, index: int) -> bool:
+        """Whether a sub-job is done, or another group has it as well."""
+        return index in self._done or any(index == one.index for subjobs in self._live.values() for one in subjobs)
+
+    def _end_other(
+        self, number: int, subjobs: tuple[SubJob, ...], result: GroupResult, settings: RunSettings
+    ) -> Iterator[Repeated]:
+        """Ends the second group with the same sub-jobs, if nobody waits for it any more."""
+        other, why = self._twice.pop(number, (-1, ""))
+        self._twice.pop(other, None)
+        if other not in self._live or any(one.index not in self._done for one in subjobs):
+            return
+        del self._live[other]
+        Path(settings.stop_file_of(other)).touch()
+        self._pool.cancel(other)
+        kept, dropped = ("the first", "the second") if number < other else ("the second", "the first")
+        for one in subjobs:
+            yield Repeated(one.label, why, f"{kept} worker (on {result.host})", f"{dropped} one")
 
     def _learn_size(self, result: GroupResult) -> None:
         """A group gets as many sub-jobs as take about ``GROUP_S``, and grows slowly to there."""
@@ -220,14 +311,16 @@ class PooledWorkers:
         if not count:
             return
         seconds = result.seconds / count
+        for _ in range(count):
+            self._tail.finished(seconds)
         self._subjob_s = seconds if self._subjob_s is None else (self._subjob_s + seconds) / 2
         wanted = int(GROUP_S / max(self._subjob_s, GROUP_S / GROUP_SUBJOBS_MAX))
         self._size = max(1, min(wanted, self._size * GROUP_GROWTH))
 
     def _lost(self, lost: Lost, subjobs: Sequence[SubJob], hint: str | None) -> Lost:
         """Has what a lost worker process left tried again. Raises WorkerDiedError if nothing more can be tried."""
-        if lost.is_dead:
-            if self._after_death is None or not self._after_death(lost, subjobs):
+        if lost.is_dead or self._after_loss is not None:
+            if self._after_loss is None or not self._after_loss(lost, subjobs):
                 where = f" in {subjobs[0].label}" if subjobs else ""
                 what = f"{lost.name} {lost.how}{where}"
                 raise WorkerDiedError(what, hint=hint, retry=True)
@@ -251,18 +344,28 @@ class PooledWorkers:
             what = f"a worker of the pool cannot run this job: {type(error).__name__}: {error}"
             hint = "it needs the same Branchline, with its extra cluster, and the same packages as this process"
             raise PoolError(what, hint=hint) from error
-        yield self._set_aside(subjobs, f"died with the worker of the pool: {done.error}")
+        left = tuple(one for one in subjobs if not self._is_elsewhere(one.index))
+        if left:
+            yield from self._failed_at(done.node, left[0], done.node)
+            yield self._set_aside(left, f"died with the worker of the pool: {done.error}")
 
     def _begun_again(self, done: Done, subjobs: tuple[SubJob, ...]) -> Iterator[FromPlace]:
         """The pool gave a group to another worker. One that cost a few workers is set aside before it costs more."""
+        if done.has_left:
+            yield _of_pool(subjobs, f"left in good order; its group was begun again at {done.begun_again_at}")
+            return
         deaths = self._deaths[done.number] = self._deaths.get(done.number, 0) + 1
+        yield from self._failed_at(done.node, subjobs[0], done.node)
         how = f"was lost with the worker of the pool; its group was begun again at {done.begun_again_at}"
         if deaths < GROUP_DEATHS_MAX:
             yield _of_pool(subjobs, how)
             return
         del self._live[done.number]
         self._pool.cancel(done.number)
-        yield self._set_aside(subjobs, how)
+        self._twice.pop(self._twice.pop(done.number, (-1, ""))[0], None)
+        left = tuple(one for one in subjobs if not self._is_elsewhere(one.index))
+        if left:
+            yield self._set_aside(left, how)
 
     def _set_aside(self, subjobs: tuple[SubJob, ...], how: str) -> Lost:
         """The sub-jobs of a group that cost workers are tried one by one; the one that goes on so is the culprit."""

@@ -12,10 +12,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+import psutil
+
 from branchline.errors import BranchlineError
 from branchline.jobs.connection import JobConnection
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
 from branchline.jobs.interruption import signals_blocked
+from branchline.jobs.memory import EXIT_OUT_OF_MEMORY, MemoryWitness
 from branchline.jobs.subjob import Finished, Lost, Message, Note, Pickled, SubJob, WorkerDiedError
 from branchline.limits import KILL_GRACE_S
 
@@ -29,6 +32,7 @@ class WorkerProcess:
     def __init__(self, number: int) -> None:
         ours, theirs = socket.socketpair()
         self.heartbeat = HeartbeatReader()
+        self._memory = MemoryWitness()
         inherited = [theirs.fileno(), self.heartbeat.descriptor]
         with theirs, signals_blocked():
             self.process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
@@ -45,6 +49,17 @@ class WorkerProcess:
         self.is_parked = False
         self.is_done = False
         self.is_dead = False
+        #: It was told that there is nothing more.
+        self.is_dismissed = False
+        #: Why we ended it for the memory that it took; empty if we did not.
+        self.ended_for_memory = ""
+        #: Since when it works on the first of its sub-jobs.
+        self.first_since_s = time.monotonic()
+
+    @property
+    def name(self) -> str:
+        """For messages and the record."""
+        return f"worker {self.number} (process {self.process.pid})"
 
     def fileno(self) -> int:
         return self.connection.fileno()
@@ -67,8 +82,26 @@ class WorkerProcess:
         if kind == "note":
             return Note(content[1].value(), self.number)
         index, pickled = content
-        self.holds = deque(one for one in self.holds if one.index != index)
+        self.let_go(index)
         return Finished(index, pickled.value(), self.number)
+
+    def hold(self, subjob: SubJob) -> None:
+        """It has been given a sub-job."""
+        if not self.holds:
+            self.first_since_s = time.monotonic()
+        self.holds.append(subjob)
+
+    def let_go(self, index: int) -> None:
+        """It is done with a sub-job."""
+        self.holds = deque(one for one in self.holds if one.index != index)
+        self.first_since_s = time.monotonic()
+
+    def memory_bytes(self) -> int:
+        """What the process takes of the memory now; 0 if it is gone."""
+        try:
+            return int(psutil.Process(self.process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
 
     def interrupt(self) -> None:
         if self.process.poll() is None:
@@ -77,11 +110,16 @@ class WorkerProcess:
     def death(self) -> tuple[WorkerDiedError, Lost]:
         """How a process that is gone ended: as an error, and for the record."""
         code = self.process.wait()
+        is_memory = bool(self.ended_for_memory) or self._memory.was_memory(code)
         how = f"ended with exit code {code}"
         hint = "the lines above may say why"
-        if code < 0:
+        if code == EXIT_OUT_OF_MEMORY:
+            how = "ran out of memory (MemoryError)"
+        elif code < 0:
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
-        if code == -signal.SIGKILL:
+            how += " for want of memory" if is_memory else ""
+        how = self.ended_for_memory or how
+        if is_memory or code == -signal.SIGKILL:
             hint = (
                 "the kernel does so when memory is short: try fewer --workers, a smaller --step-size or --memory-limit"
             )
@@ -89,7 +127,8 @@ class WorkerProcess:
         if self.holds:
             what = f"worker {self.number} (process {self.process.pid}) {how} in {self.holds[0].label}"
         subjobs = tuple(one.label for one in self.holds)
-        lost = Lost(self.number, self.process.pid, self.heartbeat.doing(), 0.0, how, subjobs, is_dead=True)
+        doing = self.heartbeat.doing()
+        lost = Lost(self.number, self.process.pid, doing, 0.0, how, subjobs, is_dead=True, is_memory=is_memory)
         return WorkerDiedError(what, hint=hint, retry=True), lost
 
 

@@ -46,6 +46,8 @@ class SubJob:
     index: int
     label: str
     payload: Any = None
+    #: At the end of a job it may run on a second worker, whose result counts if it comes first.
+    may_run_twice: bool = True
 
     def packed(self) -> SubJob:
         """The same with its payload pickled, for its way to a worker."""
@@ -85,13 +87,20 @@ class Lost:
     how: str
     subjobs: tuple[str, ...]
     is_dead: bool = False
+    #: It ran out of memory, or was ended since it took too much.
+    is_memory: bool = False
     #: The machine; empty for this one. A worker of a pool that ended has no number of ours: -1.
     host: str = ""
 
     @property
+    def is_from_pool(self) -> bool:
+        """Whether it is a worker of a pool, as Dask's, and not a process that we started."""
+        return self.worker < 0
+
+    @property
     def name(self) -> str:
         """The worker, for messages."""
-        if self.worker < 0:
+        if self.is_from_pool:
             return "a worker"
         host = f" on {self.host}" if self.host else ""
         return f"worker {self.worker} (process {self.pid}{host})"
@@ -102,15 +111,31 @@ class Lost:
         return f"{self.name} was ended after {self.seconds:.0f} s of silence ({self.how}) at: {self.doing}"
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """A sub-job that ran twice, since its first worker was slow: ``why``, in words, the worker whose result counts, and
+    the one that was ended or is left behind.
+    """
+
+    subjob: str
+    why: str
+    kept: str
+    dropped: str
+
+
 Message = Finished | Note
 # What a place yields while a job runs.
-FromPlace = Message | Lost
-# Plans what is tried again after the death of a worker with these sub-jobs; False if nothing more can be tried.
-AfterDeath = Callable[[Lost, Sequence[SubJob]], bool]
+FromPlace = Message | Lost | Repeated
+# Plans what is tried again after the loss of a worker with these sub-jobs; False if nothing more can be tried.
+AfterLoss = Callable[[Lost, Sequence[SubJob]], bool]
 
 
 def _no_heartbeat(_what: str, _kind: int = 0) -> None:
     """For a worker that nobody watches."""
+
+
+def _not_in_a_process() -> None:
+    """For a callable that works in the process of the job."""
 
 
 # Gives the next sub-job, WAIT if it is not known yet, or None when there are no more.
@@ -130,6 +155,8 @@ class Context:
     begin_s: float = field(default_factory=time.monotonic)
     #: How many threads it may use; None where the callable knows.
     threads: int | None = None
+    #: Called when memory is short. It ends a worker process, whose sub-job is tried with less; else it does nothing.
+    out_of_memory: Callable[[], None] = _not_in_a_process
 
     def draw(self) -> SubJob | None:
         """The next sub-job, or None at the end; waits until one of the two is known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from branchline.extras import require
 from branchline.jobs.pool import Pool
 from branchline.jobs.pooled import PooledWorkers
 from branchline.jobs.program import Source
-from branchline.jobs.subjob import AfterDeath
+from branchline.jobs.subjob import AfterLoss
 
 WAYS = "write dask=tcp://host:8786, slurm or htcondor; in Python also a Dask client or cluster, or an executor"
 
@@ -68,13 +68,21 @@ class Terms:
     sources: Sequence[Source]
     timeout_s: float | None
     reading_timeout_s: float
-    after_death: AfterDeath
+    after_loss: AfterLoss
+    #: Whether a result is a failure that another machine may not have.
+    failed: Callable[[Any], bool]
 
 
 def place_on(where: Where, terms: Terms) -> PooledWorkers:
     """The place itself; it connects when the job runs."""
     return PooledWorkers(
-        _pool(where), terms.load, terms.sources, terms.timeout_s, terms.reading_timeout_s, terms.after_death
+        _pool(where),
+        terms.load,
+        terms.sources,
+        terms.timeout_s,
+        terms.reading_timeout_s,
+        terms.after_loss,
+        terms.failed,
     )
 
 

@@ -24,6 +24,7 @@ import cloudpickle
 from branchline.jobs.connection import WorkerConnection
 from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
+from branchline.jobs.memory import EXIT_OUT_OF_MEMORY
 from branchline.jobs.program import WorkerStart
 from branchline.jobs.subjob import Context, Finished, Pickled, SubJob, Wait, Work
 from branchline.limits import JOB_WATCH_PAUSE_S
@@ -74,7 +75,9 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
     interruption = Interruption(patient=True)
     with interruption.installed():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        context = Context(start.number, draw, interruption, heartbeat.at, start.begin_s, start.threads)
+        context = Context(
+            start.number, draw, interruption, heartbeat.at, start.begin_s, start.threads, _end_out_of_memory
+        )
         for message in work(context):
             if isinstance(message, Finished):
                 heartbeat.at("handing over a result")
@@ -112,6 +115,8 @@ def main() -> None:
         serve(connection, heartbeat)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)  # The job is gone: nobody is left to report to.
+    except MemoryError:
+        _end_out_of_memory()
     except BaseException as error:  # noqa: BLE001 - whatever ends a worker is reported
         _report(connection, error)
         os._exit(1)
@@ -119,6 +124,11 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _end_out_of_memory() -> None:
+    """At once: its sub-job is tried again in a new process, with less, and this one may not even raise any more."""
+    os._exit(EXIT_OUT_OF_MEMORY)
 
 
 def _report(connection: WorkerConnection, error: BaseException) -> None:

@@ -27,7 +27,13 @@ from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, partial_note, remarks, unwanted_bytes
 from branchline.report.reused import reuse_sentences
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
-from branchline.report.troubles import lost_sentences, trouble_sentences
+from branchline.report.troubles import (
+    lost_sentences,
+    memory_sentences,
+    missing_sentences,
+    repeated_sentences,
+    trouble_sentences,
+)
 from branchline.sensors.record import JobRecord, LinkRecord, SkippedFile
 
 RESULTS_SHOWN_MAX = 40
@@ -172,9 +178,12 @@ def _problems(job: JobRecord) -> list[Problem]:
         _missing_events,
         _job_errors,
         _wagon_errors,
+        _missing_subjobs,
         _skipped_files,
         _recovered_files,
         _lost_workers,
+        _memory_retries,
+        _repeated,
         _storage_troubles,
     ]
     return [one for of_kind in problems for one in of_kind(job)]
@@ -212,6 +221,28 @@ def _wagon_errors(job: JobRecord) -> Iterable[Problem]:
         yield Problem("More wagons", f"{more} stopped with an error, see job.json.", [], "")
 
 
+def _missing_subjobs(job: JobRecord) -> Iterable[Problem]:
+    if job.missing:
+        share = percent(len(job.missing), max(1, job.subjobs))
+        allowed = f"{share} of all, where {percent(job.allow_missing, 1)} may be missing"
+        text = f"{counted(len(job.missing), 'sub-job')} without a result, {allowed}."
+        yield Problem("Missing", text, missing_sentences(job)[:SKIPPED_SHOWN_MAX], "")
+
+
+def _memory_retries(job: JobRecord) -> Iterable[Problem]:
+    yield from _listed("Memory", memory_sentences(job))
+
+
+def _repeated(job: JobRecord) -> Iterable[Problem]:
+    yield from _listed("Ran twice", repeated_sentences(job))
+
+
+def _listed(title: str, sentences: list[str]) -> Iterable[Problem]:
+    """One problem for all sentences, the first in its line."""
+    if sentences:
+        yield Problem(title, sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
+
+
 def _skipped_files(job: JobRecord) -> Iterable[Problem]:
     skipped = job.skipped
     if not skipped:
@@ -245,15 +276,11 @@ def _recovered_files(job: JobRecord) -> Iterable[Problem]:
 
 
 def _lost_workers(job: JobRecord) -> Iterable[Problem]:
-    sentences = lost_sentences(job)
-    if sentences:
-        yield Problem("Workers", sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
+    yield from _listed("Workers", lost_sentences(job))
 
 
 def _storage_troubles(job: JobRecord) -> Iterable[Problem]:
-    sentences = trouble_sentences(job)
-    if sentences:
-        yield Problem("Storage", sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
+    yield from _listed("Storage", trouble_sentences(job))
 
 
 def _without_path(file: SkippedFile) -> str:

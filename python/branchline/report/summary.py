@@ -6,7 +6,7 @@ from branchline.quantities import count, duration, rate, significant
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, remarks
 from branchline.report.reused import reuse_sentences
-from branchline.report.troubles import lost_sentences, trouble_sentences
+from branchline.report.troubles import lost_sentences, memory_sentences, repeated_sentences, trouble_sentences
 from branchline.sensors.record import JobRecord, MissingCompanion
 
 
@@ -25,6 +25,8 @@ def summary(job: JobRecord) -> list[str]:
         *lines,
         *(f"{one}." for one in reuse_sentences(job)),
         *lost_sentences(job),
+        *memory_sentences(job),
+        *repeated_sentences(job),
         *trouble_sentences(job),
         *(f"{one}." for one in job.left_out),
         *map(_missing_in, job.companions_missing),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from branchline.quantities import counted, duration
-from branchline.sensors.record import JobRecord, LostWorker, TroubleRecord
+from branchline.sensors.record import JobRecord, LostWorker, MemoryRetry, MissingSubJob, TroubleRecord
 
 #: What is counted, with its words for one and for many.
 _FAILURES = (
@@ -31,6 +31,39 @@ def trouble_sentences(job: JobRecord) -> list[str]:
 def lost_sentences(job: JobRecord) -> list[str]:
     """Return a sentence for each worker that was silent and has been ended."""
     return [_lost(one) for one in job.workers_lost]
+
+
+def memory_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each sub-job that ran out of memory and came to its end with less."""
+    return [_memory(one) for one in job.memory_retries]
+
+
+def repeated_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each sub-job that ran twice."""
+    return [
+        f"{one.subjob} ran twice, since {one.why}; the result of {one.kept} counts, {one.dropped} was stopped."
+        for one in job.repeated
+    ]
+
+
+def missing_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each sub-job without a result."""
+    return [_missing(one) for one in job.missing]
+
+
+def _memory(retry: MemoryRetry) -> str:
+    less = "with less memory for reading"
+    if retry.chunk_divisor > 1:
+        less += f" and chunks of 1/{retry.chunk_divisor} of the entries"
+    inexact = f"; sums of {', '.join(retry.inexact)} may differ in their last bits" if retry.inexact else ""
+    return f"{retry.subjob} ran out of memory, and came to its end {less}{inexact}."
+
+
+def _missing(one: MissingSubJob) -> str:
+    files = "; ".join(f"{file.path}, {file.words()}" for file in one.files[:LABELS_MAX])
+    more = f" and {len(one.files) - LABELS_MAX} more files" if len(one.files) > LABELS_MAX else ""
+    at = f", at: {one.doing}" if one.doing else ""
+    return f"Sub-job {one.index} ({files}{more}): {one.cause}{at}; {counted(one.attempts, 'attempt')}."
 
 
 def _lost(worker: LostWorker) -> str:

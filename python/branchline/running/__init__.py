@@ -40,6 +40,7 @@ def run(
     access: Access | str | None = None,
     skip_bad_files: bool = False,
     worker_timeout: float = WORKER_TIMEOUT_S,
+    allow_missing: float = 0.0,
     on: Literal["slurm", "htcondor"],
     batch: BatchSettings | None = None,
     force: bool = True,
@@ -63,6 +64,7 @@ def run(
     access: Access | str | None = None,
     skip_bad_files: bool = False,
     worker_timeout: float = WORKER_TIMEOUT_S,
+    allow_missing: float = 0.0,
     on: Any = None,
     force: bool = True,
     reuse: bool = True,
@@ -84,6 +86,7 @@ def run(
     access: Access | str | None = None,
     skip_bad_files: bool = False,
     worker_timeout: float = WORKER_TIMEOUT_S,
+    allow_missing: float = 0.0,
     on: Any = None,
     batch: BatchSettings | None = None,
     force: bool = True,
@@ -118,6 +121,7 @@ def run(
     memory_limit: bytes that the reading of one worker may hold. access: how files are read, as "planned".
     skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``.
     worker_timeout: seconds after which a worker that neither comes further nor computes is replaced, once; 0: never.
+    allow_missing: the part of the sub-jobs, 0 to 1, that may have no result; ``record.missing`` names them in any case.
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
@@ -132,7 +136,7 @@ def run(
     """
     reading = {"tree": tree, "companions": companions, "branches": branches, "access": access}
     chunks = {"workers": workers, "on": on, "step_size": step_size, "memory_limit": memory_limit}
-    faults = {"skip_bad_files": skip_bad_files, "worker_timeout": worker_timeout}
+    faults = {"skip_bad_files": skip_bad_files, "worker_timeout": worker_timeout, "allow_missing": allow_missing}
     settings: dict[str, Any] = reading | chunks | faults | {"force": force, "pictures": pictures, "command": command}
     if is_batch_system(on):
         return submit_train(wagons, dataset, out, batch=batch or BatchSettings(), reuse=reuse, **settings)

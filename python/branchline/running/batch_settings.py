@@ -12,18 +12,15 @@ from branchline.limits import BATCH_TASKS_MAX
 class BatchSettings:
     """How a train is submitted. Raises OptionError for an impossible value.
 
-    ``tasks`` is how many jobs read, by default as many as the size of the dataset is worth. ``allow_missing`` is the
-    part of the sub-jobs that may be missing at the end, 0 to 1. ``options`` go to the batch system as they are.
+    ``tasks`` is how many jobs read, by default as many as the size of the dataset is worth. ``options`` go to the batch
+    system as they are.
 
     ``branchline.run("wagons.py", "data/*.root", "out", on="slurm", batch=branchline.BatchSettings(tasks=100))``
     """
 
     tasks: int | None = None
-    allow_missing: float = 0.0
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.tasks is not None and not 1 <= self.tasks <= BATCH_TASKS_MAX:
             raise OptionError(f"{self.tasks} tasks cannot be submitted", hint=f"give 1 to {BATCH_TASKS_MAX}")
-        if not 0 <= self.allow_missing <= 1:
-            raise OptionError(f"a part of {self.allow_missing} cannot be missing", hint="give 0 to 1")

@@ -192,6 +192,64 @@ class SkippedFile:
 
 
 @dataclass
+class MissingEntries:
+    """Entries of a file that a missing sub-job would have read; ``entry_stop`` None stands for the end of the tree.
+    ``part`` says which part of them, where its borders are not known.
+    """
+
+    path: str
+    entry_start: int = 0
+    entry_stop: int | None = None
+    part: str = ""
+
+    def words(self) -> str:
+        """The entries, without the path."""
+        if self.entry_stop is None and not self.entry_start:
+            return self.part or "all entries"
+        part = f"{self.part} of " if self.part else ""
+        stop = "the end" if self.entry_stop is None else self.entry_stop
+        return f"{part}entries {self.entry_start} to {stop}"
+
+
+@dataclass
+class MissingSubJob:
+    """A sub-job without a result, what it would have read, and how the last of its attempts ended: ``cause``, at the
+    step ``doing``.
+    """
+
+    index: int
+    label: str = ""
+    files: list[MissingEntries] = field(default_factory=list)
+    cause: str = ""
+    doing: str = ""
+    attempts: int = 1
+
+
+@dataclass
+class MemoryRetry:
+    """A sub-job that ran out of memory, and came to its end with less. ``chunk_divisor`` 1 means that only reading held
+    less; else its chunks had that part of the entries, and the sums of the wagons ``inexact`` may differ in their last
+    bits from those over whole chunks.
+    """
+
+    subjob: str
+    chunk_divisor: int = 1
+    inexact: list[str] = field(default_factory=list)
+
+
+@dataclass
+class RepeatedSubJob:
+    """A sub-job that ran twice at the end of a job, since its first worker was slow; ``why`` says how slow.
+    ``kept`` is the worker whose result counts, ``dropped`` the other one.
+    """
+
+    subjob: str
+    why: str = ""
+    kept: str = ""
+    dropped: str = ""
+
+
+@dataclass
 class LostWorker:
     """A worker process that was ended because it was silent for ``seconds``, or that died by itself (``is_dead``);
     ``doing`` is the step that it was at, ``subjobs`` are those that were given to others. ``host`` is empty for the
@@ -300,8 +358,9 @@ class JobRecord:
 
     ``phases`` is the wall time of the job by phases; ``access`` are the settings of reading that are not the usual
     ones; ``versions`` are those of the packages that results depend on. ``subjobs_reused`` are the sub-jobs of which
-    nothing had to run, since an earlier run had; ``reuse_notes`` say what kept results from being reused. ``left_out``
-    says what was not written since a package is not installed. ``process`` is there while a job runs.
+    nothing had to run, since an earlier run had; ``reuse_notes`` say what kept results from being reused.
+    ``allow_missing`` is the part of the sub-jobs that may be ``missing``; their files are in ``skipped``, too.
+    ``left_out`` says what was not written since a package is not installed. ``process`` is there while a job runs.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -346,6 +405,10 @@ class JobRecord:
     links: list[LinkRecord] = field(default_factory=list)
     troubles: list[TroubleRecord] = field(default_factory=list)
     skipped: list[SkippedFile] = field(default_factory=list)
+    allow_missing: float = 0.0
+    missing: list[MissingSubJob] = field(default_factory=list)
+    memory_retries: list[MemoryRetry] = field(default_factory=list)
+    repeated: list[RepeatedSubJob] = field(default_factory=list)
     recovered: list[RecoveredFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
     workers_lost: list[LostWorker] = field(default_factory=list)

@@ -103,6 +103,11 @@ def _node_of(first: Any) -> _Node:
     return _Single(first) if _joining(first) is None else _Joined(first)
 
 
+def is_joined(output: Any) -> bool:
+    """Whether outputs of this kind are put one behind the other, which is the same however they are grouped."""
+    return isinstance(output, list) or _joining(output) is not None
+
+
 class _Single:
     """What is replaced by a new object for each output."""
 

@@ -51,9 +51,13 @@ class Coupling:
         interruption: Interruption,
         access: Access,
         at: Callable[[str], None] | None = None,
+        out_of_memory: Callable[[], None] | None = None,
     ) -> None:
-        """``at`` is called with the name of each step before it begins."""
+        """``at`` is called with the name of each step before it begins, ``out_of_memory`` when a wagon has none left:
+        it does not return where the sub-job can be tried with less.
+        """
         self._at = at
+        self._out_of_memory = out_of_memory
         self._wagons = wagons
         self._clock = clock
         self._interruption = interruption
@@ -161,6 +165,8 @@ class Coupling:
         except KeyboardInterrupt:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything and stops alone
+            if isinstance(error, MemoryError) and self._out_of_memory is not None:
+                self._out_of_memory()
             faults[wagon.name] = fault_of(error, wagon, columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
         share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s

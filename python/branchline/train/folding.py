@@ -10,6 +10,7 @@ from branchline.sensors.record import (
     BranchRecord,
     FileRecord,
     LinkRecord,
+    MemoryRetry,
     MissingCompanion,
     SkippedFile,
     TroubleRecord,
@@ -57,6 +58,7 @@ class FoldedResult:
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleRecord] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
+    memory_retries: list[MemoryRetry] = field(default_factory=list)
     events: int = 0
     subjobs_done: int = 0
     subjobs_reused: int = 0
@@ -81,6 +83,7 @@ class FoldedResult:
             recovered=result.recovered,
             troubles=result.troubles,
             links=result.links,
+            memory_retries=[] if result.memory_retry is None else [result.memory_retry],
             events=result.events,
             subjobs_done=int(result.is_whole),
             subjobs_reused=int(result.is_reused),
@@ -125,6 +128,7 @@ class Folding:
         folded.recovered |= part.recovered
         folded.troubles = added_troubles([*folded.troubles, *part.troubles])
         folded.links = distinct_links([*folded.links, *part.links])
+        folded.memory_retries += part.memory_retries
         folded.events += part.events
         folded.subjobs_done += part.subjobs_done
         folded.subjobs_reused += part.subjobs_reused

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from branchline.dataset import Dataset
-from branchline.jobs import Lost
+from branchline.jobs import Lost, Repeated
 from branchline.sensors import (
     added_troubles,
     cpu_count,
@@ -31,6 +31,7 @@ from branchline.sensors.record import (
     JobRecord,
     LostWorker,
     RecoveredFile,
+    RepeatedSubJob,
     SkippedFile,
     TimePoint,
     WagonRecord,
@@ -40,6 +41,7 @@ from branchline.sensors.versions import branchline_version, code_sha256, version
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.folding import FoldedResult
+from branchline.train.missing import Missing
 from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.plan import TrainPlan
 from branchline.train.records import companions_missing, skipped_files, storage_elements, storage_remarks, totals_of
@@ -88,9 +90,11 @@ class RecordMaker:
     step_entries: int
     interrupted: bool
     lost: list[Lost]
+    missing: Missing
     command: str
     not_reusable: Mapping[str, str] = field(default_factory=dict)
     reuse_notes: Sequence[str] = ()
+    repeated: Sequence[Repeated] = ()
 
     def record(self, merged: FoldedResult, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
         """The record of the whole job."""
@@ -123,9 +127,13 @@ class RecordMaker:
             wagons=wagons,
             skipped=skipped,
             workers_lost=[_lost(one) for one in self.lost],
+            allow_missing=self.missing.allow_missing,
+            missing=self.missing.records,
+            memory_retries=merged.memory_retries,
+            repeated=[RepeatedSubJob(**vars(one)) for one in self.repeated],
             recovered=[RecoveredFile(path, count) for path, count in merged.recovered.items()],
             misses=_misses(merged),
-            errors=[] if stopped_by is None else [stopped_by.fault()],
+            errors=[] if stopped_by is None else [stopped_by.fault(), *self.missing.further_faults()],
         )
         self._add_reading(record, merged)
         _check_ledger(record)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from branchline.jobs import FoldNode, FoldTree
 from branchline.sensors.record import FileRecord, WagonFault
-from branchline.train.folding import FoldedResult, Folding
+from branchline.train.folding import FoldedResult, Folding, SharePlace
 from branchline.train.records import RecordTable
 from branchline.train.share_result import ShareResult, WagonShare
 from branchline.train.shares import Share
@@ -53,6 +53,12 @@ class Merger:
     def take(self, index: int, result: ShareResult) -> None:
         """Takes the result of a sub-job."""
         self.take_folded(FoldNode(0, index), FoldedResult.of(index, self._shares[index], result, self._stopped))
+
+    def leave_out(self, index: int) -> None:
+        """A sub-job has no result: those behind it are folded without it."""
+        nothing = {one.name: WagonShare(requires=one.requires) for one in self._wagons}
+        place = SharePlace.of(self._shares[index])
+        self.take_folded(FoldNode(0, index), FoldedResult(index, index + 1, nothing, place))
 
     def take_folded(self, node: FoldNode, result: FoldedResult) -> None:
         """Takes the result of a whole node, and folds what is whole by that."""

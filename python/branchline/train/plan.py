@@ -22,7 +22,8 @@ from branchline.train.wagons import Wagon, wagons_of
 class TrainSettings:
     """How a train runs, checked. ``workers`` None means a process for each core, 0 the calling process;
     ``branches`` None that the wagons say what is read; ``worker_timeout_s`` None that a worker may take any time;
-    ``on`` None that workers are processes of this machine.
+    ``on`` None that workers are processes of this machine. ``allow_missing`` is the part of the sub-jobs that may have
+    no result at the end.
     """
 
     workers: int | None
@@ -33,6 +34,7 @@ class TrainSettings:
     access: Access
     worker_timeout_s: float | None
     on: Where | None = None
+    allow_missing: float = 0.0
 
     @classmethod
     def of(
@@ -45,6 +47,7 @@ class TrainSettings:
         skip_bad_files: bool,
         access: Access | str | None,
         worker_timeout: float,
+        allow_missing: float = 0.0,
         on: Any = None,
     ) -> TrainSettings:
         """Those of a caller. Raises BranchlineError for what means nothing."""
@@ -67,7 +70,14 @@ class TrainSettings:
             access=access_of(access),
             worker_timeout_s=worker_timeout or None,
             on=None if on is None else where_of(on),
+            allow_missing=_part(allow_missing),
         )
+
+
+def _part(allow_missing: float) -> float:
+    if not 0 <= allow_missing <= 1:
+        raise OptionError(f"a part of {allow_missing} cannot be missing", hint="give 0 to 1")
+    return float(allow_missing)
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,10 @@ class Reuse:
         if key is None:
             return LedgerRows()
         ran = [name for name, one in result.wagons.items() if one.error is None and name not in result.not_run]
-        is_sound = result.is_whole and not result.skipped and not result.interrupted and result.error is None
+        is_usual = result.memory_retry is None or not result.memory_retry.inexact
+        is_sound = (
+            is_usual and result.is_whole and not result.skipped and not result.interrupted and result.error is None
+        )
         keys = self._result_keys([name for name in ran if is_sound], key)
         reused = [keys.pop(name) for name in list(keys) if result.wagons[name].reused_count]
         rows = [

@@ -18,6 +18,7 @@ from branchline.jobs import (
     LocalProcesses,
     Lost,
     Place,
+    Repeated,
     SubJob,
     Terms,
     Wait,
@@ -28,6 +29,7 @@ from branchline.limits import WORKER_TIMEOUT_S
 from branchline.sensors import take_troubles
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
+from branchline.train.missing import Missing, SetAside
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
 from branchline.train.progress import ProgressLog, TrainProgress
 from branchline.train.recovery import Recovery
@@ -54,6 +56,7 @@ def run_train(
     command: str,
     interruption: Interruption,
     worker_timeout: float = WORKER_TIMEOUT_S,
+    allow_missing: float = 0.0,
     companions: Any = None,
     access: Access | str | None = None,
     on: Any = None,
@@ -76,6 +79,7 @@ def run_train(
         skip_bad_files=skip_bad_files,
         access=access,
         worker_timeout=worker_timeout,
+        allow_missing=allow_missing,
         on=on,
     )
     start = JobStart.now()
@@ -120,6 +124,7 @@ class _Run:
         self._times: dict[int, WorkerTimes] = {}
         self._workers_count = plan.workers
         self._lost: list[Lost] = []
+        self._repeated: list[Repeated] = []
         self._stopped_by: JobError | None = None
         self._queue = SubJobQueue(
             plan.shares,
@@ -129,7 +134,7 @@ class _Run:
             workers_count=plan.workers,
             stopped=plan.faults,
         )
-        self._recovery = Recovery(wagons, self._queue)
+        self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
         self.place = self._place()
         self._log = ProgressLog(start.clock.begin_s, plan.dataset.size_bytes)
@@ -137,6 +142,7 @@ class _Run:
         self._reuse_notes: list[str] = []
         # The sub-jobs that are at work, with what is kept of them.
         self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
+        self._done: set[int] = set()
 
     def use_ledger(self, path: Path, *, takes: bool) -> None:
         """Keeps results in a file, and takes from it what is there; without it if it cannot be used."""
@@ -177,13 +183,15 @@ class _Run:
         # What was finished is kept, also by somebody in a hurry; only what wagons do with it may be cut off.
         with Interruption(patient=True).installed():
             merged = self._merger.finish()
+        missing = self._missing()
+        merged.skipped += missing.skipped()
         with clock.during("wagons"), Interruption().installed() as again, again.allowed():
             outputs = postprocess(wagons, merged)
-        self._stopped_by = merged.error or self._stopped_by
+        self._stopped_by = merged.error or self._stopped_by or missing.error()
         interrupted = (interruption.asked or again.asked) and not self._stopped_by
         if self._reuse is not None:
             self._reuse.close(is_whole=not interrupted and self._stopped_by is None)
-        maker = self._record_maker(interrupted=interrupted)
+        maker = self._record_maker(missing, interrupted=interrupted)
         record = maker.record(merged, outputs, self._stopped_by)
         clock.switch("write")
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
@@ -198,7 +206,8 @@ class _Run:
                 sources=sources_of(loaded.wagons, loaded.modules),
                 timeout_s=settings.worker_timeout_s,
                 reading_timeout_s=longest_wait_s(),
-                after_death=self._recovery.worker_died,
+                after_loss=self._recovery.worker_lost,
+                failed=_has_failed,
             )
             return place_on(settings.on, terms)
         return LocalProcesses(
@@ -206,7 +215,7 @@ class _Run:
             loaded.modules,
             settings.worker_timeout_s,
             longest_wait_s(),
-            after_death=self._recovery.worker_died,
+            after_loss=self._recovery.worker_lost,
         )
 
     def _listen(self, place: Place, stopping: Callable[[], None] | None) -> None:
@@ -256,9 +265,13 @@ class _Run:
             self._finished(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
 
     def _take(self, message: FromPlace, place: Place) -> None:
+        if isinstance(message, Repeated):
+            self._repeated.append(message)
+            return
         if isinstance(message, Lost):
             self._lost.append(message)
             self._times.pop(message.worker, None)
+            self._leave_out()
             return
         value = message.value
         if isinstance(message, Finished):
@@ -267,6 +280,9 @@ class _Run:
                 self._queue.finished(message.index)
             elif self._recovery.is_trial(message.index):
                 self._recovery.trial_finished(message.index)
+            elif value.error is not None and self._may_be_missing():
+                self._recovery.leave(message.index, SetAside(value.error.fault().message))
+                self._leave_out()
             else:
                 self._finished(message.index, value)
                 if value.error is not None or value.interrupted:
@@ -279,6 +295,23 @@ class _Run:
             now = self._log.take(message.worker, value)
             if self._progress is not None:
                 self._progress(now)
+
+    def _may_be_missing(self) -> bool:
+        """Whether one more sub-job may be missing."""
+        return len(self._recovery.set_aside) + 1 <= self._plan.settings.allow_missing * len(self._plan.shares)
+
+    def _leave_out(self) -> None:
+        """The results behind sub-jobs that were set aside do not wait for them any more."""
+        for index in self._recovery.take_set_aside():
+            self._at_work.pop(index, None)
+            self._queue.finished(index)
+            self._merger.leave_out(index)
+            self._done.add(index)
+
+    def _missing(self) -> Missing:
+        shares, allowed = self._plan.shares, self._plan.settings.allow_missing
+        hint = "what is done is kept: run it again, or allow so much with --allow-missing"
+        return Missing(shares, self._recovery.set_aside, allowed, hint)
 
     def _note_times(self, worker: int, times: WorkerTimes) -> None:
         # The clock of another machine began elsewhere.
@@ -294,6 +327,10 @@ class _Run:
             self._reuse.keep_learned(learned)
 
     def _finished(self, index: int, result: ShareResult) -> None:
+        if index in self._done:
+            return  # The first result of a sub-job counts.
+        self._done.add(index)
+        self._recovery.finished(index)
         self._recovery.mark(result)
         share, kept = self._at_work.pop(index, (self._plan.shares[index], None))
         if kept is not None and not result.is_reused:
@@ -309,7 +346,7 @@ class _Run:
             # A signal that reached this worker alone, as when a batch system signals every process.
             self._interruption.asked = result.error is None and self._stopped_by is None
 
-    def _record_maker(self, *, interrupted: bool) -> RecordMaker:
+    def _record_maker(self, missing: Missing, *, interrupted: bool) -> RecordMaker:
         return RecordMaker(
             plan=self._plan,
             start=self._start,
@@ -319,7 +356,14 @@ class _Run:
             step_entries=self._queue.step or 0,
             interrupted=interrupted,
             lost=self._lost,
+            missing=missing,
+            repeated=self._repeated,
             command=self._command,
             not_reusable=self._reuse.unknown if self._reuse is not None else {},
             reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],
         )
+
+
+def _has_failed(result: ShareResult) -> bool:
+    """Whether a sub-job could not read all of its files, which may be for its machine."""
+    return result.error is not None or (bool(result.skipped) and not result.interrupted)

@@ -12,6 +12,7 @@ from branchline.sensors.record import (
     FileRecord,
     JobFault,
     LinkRecord,
+    MemoryRetry,
     MissingCompanion,
     SkippedFile,
     TroubleRecord,
@@ -93,6 +94,7 @@ class ShareResult:
     is_whole: bool = True
     interrupted: bool = False
     is_reused: bool = False
+    memory_retry: MemoryRetry | None = None
     error: JobError | None = None
     times: WorkerTimes | None = None
 

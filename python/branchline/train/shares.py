@@ -51,11 +51,15 @@ class Share:
     known_branches: tuple[str, ...] = ()
     # The step behind the first entries where it was learned before.
     learned_step: int | None = None
+    # A worker ran out of memory in it: reading holds as little as chunks need, and they have this part of the entries.
+    is_lean: bool = False
+    chunk_divisor: int = 1
 
     def can_share_stream(self, other: Share) -> bool:
         """Whether one stream can read both."""
         how = [(one.branches, one.step, one.learn, one.parts, one.is_trial, one.stopped) for one in (self, other)]
-        return how[0] == how[1] and self.parts == 1 and not self.learn
+        is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean)
+        return how[0] == how[1] and is_usual
 
     @property
     def label(self) -> str:

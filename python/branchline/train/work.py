@@ -9,12 +9,20 @@ from dataclasses import dataclass, replace
 
 from branchline.access import Access
 from branchline.dataset import DataFile
-from branchline.errors import FILE_ERRORS, BranchlineError
+from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
 from branchline.jobs import READING, Context, Finished, Message, Note, SubJob
-from branchline.limits import LEARN_ENTRIES, PROGRESS_INTERVAL_S, SUBJOBS_PER_STREAM_MAX
+from branchline.limits import (
+    LEAN_MEMORY_PART,
+    LEARN_ENTRIES,
+    MEMORY_LIMIT_MIN_BYTES,
+    PROGRESS_INTERVAL_S,
+    SUBJOBS_PER_STREAM_MAX,
+)
 from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
+from branchline.sensors.record import MemoryRetry
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
+from branchline.train.exactness import is_exact
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
@@ -63,7 +71,9 @@ class Worker:
         self._context = context
         self._threads = context.threads or work.threads
         self._clock = PhaseClock("start", context.begin_s)
-        self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.access, context.at)
+        self._coupling = Coupling(
+            work.wagons, self._clock, context.interruption, work.access, context.at, context.out_of_memory
+        )
         # Sub-jobs that are opened early, and one that was drawn and is not open yet.
         self._ahead: deque[OpenSubJob] = deque()
         self._drawn: SubJob | None = None
@@ -85,6 +95,7 @@ class Worker:
                 self._note_failed(opened, result)
                 self._clock.switch("merge")
                 self._coupling.settle(result.wagons)
+                result.memory_retry = _memory_retry(opened, result)
                 result.times = self._times()
                 yield Finished(opened.subjob.index, result, self._context.worker)
                 self._clock.switch("other")
@@ -118,6 +129,8 @@ class Worker:
 
     def _draw_ahead(self, opened: OpenSubJob) -> None:
         """Opens the next sub-jobs while this one is worked on, unless enough of them are, or two streams."""
+        if opened.share.is_lean:
+            return
         is_one_stream = all(one.leader == opened.leader for one in self._ahead)
         if len(self._ahead) <= SUBJOBS_PER_STREAM_MAX // 2 and is_one_stream:
             subjob = self._draw_now()
@@ -177,20 +190,27 @@ class Worker:
             sources = [opened.tree.source(start, stop)]
         # To learn, a stream is opened for each file in turn until one of them has events.
         if not share.learn:
-            opened.stream = self._stream(sources, share.branches, share.step)
+            opened.stream = self._stream(sources, share.branches, share.step, share)
         return opened
 
-    def _stream(self, sources: list[Source], branches: tuple[str, ...], step: int | str) -> ChunkStream:
+    def _stream(
+        self, sources: list[Source], branches: tuple[str, ...], step: int | str, share: Share | None = None
+    ) -> ChunkStream:
+        """``share`` says with how little memory it is read, where it is read alone."""
+        is_lean = share is not None and share.is_lean
+        limit_bytes = self._work.memory_limit_bytes
+        if share is not None and isinstance(step, int):
+            step = max(1, step // share.chunk_divisor)
         with self._clock.during("plan"):
             return ChunkStream(
                 sources,
                 list(branches),
                 optional=self._optional(branches),
                 step_size=step,
-                threads=self._threads,
-                memory_limit=self._work.memory_limit_bytes,
+                threads=1 if is_lean else self._threads,
+                memory_limit=max(MEMORY_LIMIT_MIN_BYTES, limit_bytes // LEAN_MEMORY_PART) if is_lean else limit_bytes,
                 # Two streams live side by side at the border of two sub-jobs.
-                memory_parts=2,
+                memory_parts=1 if is_lean else 2,
                 skip_bad_files=self._work.skip_bad_files,
                 allow_missing=self._work.skip_bad_files,
                 access=self._work.access,
@@ -217,6 +237,8 @@ class Worker:
         except KeyboardInterrupt:
             result.is_whole, result.interrupted, self._goes_on = False, True, False
         except Exception as error:  # noqa: BLE001 - it stops the job, which reports it and keeps what is finished
+            if isinstance(error, MemoryError) or (opened.share.is_lean and isinstance(error, MemoryLimitError)):
+                self._context.out_of_memory()
             result.is_whole, self._goes_on = False, opened.share.is_trial
             result.error = JobError.of(error)
         finally:
@@ -287,7 +309,8 @@ class Worker:
             stop = tree.entries_count if file.entry_stop is None else min(file.entry_stop, tree.entries_count)
             learned = min(file.entry_start + LEARN_ENTRIES, stop)
             events_before = result.events
-            stream = self._stream([tree.source(file.entry_start, learned)], self._work.named_branches, LEARN_ENTRIES)
+            source, branches = tree.source(file.entry_start, learned), self._work.named_branches
+            stream = self._stream([source], branches, LEARN_ENTRIES, opened.share)
             try:
                 self._learn_from(stream, replace(file, entry_stop=learned), opened.share, result, records)
             finally:
@@ -333,7 +356,7 @@ class Worker:
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)
         sources = [_source_of(one) for one in opened.files]
-        opened.stream = self._stream(sources, branches, step) if sources else None
+        opened.stream = self._stream(sources, branches, step, share) if sources else None
 
     def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
         with self._clock.during("merge"):
@@ -361,6 +384,15 @@ class Worker:
     def _times(self) -> WorkerTimes:
         phases = split_reading(self._clock.seconds(), self._waited)
         return WorkerTimes(time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes(), self._threads)
+
+
+def _memory_retry(opened: OpenSubJob, result: ShareResult) -> MemoryRetry | None:
+    """For a sub-job that had less memory than others."""
+    share = opened.share
+    if not share.is_lean:
+        return None
+    inexact = [name for name, one in result.wagons.items() if share.chunk_divisor > 1 and not is_exact(one.total)]
+    return MemoryRetry(opened.subjob.label, share.chunk_divisor, inexact)
 
 
 def _source_of(file: DataFile) -> Source:

@@ -138,8 +138,11 @@ class Company:
         return len(events)
 
 
-def test_a_crash_that_no_wagon_causes_alone_ends_the_job_and_says_where(folder: Path) -> None:
+def test_a_crash_that_no_wagon_causes_alone_sets_the_subjob_aside_and_says_where(folder: Path) -> None:
     result = run_in_chunks([Company(), CrashesInCompany()], str(folder / "f0.root"), workers=1)
     assert result.exit_code == 1
     assert "exit code 9" in result.errors[0]
     assert "f0.root" in result.errors[0]
+    [missing] = result.record.missing
+    assert missing.attempts == 2
+    assert missing.doing.startswith("wagon company in")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby
 
-from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs import FoldNode, Interruption
 from branchline.running.claim import claimed
 from branchline.running.submitted.causes import causes_of
@@ -17,18 +16,14 @@ from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.units import UnitResult, has_result, joined_workers
 from branchline.running.writing import write
 from branchline.sensors import cpu_s
-from branchline.sensors.record import JobFault, SkippedFile
-from branchline.train import JobError, TrainResult
+from branchline.train import TrainResult
 from branchline.train.clock import PhaseClock
 from branchline.train.folding import fold
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
+from branchline.train.missing import Missing, SetAside
 from branchline.train.plan import TrainPlan
 from branchline.train.share_result import WorkerTimes
-
-
-class MissingSubJobsError(BranchlineError):
-    """Sub-jobs of a submitted train came to no result."""
 
 
 @dataclass
@@ -88,86 +83,49 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         begin_s = time.time()
         plan = submission.train_plan()
         collected = collect(folder, submission)
-        missing = causes_of(folder, submission, collected.missing)
+        missing = _missing(folder, submission, plan, causes_of(folder, submission, collected.missing))
         clock = PhaseClock("run", time.monotonic() - (begin_s - submission.submitted_s))
         merger = Merger(plan.loaded.wagons, plan.shares, plan.faults, plan.looked_at)
         for part in collected.parts:
             merger.take_folded(part.node, part.folded)
         clock.switch("merge")
         merged = merger.finish()
-        is_allowed = _missing_part(submission, missing) <= submission.allow_missing
-        merged.skipped += _skipped(submission, missing)
-        stopped_by = merged.error
-        if missing and not is_allowed:
-            stopped_by = stopped_by or _error_of(folder, submission, missing)
+        merged.skipped += missing.skipped()
+        stopped_by = merged.error or missing.error()
         with clock.during("wagons"):
             outputs = postprocess(plan.loaded.wagons, merged)
-        is_whole = stopped_by is None and not missing
+        is_whole = stopped_by is None and not missing.set_aside
         notes = enter_rows(folder.out, is_whole=is_whole) if submission.wagon_keys else []
         maker = replace(
-            _record_maker(submission, plan, collected, clock),
+            _record_maker(submission, plan, collected, missing, clock),
             not_reusable={name: one.unknown for name, one in submission.wagon_keys.items() if one.key is None},
             reuse_notes=[*submission.reuse_notes, *notes],
         )
         record = maker.record(merged, outputs, stopped_by)
-        if not is_allowed:
-            record.errors += _further(submission, missing)
         clock.switch("write")
         result = TrainResult(outputs, record, stopped_by, _close_clock=maker.close_clock)
         write(result, claim, submission.pictures)
     return result
 
 
-def is_good(submission: Submission, result: TrainResult) -> bool:
+def is_good(result: TrainResult) -> bool:
     """Whether a train ended well: nothing failed, and no more is missing than may be."""
     record = result.record
     failed = record.errors or record.interrupted or any(one.error is not None for one in record.wagons)
-    # What is skipped by --skip-bad-files is not in the submission's count of what may be missing.
-    return not failed and (not record.skipped or submission.allow_missing > 0)
+    # What is skipped by --skip-bad-files is not in the count of what may be missing.
+    return not failed and (not record.skipped or record.allow_missing > 0)
 
 
-def _missing_part(submission: Submission, missing: dict[FoldNode, str]) -> float:
-    count = sum(len(submission.tree.shares_of(unit)) for unit in missing)
-    return count / max(1, submission.tree.shares_count)
-
-
-def _skipped(submission: Submission, missing: dict[FoldNode, str]) -> list[SkippedFile]:
-    """Each file of which sub-jobs are missing, once, with its entries where the dataset or the sub-job names them."""
-    found = []
-    for unit, cause in missing.items():
-        shares = [submission.plan.shares[index] for index in submission.tree.shares_of(unit)]
-        for path, group in groupby(((one, share) for share in shares for one in share.files), lambda x: x[0].path):
-            files = list(group)
-            parts = [share.part + 1 for _, share in files if share.parts > 1]
-            entries = [f"{one.entry_start} to {one.entry_stop}" for one, _ in files if one.entry_stop is not None]
-            what = f"parts {parts[0]} to {parts[-1]} of {files[0][1].parts}: " if parts else ""
-            what += f"entries {', '.join(entries)}: " if entries else ""
-            lost = sum(one.entry_stop - one.entry_start for one, _ in files if one.entry_stop is not None)
-            is_counted = len(entries) == len(files) and not parts
-            found.append(SkippedFile(path, lost if is_counted else None, f"{what}its sub-job is missing: {cause}"))
-    return found
-
-
-def _message(submission: Submission, unit: FoldNode, cause: str) -> str:
-    shares = submission.tree.shares_of(unit)
-    first, last = (submission.plan.shares[index].label for index in (shares.start, shares.stop - 1))
-    where = first if len(shares) == 1 else f"{first} to {last}"
-    return f"sub-jobs {shares.start} to {shares.stop - 1} are missing ({where}): {cause}"
-
-
-def _error_of(folder: BatchFolder, submission: Submission, missing: dict[FoldNode, str]) -> JobError:
-    unit, cause = next(iter(missing.items()))
+def _missing(folder: BatchFolder, submission: Submission, plan: TrainPlan, causes: dict[FoldNode, str]) -> Missing:
+    """The sub-jobs of units without a result."""
+    set_aside = {index: SetAside(cause) for unit, cause in causes.items() for index in submission.tree.shares_of(unit)}
     hint = f"send them again: branchline resume {folder.out}"
-    return JobError.of(MissingSubJobsError(_message(submission, unit, cause), hint=hint, retry=True))
+    return Missing(plan.shares, set_aside, plan.settings.allow_missing, hint)
 
 
-def _further(submission: Submission, missing: dict[FoldNode, str]) -> list[JobFault]:
-    """The other units that are missing; the first is what the job is stopped by."""
-    others = list(missing.items())[1:]
-    return [JobFault(MissingSubJobsError.__name__, _message(submission, *one)) for one in others]
-
-
-def _record_maker(submission: Submission, plan: TrainPlan, collected: Collected, clock: PhaseClock) -> RecordMaker:
+def _record_maker(
+    submission: Submission, plan: TrainPlan, collected: Collected, missing: Missing, clock: PhaseClock
+) -> RecordMaker:
     """The record begins with the submission: what a worker waited in the queue, and after its end, is idle."""
     workers = joined_workers(collected.parts)
     lost = [one for part in collected.parts for one in part.lost]
@@ -187,5 +145,6 @@ def _record_maker(submission: Submission, plan: TrainPlan, collected: Collected,
         step_entries=submission.learning.step or 0,
         interrupted=False,
         lost=lost,
+        missing=missing,
         command=submission.command,
     )

@@ -57,8 +57,8 @@ class Submission:
     """A train as it was submitted. ``plan`` is without its wagons, which are pickled in ``wagons``.
 
     Results are written for the nodes of stage ``unit_stage`` of the tree; ``merge_stages`` are folded by jobs before
-    the last one. ``tasks_max`` is how many tasks a step has at most, ``allow_missing`` the part of the sub-jobs that
-    may be missing at the end. Names of files without a folder are below ``directory``.
+    the last one. ``tasks_max`` is how many tasks a step has at most. Names of files without a folder are below
+    ``directory``.
     """
 
     id: str
@@ -69,7 +69,6 @@ class Submission:
     directory: str
     command: str
     pictures: Pictures
-    allow_missing: float
     plan: TrainPlan
     wagons: bytes
     sources: StoredSources

@@ -20,7 +20,7 @@ from branchline.access import longest_wait_s
 from branchline.batch import Step, batch_system, load_site
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, OptionError
-from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Lost
+from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Note
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_MAX, FOLD_FAN_IN
 from branchline.running.batch_settings import BatchSettings
@@ -89,7 +89,6 @@ def submit(
             directory=os.getcwd(),
             command=command,
             pictures=pictures,
-            allow_missing=batch.allow_missing,
             plan=replace(plan, loaded=LoadedWagons((), ())),
             wagons=cloudpickle.dumps(loaded.wagons),
             sources=StoredSources.of(loaded.wagons, loaded.modules),
@@ -162,7 +161,7 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
         queue.learn_apart(before.touched, before.unknown_of(wagons))
     recovery = Recovery(wagons, queue)
     place = LocalProcesses(
-        1, plan.loaded.modules, settings.worker_timeout_s, longest_wait_s(), after_death=recovery.worker_died
+        1, plan.loaded.modules, settings.worker_timeout_s, longest_wait_s(), after_loss=recovery.worker_lost
     )
     work = TrainWork(
         wagons=wagons,
@@ -177,7 +176,10 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
     messages = place.run(work, queue.draw)
     with closing(messages):  # type: ignore[type-var]  # ends the process; it is a generator
         for message in messages:
-            if isinstance(message, Lost):
+            for index in recovery.take_set_aside():
+                queue.finished(index)
+                count = index + 1
+            if not isinstance(message, Finished | Note):
                 continue
             if isinstance(message.value, Learned):
                 touched = {**before.touched, **message.value.touched}

@@ -63,7 +63,7 @@ def _finish(folder: BatchFolder, submission: Submission) -> int:
     for sentence in result.errors:
         log(sentence)
     log(f"{result.record.status}: {result.record.events} events")
-    return EXIT_OK if is_good(submission, result) else result.exit_code or EXIT_ERROR
+    return EXIT_OK if is_good(result) else result.exit_code or EXIT_ERROR
 
 
 if __name__ == "__main__":

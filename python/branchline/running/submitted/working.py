@@ -21,6 +21,7 @@ from branchline.jobs import (
     Interruption,
     LocalProcesses,
     Lost,
+    Repeated,
 )
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.leases import Leases
@@ -31,6 +32,7 @@ from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result
 from branchline.train.folding import FoldedResult, fold
+from branchline.train.missing import MissingSubJobsError
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LedgerRows
 from branchline.train.share_result import JobError, ShareResult, WorkerTimes
@@ -113,7 +115,7 @@ class UnitWorker:
         settings, site = self._plan.settings, self._submission.site
         recovery = Recovery(self._plan.loaded.wagons, queue)
         place = LocalProcesses(
-            site.cpus, (), settings.worker_timeout_s, longest_wait_s(), after_death=recovery.worker_died
+            site.cpus, (), settings.worker_timeout_s, longest_wait_s(), after_loss=recovery.worker_lost
         )
         work = TrainWork(
             wagons=self._plan.loaded.wagons,
@@ -134,15 +136,24 @@ class UnitWorker:
         self._workers_before += site.cpus
 
     def _take(self, message: FromPlace, queue: UnitQueue, recovery: Recovery) -> None:
-        if isinstance(message, Lost):
+        if isinstance(message, Repeated):
+            log(f"{message.subjob} ran twice: {message.why}")
+        elif isinstance(message, Lost):
             for opened in self._open.values():
                 opened.lost.append(message)
             log(message)
+            for index in recovery.take_set_aside():
+                unit, why = self._unit_of(index), recovery.set_aside[index]
+                queue.drop(unit)
+                what = f"{self._plan.shares[index].label} was set aside after {why.attempts} attempts: {why.cause}"
+                at = f", at: {why.doing}" if why.doing else ""
+                self._fail(unit, JobError.of(MissingSubJobsError(f"{what}{at}")))
         elif isinstance(message, Finished):
             self._note_times(message.worker, message.value.times)
             if recovery.is_trial(message.index):
                 recovery.trial_finished(message.index)
             else:
+                recovery.finished(message.index)
                 recovery.mark(message.value)
                 self._finished(message.index, message.value, queue)
                 ran = [one for one in message.value.wagons.values() if not one.reused_count]
@@ -157,12 +168,10 @@ class UnitWorker:
             self._spans[number] = WorkerSpan(self._attempt, number, self._begin_s, until_s, times)
 
     def _finished(self, index: int, result: ShareResult, queue: UnitQueue) -> None:
-        unit = FoldNode(0, index)
-        while unit.stage < self._submission.unit_stage:
-            unit = self._tree.parent_of(unit) or unit
+        unit = self._unit_of(index)
         opened = self._open.get(unit)
         share, kept = queue.at_work.pop(index, (self._plan.shares[index], None))
-        if opened is None:
+        if opened is None or index in opened.results:
             return
         if kept is not None and not result.is_reused:
             kept.complete(result)
@@ -178,6 +187,12 @@ class UnitWorker:
             opened.results[index] = FoldedResult.of(index, self._plan.shares[index], result, self._plan.faults)
             if len(opened.results) == len(self._tree.shares_of(unit)):
                 self._write(unit, opened)
+
+    def _unit_of(self, index: int) -> FoldNode:
+        unit = FoldNode(0, index)
+        while unit.stage < self._submission.unit_stage:
+            unit = self._tree.parent_of(unit) or unit
+        return unit
 
     def _write(self, unit: FoldNode, opened: _OpenUnit) -> None:
         parts = [opened.results[index] for index in sorted(opened.results)]

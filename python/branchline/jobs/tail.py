@@ -1,0 +1,34 @@
+"""The end of a job: which sub-jobs are slow enough to be run a second time on workers that have nothing else to do.
+
+Limits are those of Spark's speculation, whose classic defaults are 1.5 times the median when 75 % are done.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from statistics import median
+
+from branchline.limits import TAIL_DONE_PART, TAIL_FACTOR, TAIL_MIN_S
+
+
+class Tail:
+    """How long sub-jobs took so far."""
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+
+    def finished(self, seconds: float) -> None:
+        """A sub-job came to its end after so long."""
+        insort(self._seconds, seconds)
+
+    def limit_s(self, unfinished_count: int, together: int = 1) -> float | None:
+        """So many sub-jobs, one after the other, are slow if they take longer; None while too few are done to know."""
+        done_count = len(self._seconds)
+        if not done_count or done_count < TAIL_DONE_PART * (done_count + unfinished_count):
+            return None
+        return max(TAIL_MIN_S, TAIL_FACTOR * together * median(self._seconds))
+
+    def why(self, elapsed_s: float, together: int = 1) -> str:
+        """Why they run a second time, in words."""
+        usual_s = together * median(self._seconds)
+        return f"it took {elapsed_s:.0f} s, where half of all took {usual_s:.1f} s or less"
