@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import awkward as ak
-import numpy as np
 import pytest
-import uproot
+from tests.clusters.event_files import write_events
 from tests.clusters.places import PLACES, PlaceHere
 from tests.clusters.slurm import Slurm
 
@@ -26,14 +24,7 @@ GetPlace = Callable[[str], PlaceHere]
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight files; each becomes a sub-job."""
     folder = tmp_path_factory.mktemp("events")
-    for index in range(FILES):
-        random = np.random.default_rng(index)
-        counts = random.poisson(3, EVENTS_PER_FILE)
-        with uproot.recreate(folder / f"f{index}.root", compression=uproot.ZLIB(1)) as file:
-            tree = file.mktree("events", {"px": "float64", "run": "int32", "pt": "var * float64"})
-            pt = ak.unflatten(random.exponential(size=counts.sum()), counts)
-            run = np.full(EVENTS_PER_FILE, index, "i4")
-            tree.extend({"px": random.normal(size=EVENTS_PER_FILE), "run": run, "pt": pt})
+    write_events(folder, FILES, EVENTS_PER_FILE)
     return folder
 
 

@@ -131,6 +131,7 @@ class Hungry:
 STUCK = (
     PLAIN
     + """
+import os
 import time
 from pathlib import Path
 
@@ -141,7 +142,7 @@ class Stuck:
     def process(self, events):
         mark = Path("MARK")
         if int(events.run[0]) == 3 and not mark.exists():
-            mark.touch()
+            mark.write_text(str(os.getpid()))
             time.sleep(600)
         return len(events)
 """

@@ -101,7 +101,7 @@ class LocalProcesses:
                     if process.is_done:
                         break  # It was ended since another one finished what it had.
                     if kind == "bye":
-                        self._left(process)
+                        self._left(process, draw)
                     elif kind == "draw":
                         self._answer(process, draw, parked if content[0] else None)
                     elif kind == "error":
@@ -178,11 +178,17 @@ class LocalProcesses:
         self._twice[found.index] = self._tail.why(seconds)
         return found
 
-    def _left(self, process: WorkerProcess) -> None:
-        """A worker ended in good order; one that did so by itself, as behind a sub-job that failed, is replaced."""
+    def _left(self, process: WorkerProcess, draw: Draw) -> None:
+        """A worker ended in good order; one that did so by itself, as behind a sub-job that failed, is replaced if
+        there is more to do.
+        """
         process.is_done = True
-        if self._stop_at is None and not process.is_dismissed:
-            self._again += process.holds
+        if self._stop_at is not None or process.is_dismissed:
+            return
+        self._again += process.holds
+        if not self._again and isinstance(drawn := draw(), SubJob):
+            self._again.append(drawn)
+        if self._again:
             self._restart(self._processes.index(process))
 
     def _receive(self, process: WorkerProcess) -> Iterator[tuple[Any, ...]]:
