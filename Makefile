@@ -22,6 +22,8 @@ TESTS ?=
 # Many tests wait, for servers, kills and leases: one worker more than there are cores. Each takes a file at a time, so
 # that what a file's tests share is made once.
 TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
+# What `make test-seeds` runs: from the first seed to before the last.
+SEEDS ?= 0:1000
 # Seconds for each fuzz target. CI only shows that each one builds, runs and finds nothing at once.
 SECONDS ?= $(if $(CI),2,60)
 
@@ -68,6 +70,9 @@ test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDF
 test-cluster: build peer-packages ## run the tests with batch systems: Slurm, HTCondor; installs what it can, skips the rest
 	tests/clusters/install.sh
 	BRANCHLINE_TEST_CLUSTERS=all $(BIN)/python -m pytest --durations=8 tests/clusters
+
+test-seeds: build ## run trains with faults that seeds choose: workers, machines, schedulers, disks; SEEDS=0:1000
+	$(BIN)/python -m tests.clusters.seeded --seeds $(SEEDS)
 
 wheel: $(STAMPS)/wheel ## build one wheel into dist, for Python 3.11 and later and old systems
 	$(BIN)/python -m maturin build --release --out dist $(WHEEL_FLAGS)
