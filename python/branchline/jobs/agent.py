@@ -87,6 +87,11 @@ class _GroupAtWork:
     notes: dict[str, Pickled] = field(default_factory=dict)
     stop_at: float | None = None
 
+    def __post_init__(self) -> None:
+        # On the machine of the job the folder of the stop file goes with it.
+        self._job_folder = Path(self.group.settings.stop_file).parent
+        self._sees_job = self._job_folder.exists()
+
     def result(self, forget: Any) -> GroupResult:
         """Works to the end of the group."""
         begin_s = time.monotonic()
@@ -124,7 +129,7 @@ class _GroupAtWork:
         """Whether more can come of the process; notes in the result how it was lost."""
         if self.process.is_done:
             return False
-        if _AGENTS.is_cancelled(self.group):
+        if _AGENTS.is_cancelled(self.group) or (self._sees_job and not self._job_folder.exists()):
             self.process.is_dead = True
             return False
         self._keep_below_memory_limit()
