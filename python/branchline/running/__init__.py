@@ -112,16 +112,15 @@ def run(
         result.outputs["Spectrum"].plot()
 
     wagons: a Python file, a wagon, or a list of wagons. dataset: what ``Dataset.of`` takes.
-    out: the directory for results; None keeps them in memory only.
-    workers: worker processes, all cores by default. Results are the same bit by bit whatever their number. 0 runs the
-        wagons in this process, for a debugger.
+    out: the directory for results; None keeps them in memory only. workers: worker processes, all cores by default, 0
+        for this process, as for a debugger. Results are the same bit by bit whatever their number.
     tree: the tree of files that do not name one. companions: files beside each file, as ``["Kinematics.root"]``.
     branches: read for all wagons; by default those that wagons name, or touch on the first events.
     step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000).
     memory_limit: bytes that the reading of one worker may hold. access: how files are read, as "planned".
-    skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``.
-    worker_timeout: seconds after which a worker that neither comes further nor computes is replaced, once; 0: never.
-    allow_missing: the part of the sub-jobs, 0 to 1, that may have no result; ``record.missing`` names them in any case.
+    skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``. allow_missing: the part
+        of the sub-jobs, 0 to 1, that may have no result; ``record.missing`` names them in any case.
+    worker_timeout: seconds after which a worker that neither comes further nor computes is replaced; 0: never.
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
@@ -129,10 +128,9 @@ def run(
     pictures: of histograms: "svg", "both" (and PNG), "none".
     progress: called with a ``TrainProgress`` a few times per second. command: what the report shows as the command.
 
-    A wagon that raises, or whose process dies, stops alone; its error is in ``record.wagons``. What is wrong before the
-    run starts raises: DatasetError, WagonError, MissingFileError, NoSuchKeyError, BranchlineError for a setting that
-    means nothing. What stops the run later, Ctrl-C and SIGTERM too, gives a TrainResult with what was finished until
-    then, and a warning that says so; ``exit_code`` is 0 only if all is well.
+    A wagon that raises, or whose process dies, stops alone (``record.wagons``). What is wrong before the run raises:
+    DatasetError, WagonError, MissingFileError, NoSuchKeyError, BranchlineError for a setting that means nothing. What
+    stops it later, Ctrl-C and SIGTERM too, gives a TrainResult with what was finished until then, and a warning.
     """
     reading = {"tree": tree, "companions": companions, "branches": branches, "access": access}
     chunks = {"workers": workers, "on": on, "step_size": step_size, "memory_limit": memory_limit}
