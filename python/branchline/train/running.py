@@ -305,6 +305,10 @@ class _Run:
         for index in self._recovery.take_set_aside():
             self._at_work.pop(index, None)
             self._queue.finished(index)
+            if index >= len(self._plan.shares):
+                # It was to learn branches for others, which the first of them does now.
+                del self._recovery.set_aside[index]
+                continue
             self._merger.leave_out(index)
             self._done.add(index)
 
