@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.peers.ntuple_files import compiled_peers
 from tests.peers.peers import import_root, missing, shared_data
 
 
@@ -20,6 +21,12 @@ def root() -> Any:
     if shutil.which(os.environ.get("CXX", "c++")) is None:
         missing("a C++ compiler (g++), whose headers ROOT's interpreter uses,")
     return module
+
+
+@pytest.fixture(scope="session")
+def peers(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What writes RNTuples of all kinds of fields, and reads them with ROOT."""
+    return compiled_peers(root, tmp_path_factory.mktemp("compiled"))
 
 
 @pytest.fixture(scope="session")

@@ -2,116 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import uproot
-from tests.peers.generator.families import root_folder, run
+from tests.peers.ntuple_files import Written, by_root, plain, wanted_order, write
 
 import branchline
 from branchline.layout import convert, skim, slim
 
-SOURCES = Path(__file__).parent / "ntuples"
 SEED = 20240
 FILES = 6
-ENTRIES_MAX = 200
-COMPRESSIONS = (0, 101, 207, 404, 505)
-# ROOT reads them in the order of its hash table, not in that of the file.
-UNORDERED = ("unordered_map", "unordered_set")
-LATE = ("int32", "half_float", "string", "vector_float", "vector_string", "array", "optional", "point", "vector_track")
-
-
-@pytest.fixture(scope="module")
-def peers(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The functions of peers.h, compiled with the dictionaries of their classes."""
-    folder = tmp_path_factory.mktemp("compiled")
-    top = root_folder()
-    environment = os.environ | {"LD_LIBRARY_PATH": str(top / "lib"), "ROOTSYS": str(top)}
-    run(
-        [top / "bin" / "rootcling", "-f", "dictionary.cxx", f"-I{SOURCES}", "types.h", "LinkDef.h"], folder, environment
-    )
-    options = ["-shared", "-fPIC", "-O0", "-w", "-std=c++17", f"-I{top / 'include'}", f"-I{SOURCES}", "-I."]
-    sources = ["dictionary.cxx", SOURCES / "fields.cxx"]
-    run([os.environ.get("CXX", "c++"), *options, *sources, "-o", "libntuples.so"], folder, dict(os.environ))
-    root.gSystem.Load("libROOTNTuple")
-    assert root.gSystem.Load(str(folder / "libntuples.so")) >= 0
-    root.gInterpreter.AddIncludePath(str(SOURCES))
-    assert root.gInterpreter.Declare('#include "peers.h"')
-    return root.peers
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file, its fields and what a failure is reproduced with."""
-
-    path: Path
-    names: tuple[str, ...]
-    seed: int
-    entries: int
-    label: str
-
-
-def write(peers: Any, path: Path, seed: int, names: tuple[str, ...] | None = None) -> Written:
-    """A file of the fields of a seed, laid out as the seed says; of given ones in the encodings that ROOT chooses."""
-    is_random = names is None
-    rng = random.Random(seed)
-    known = [str(name) for name in peers.Names()]
-    names = tuple(sorted(known, key=lambda _: rng.random())) if names is None else names
-    entries = rng.randrange(1, ENTRIES_MAX)
-    layout = peers.Layout()
-    layout.compression = rng.choice(COMPRESSIONS) if is_random else 505
-    layout.pageBytes = rng.choice([64, 200, 1 << 20])
-    # ROOT's merger ends the process where some pages have no checksums.
-    layout.checksums = not is_random or rng.random() < 0.7
-    layout.clusters = rng.choice([1, 7, 50, 1000])
-    layout.groups = rng.choice([0, 1, 3])
-    layout.randomEncodings = is_random
-    layout.attributes = is_random and rng.random() < 0.5
-    # So small that header, footer and page lists take several keys, and some pages do.
-    layout.maxKeySize = rng.choice([0, 4000, 9000]) if is_random else 0
-    layout.extendAt = 0 if not is_random else rng.choice([0, 1, entries // 2, entries - 1])
-    peers.Write(str(path), list(names), list(LATE), entries, seed, layout)
-    late = tuple(f"late_{name}" for name in LATE) if 0 < layout.extendAt < entries else ()
-    shown = ", ".join(
-        f"{name}={getattr(layout, name)}"
-        for name in (
-            "compression",
-            "pageBytes",
-            "checksums",
-            "clusters",
-            "groups",
-            "extendAt",
-            "maxKeySize",
-            "attributes",
-        )
-    )
-    return Written(path, names + late, seed, entries, f"seed {seed}, {entries} entries, {shown}")
-
-
-def by_root(peers: Any, path: Path, field: str) -> Any:
-    """What ROOT reads, as lists and dicts."""
-    return json.loads(str(peers.Json(str(path), field.removeprefix("late_"), field)))
-
-
-def plain(value: Any) -> Any:
-    """Lists and dicts for tuples and records; the name of a record says nothing here."""
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def wanted_order(field: str, value: list[Any]) -> list[Any]:
-    return [sorted(entry) for entry in value] if field in UNORDERED else value
 
 
 def differing(tree: Any, peers: Any, written: Written) -> Iterator[str]:

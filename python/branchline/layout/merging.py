@@ -99,8 +99,8 @@ def merge(
     - ``basket_size`` (largest size before compression), ``cluster_events`` and ``cluster_bytes`` (compressed size,
       about) put entries into new baskets. What is not given is as in the first file.
     - With a ``max_size`` (bytes or "2 GB") there may be several outputs: ``name.root``, ``name_1.root`` and so on.
-    - Trees of one path must have the same branches, unless ``fill_missing_branches`` is set. Then the output has all
-      branches. Entries of files without one get 0, false or nothing, and ``filled`` of the result lists it.
+    - Trees of one path must have the same branches or fields, unless ``fill_missing_branches`` is set. Then the output
+      has all of them. Entries of files without one get 0, false or nothing, and ``filled`` of the result lists it.
     - ``skip_bad_files`` leaves out inputs that cannot be merged. ``verify`` reads the output again and compares every
       basket with what was copied. Inputs and baskets take ``memory_limit``. ``access`` says how inputs are read.
     - Outputs get their names when all of them are complete; ``force`` replaces existing files. ``resume`` continues a

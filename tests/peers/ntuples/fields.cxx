@@ -256,7 +256,8 @@ template <typename T> void JsonOne(std::ostream &out, const std::unique_ptr<T> &
 template <typename T> void JsonOne(std::ostream &out, const std::atomic<T> &v) { Json(out, v.load()); }
 template <typename... T> void JsonOne(std::ostream &out, const std::variant<T...> &v)
 {
-   if (v.valueless_by_exception()) out << "null";
+   // libstdc++ takes variants of such types for never valueless; ROOT makes them so.
+   if (v.index() >= sizeof...(T)) out << "null";
    else std::visit([&](const auto &one) { Json(out, one); }, v);
 }
 template <typename C> std::enable_if_t<!std::is_same_v<C, std::string>, std::void_t<typename C::value_type, decltype(std::declval<C>().begin())>>

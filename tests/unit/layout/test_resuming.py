@@ -17,7 +17,7 @@ import uproot
 from tests.command_line import run_command
 
 from branchline.errors import BadFileError, BranchlineError, OptionError
-from branchline.layout import MergeResult, convert, merge, merging, skim
+from branchline.layout import MergeResult, convert, merge, merging, skim, verify
 
 FILES = 12
 # The journal is written after each input. No file may become larger than so many bytes: the write that would
@@ -149,6 +149,27 @@ def test_a_merge_that_fills_branches_makes_the_same_file_after_kills(tmp_path: P
     assert contents(made) == contents(whole)
     assert made.filled == whole.filled
     assert {branch.name: branch.files for branch in made.filled}["HLT_7"] == 7
+
+
+@pytest.mark.parametrize("options", [{}, {"codec": "zstd:5"}, {"cluster_events": 130}])
+def test_a_merge_that_fills_fields_of_rntuples_makes_the_same_file_after_kills(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    options |= {"fill_missing_branches": True}
+    inputs = [str(tmp_path / f"{number}-ntuple.root") for number in range(8)]
+    for number, path in enumerate(inputs):
+        tree = write_triggers(tmp_path / f"{number}.root", number, [f"HLT_{number}", f"HLT_{number % 5}_late"])
+        convert([f"{tree}:events"], path, cluster_entries=300)
+    whole = undisturbed(tmp_path, inputs, **options)
+    output = tmp_path / "all.root"
+    for number, size in enumerate([whole.size_bytes // 2, whole.size_bytes - 100]):
+        killed(size, output, inputs, resume=number > 0, **options)
+    made = merge(inputs, output, resume=True, verify=True, **options)
+    assert any("resumed behind" in note for note in made.notes)
+    assert contents(made) == contents(whole)
+    assert made.filled == whole.filled
+    assert {branch.name: (branch.files, branch.entries) for branch in made.filled}["HLT_7"] == (7, 7000)
+    assert verify(whole.path, inputs).is_same
 
 
 def test_other_branches_in_an_input_that_was_not_merged_yet_are_not_resumed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 //! Whether some files hold what others hold: basket by basket without decompressing, and object by object.
 
+mod elements;
 mod entries;
 
 use std::collections::{BTreeSet, HashSet};
@@ -7,6 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use branchline_storage::Access;
 
 use crate::error::{guarded, Result};
+use crate::write::compare::elements::ElementDigests;
 use crate::write::compare::entries::EntryDigests;
 use crate::write::filled::FilledColumn;
 use crate::write::merge::input::{Input, Item, Wanted};
@@ -15,7 +17,7 @@ use crate::write::products::holdings::{Holdings, Table, Versions};
 use crate::write::products::list::AnyContent;
 use crate::write::products::source::Source;
 use crate::write::products::tree::input::{KnownTrees, Uneven};
-use crate::write::products::tree::union::Unions;
+use crate::write::products::unions::Unions;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
@@ -75,7 +77,7 @@ pub struct DifferingBranch {
 
 /// Compares files. `check` is called now and then, and may end the comparison with an error.
 pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) -> Result<Compared> {
-    let made = holdings_of(&request.outputs, request, &Unions::new(), check)?;
+    let made = holdings_of(&request.outputs, request, &Unions::default(), check)?;
     let (given, unions) = given_holdings(request, &made, check)?;
     let mut compared = Compared::default();
     let paths: BTreeSet<&String> = made.trees.keys().chain(given.trees.keys()).collect();
@@ -83,8 +85,8 @@ pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) 
     for path in paths {
         let (one, two) = (made.trees.get(path).unwrap_or(&nothing), given.trees.get(path).unwrap_or(&nothing));
         let mut tree = compare_tables(path, one, two);
-        if one.is_ttree && two.is_ttree {
-            tree.compare_entries(request, &unions, check)?;
+        if one.is_ttree == two.is_ttree {
+            tree.compare_entries(one.is_ttree, request, &unions, check)?;
         }
         compared.trees.push(tree);
     }
@@ -110,16 +112,18 @@ fn given_holdings(request: &CompareRequest, made: &Holdings, check: &mut Check<'
             break;
         }
     }
-    let unions = if is_lacking { builders.finish()? } else { Unions::new() };
+    let unions = if is_lacking { builders.finish()? } else { Unions::default() };
     Ok((holdings_of(&request.inputs, request, &unions, check)?, unions))
 }
 
-/// Whether a tree of an input lacks branches that the tree of the output has.
+/// Whether a tree of an input lacks branches that the tree of the output has, or an RNTuple fields.
 fn lacks_branches(item: &Item, made: &Holdings) -> bool {
-    let (AnyContent::Tree(content), Some(table)) = (&item.content, made.trees.get(&item.entry.path)) else {
-        return false;
+    let Some(table) = made.trees.get(&item.entry.path) else { return false };
+    let own: HashSet<&str> = match &item.content {
+        AnyContent::Tree(content) => content.tree.branches.iter().map(|branch| branch.path.as_str()).collect(),
+        AnyContent::Ntuple(content) => content.input.names_at_top().collect(),
+        AnyContent::Directory(_) | AnyContent::Object(_) => return false,
     };
-    let own: HashSet<&str> = content.tree.branches.iter().map(|branch| branch.path.as_str()).collect();
     table.branches.keys().any(|name| !own.contains(name.as_str()))
 }
 
@@ -162,17 +166,30 @@ fn compare_objects(made: &Holdings, given: &Holdings, compared: &mut Compared) {
 
 impl ComparedTree {
     /// Looks for branches with the same entries in other baskets.
-    fn compare_entries(&mut self, request: &CompareRequest, unions: &Unions, check: &mut Check<'_>) -> Result<()> {
+    fn compare_entries(
+        &mut self,
+        is_ttree: bool,
+        request: &CompareRequest,
+        unions: &Unions,
+        check: &mut Check<'_>,
+    ) -> Result<()> {
         let branches: HashSet<String> = self.differing.iter().map(|branch| branch.name.clone()).collect();
         if branches.is_empty() || !self.differences.is_empty() {
             return Ok(());
         }
         let path = &self.path;
-        let access = &request.access;
-        let made = EntryDigests::of(&request.outputs, path, &branches, (access, &Unions::new()), check)?;
-        let given = EntryDigests::of(&request.inputs, path, &branches, (access, unions), check)?;
+        let (access, none) = (&request.access, Unions::default());
+        let same: HashSet<String> = if is_ttree {
+            let made = EntryDigests::of(&request.outputs, path, &branches, (access, &none), check)?;
+            let given = EntryDigests::of(&request.inputs, path, &branches, (access, unions), check)?;
+            branches.into_iter().filter(|name| made.are_same(&given, name)).collect()
+        } else {
+            let made = ElementDigests::of(&request.outputs, path, (access, &none), check)?;
+            let given = ElementDigests::of(&request.inputs, path, (access, unions), check)?;
+            branches.into_iter().filter(|name| made.are_same(&given, name)).collect()
+        };
         let (same, differing): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.differing).into_iter().partition(|branch| made.are_same(&given, &branch.name));
+            std::mem::take(&mut self.differing).into_iter().partition(|branch| same.contains(&branch.name));
         let is_filled = |branch: &DifferingBranch| self.filled.iter().any(|filled| filled.name == branch.name);
         let (filled, differing): (Vec<_>, Vec<_>) = differing.into_iter().partition(is_filled);
         // The inputs that lack them have no values to compare.

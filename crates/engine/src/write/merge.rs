@@ -24,7 +24,7 @@ use crate::write::merge::volumes::Volumes;
 use crate::write::merged::{Merged, SkippedInput};
 use crate::write::placed::Placed;
 use crate::write::products::output::Transfer;
-use crate::write::products::tree::union::Unions;
+use crate::write::products::unions::Unions;
 use crate::write::request::MergeRequest;
 
 /// A merge that other threads can watch and stop.
@@ -129,10 +129,10 @@ impl Merge {
     fn joined_inputs(&self) -> Result<JoinedInputs> {
         let mut refused = HashMap::new();
         if !self.request.fills_missing_branches {
-            return Ok(JoinedInputs { unions: Unions::new(), refused });
+            return Ok(JoinedInputs { unions: Unions::default(), refused });
         }
         let mut builders = UnionBuilders::default();
-        OpenAhead::new(&self.request, Unions::new()).run(|path, input| {
+        OpenAhead::new(&self.request, Unions::default()).run(|path, input| {
             self.check_stopped()?;
             match input.and_then(|input| builders.add(&input)) {
                 Err(error) if self.request.skips(&error) => {

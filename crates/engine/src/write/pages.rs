@@ -8,4 +8,5 @@ pub(crate) mod join;
 pub(crate) mod metadata;
 pub(crate) mod prune;
 pub(crate) mod refill;
+pub(crate) mod union;
 pub(crate) mod zeros;

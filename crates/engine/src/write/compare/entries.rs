@@ -18,7 +18,7 @@ use crate::write::baskets::counting::Counting;
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::products::list::AnyContent;
 use crate::write::products::tree::input::{KnownTrees, TreeInput, Uneven};
-use crate::write::products::tree::union::Unions;
+use crate::write::products::unions::Unions;
 use crate::write::progress::Check;
 use crate::write::request::{Branches, Order};
 

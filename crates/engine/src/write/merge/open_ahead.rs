@@ -7,7 +7,7 @@ use crate::error::{guarded, Result};
 use crate::limits;
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::products::tree::input::{KnownTrees, Uneven};
-use crate::write::products::tree::union::Unions;
+use crate::write::products::unions::Unions;
 use crate::write::request::MergeRequest;
 
 /// Inputs that are opened, in any order, and taken in theirs.

@@ -172,10 +172,9 @@ impl PageCopy<'_> {
         if missing == 0 {
             return Ok(Vec::new());
         }
-        let schema = &self.input.schema;
-        let info = &schema.columns[column];
+        let info = &self.schema.columns[self.map[column]];
         let named = |reason: String| {
-            let error = FormatError::unsupported(reason).in_object(schema.path_of(info.field));
+            let error = FormatError::unsupported(reason).in_object(self.schema.path_of(info.field));
             ReadError::from_format(self.input.file.path(), &error)
         };
         let encoding = info.encoding.clone().map_err(named)?;

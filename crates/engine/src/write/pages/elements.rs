@@ -6,14 +6,15 @@ use std::ops::Range;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
+use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
-use branchline_format::ntuple::write::elements::{decode, element_size, switches as switches_of};
+use branchline_format::ntuple::write::elements::{decode, element_size, encode, encoded_anew, switches as switches_of};
 use branchline_format::ntuple::write::page::{checked, unpacked};
 use branchline_format::ntuple::write::walk::Elements;
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
-use crate::write::pages::input::{fixed_counts, InputNtuple};
+use crate::write::pages::input::InputNtuple;
 use crate::write::parallel::map_in_order;
 
 type FormatResult<T> = std::result::Result<T, FormatError>;
@@ -49,8 +50,9 @@ impl<'a> ClusterReader<'a> {
     pub(crate) fn new(input: &'a InputNtuple, cluster: &Cluster, is_whole: bool, bundle_bytes: u64) -> Result<Self> {
         let pages = input.pages(cluster)?;
         let schema = &input.schema;
-        let fixed = fixed_counts(&input.schema, cluster.entries_count());
-        let (mut active, mut zeros) = (HashMap::new(), vec![0; schema.columns.len()]);
+        let mut zeros = vec![0; schema.columns.len()];
+        input.zeros_before(cluster, &pages)?.into_iter().for_each(|(column, count)| zeros[column] = count);
+        let mut active = HashMap::new();
         for (number, field) in schema.fields.iter().enumerate() {
             if field.source.is_some() || field.columns.is_empty() {
                 continue;
@@ -58,10 +60,6 @@ impl<'a> ClusterReader<'a> {
             let Some(columns) = input.active(&field.columns, &pages) else {
                 return Err(input.damaged(format!("field {} has no columns in a cluster", field.name)));
             };
-            if let Some((first, expected)) = columns.first().and_then(|first| Some((*first, *fixed.get(first)?))) {
-                let there = pages[first].as_ref().map_or(0, ColumnPages::elements_count);
-                zeros[first] = input.missing_before(first, there, expected)?;
-            }
             active.insert(number, columns.clone());
         }
         let mut own = Self {
@@ -240,4 +238,18 @@ impl Elements for ClusterReader<'_> {
         let raw = self.elements(column, elements)?;
         Ok(switches_of(&raw).collect())
     }
+}
+
+/// Elements as a column with another encoding has them.
+pub(crate) fn converted(own: &Encoding, new: &Encoding, elements: Vec<u8>) -> FormatResult<Vec<u8>> {
+    if element_size(own) == element_size(new) && own.natural() == new.natural() {
+        return Ok(elements);
+    }
+    // By way of pages, whose encodings know each other.
+    let count = elements.len() / element_size(own);
+    let plain = encode(own, &elements)?;
+    let plain = encoded_anew(own, &plain, count, new)?;
+    let mut converted = Vec::new();
+    decode(new, &plain, count, 0..count, &mut converted)?;
+    Ok(converted)
 }

@@ -15,6 +15,7 @@ use crate::file::File;
 use crate::limits;
 use crate::ntuple::Ntuple;
 use crate::write::pages::prune::Pruned;
+use crate::write::pages::union::{Completed, NtupleUnion};
 use crate::write::ranges::read_ranges;
 
 /// An RNTuple of an input.
@@ -23,8 +24,10 @@ pub(crate) struct InputNtuple {
     pub(crate) ntuple: Ntuple,
     /// The schema of the fields that are kept.
     pub(crate) schema: Schema,
-    /// For each column of that the number that it has in the file.
-    columns: Vec<usize>,
+    /// For each column of that the number that it has in the file; none of fields that the file lacks.
+    columns: Vec<Option<usize>>,
+    /// Fields at the top that the file lacks, and that are 0 or empty for its entries.
+    pub(crate) filled: Vec<String>,
     pub(crate) date: u32,
 }
 
@@ -38,7 +41,33 @@ impl InputNtuple {
                 ReadError::new(ReadErrorKind::Unsupported, file.path(), format!("{}: {what}", ntuple.path()))
                     .with_hint("keep or leave out the whole field that it belongs to")
             })?;
-        Ok(Self { file: Arc::clone(file), ntuple, schema, columns, date: entry.key.date })
+        let columns = columns.into_iter().map(Some).collect();
+        Ok(Self { file: Arc::clone(file), ntuple, schema, columns, filled: Vec::new(), date: entry.key.date })
+    }
+
+    /// The RNTuple with all fields of a union.
+    pub(crate) fn united(mut self, union: &NtupleUnion) -> Result<Self> {
+        let path = self.file.path();
+        if union.unknown(&self.schema).is_some() {
+            // All files were looked at before.
+            let error = ReadError::new(ReadErrorKind::BadFile, path, "the file changed while it was merged");
+            return Err(error.with_hint("merge again when no process writes it"));
+        }
+        let Completed { schema, added } = union.complete(&self.schema).map_err(|what| {
+            ReadError::new(ReadErrorKind::Unsupported, path, format!("{}: {what}", self.ntuple.path()))
+                .with_hint("merge the files that have it apart")
+        })?;
+        if self.ntuple.entries_count > 0 {
+            self.filled = added;
+        }
+        self.columns.resize(schema.columns.len(), None);
+        self.schema = schema;
+        Ok(self)
+    }
+
+    /// The names of its fields at the top.
+    pub(crate) fn names_at_top(&self) -> impl Iterator<Item = &str> {
+        self.schema.top.iter().map(|field| self.schema.fields[*field].name.as_str())
     }
 
     /// Its clusters, each entry in one of them.
@@ -52,8 +81,10 @@ impl InputNtuple {
 
     /// The pages of all wanted columns that the cluster knows of.
     pub(crate) fn pages(&self, cluster: &Cluster) -> Result<Vec<Option<ColumnPages>>> {
-        let of =
-            |column: &usize| cluster.pages(*column).map_err(|error| ReadError::from_format(self.file.path(), &error));
+        let of = |column: &Option<usize>| match column {
+            Some(column) => cluster.pages(*column).map_err(|error| ReadError::from_format(self.file.path(), &error)),
+            None => Ok(None),
+        };
         self.columns.iter().map(of).collect()
     }
 
@@ -75,6 +106,19 @@ impl InputNtuple {
         representations.iter().find(|one| is_there(&one)).or_else(|| representations.iter().find(is_later))
     }
 
+    /// Of columns with elements in a cluster from before they were added, how many.
+    pub(crate) fn zeros_before(&self, cluster: &Cluster, pages: &[Option<ColumnPages>]) -> Result<HashMap<usize, u64>> {
+        let fixed = fixed_counts(&self.schema, cluster.entries_count());
+        let mut zeros = HashMap::new();
+        for field in self.schema.fields.iter().filter(|field| field.source.is_none()) {
+            let first = self.active(&field.columns, pages).and_then(|columns| columns.first());
+            let Some((column, expected)) = first.and_then(|first| Some((*first, *fixed.get(first)?))) else { continue };
+            let there = pages[column].as_ref().map_or(0, ColumnPages::elements_count);
+            zeros.insert(column, self.missing_before(column, there, expected)?);
+        }
+        Ok(zeros)
+    }
+
     /// Elements of a column from before it was added, in a cluster that has `there` of `expected`.
     pub(crate) fn missing_before(&self, column: usize, there: u64, expected: u64) -> Result<u64> {
         let schema = &self.schema;
@@ -88,9 +132,14 @@ impl InputNtuple {
         }
         let bits = info.encoding.as_ref().map_or(1, |encoding| encoding.bits as u64);
         let most = self.file.size_bytes().saturating_mul(8 * limits::ZEROS_FACTOR_MAX);
-        if !(info.first_element > 0 || info.suppressed_before) || missing.saturating_mul(bits) > most {
-            let path = schema.path_of(info.field);
-            return Err(self.damaged(format!("field {path} has {there} elements in a cluster of {expected}")));
+        let path = || schema.path_of(info.field);
+        if !(info.first_element > 0 || info.suppressed_before) {
+            return Err(self.damaged(format!("field {} has {there} elements in a cluster of {expected}", path())));
+        }
+        if missing.saturating_mul(bits) > most {
+            let factor = limits::ZEROS_FACTOR_MAX;
+            let what = format!("field {} lacks {missing} elements, more than {factor} times its file", path());
+            return Err(self.damaged(what));
         }
         Ok(missing)
     }
@@ -126,7 +175,8 @@ impl InputNtuple {
     fn read(&self, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
         let size = self.file.size_bytes();
         if let Some(wrong) = wanted.iter().find(|range| range.end().is_none_or(|end| end > size)) {
-            let message = format!("{} bytes are said to lie at {}, of {size}", wrong.length, wrong.offset);
+            let message =
+                format!("{} bytes are listed at {}, behind the end of the file at {size}", wrong.length, wrong.offset);
             return Err(self.damaged(message));
         }
         read_ranges(&self.file, wanted)

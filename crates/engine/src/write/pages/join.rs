@@ -10,8 +10,20 @@ pub(crate) type ColumnMap = Vec<usize>;
 const SPLIT_REAL_32: ColumnType = ColumnType { number: 0x18, bits: 32, range: None };
 const SPLIT_REAL_64: ColumnType = ColumnType { number: 0x19, bits: 64, range: None };
 
-/// What two fields differ in, as a part of a sentence.
-type Difference = String;
+/// In what an RNTuple differs from others.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    /// A part of a sentence.
+    pub(crate) what: String,
+    /// Whether it is only a field at the top that one of them lacks.
+    pub(crate) is_lack: bool,
+}
+
+impl From<String> for Difference {
+    fn from(what: String) -> Self {
+        Self { what, is_lack: false }
+    }
+}
 
 /// The schema of the output when there is one input: as if no field had been added late.
 pub(crate) fn of_first(schema: &Schema) -> Schema {
@@ -27,9 +39,12 @@ pub(crate) fn of_first(schema: &Schema) -> Schema {
 pub(crate) fn join(output: &mut Schema, input: &Schema) -> Result<ColumnMap, Difference> {
     let mut joiner = Joiner { output, input, columns: vec![usize::MAX; input.columns.len()] };
     let (ours, theirs) = (joiner.output.top.clone(), input.top.clone());
-    joiner.fields(&ours, &theirs)?;
+    let lack = joiner.fields(&ours, &theirs)?;
+    if let Some(what) = lack {
+        return Err(Difference { what, is_lack: true });
+    }
     if let Some(lost) = joiner.columns.iter().position(|column| *column == usize::MAX) {
-        return Err(format!("column {lost} belongs to no field that holds data"));
+        return Err(format!("column {lost} belongs to no field that holds data").into());
     }
     let columns = joiner.columns;
     join_type_infos(output, &input.type_infos)?;
@@ -42,7 +57,9 @@ fn join_type_infos(output: &mut Schema, infos: &[TypeInfo]) -> Result<(), Differ
         match output.type_infos.iter().find(|one| key(one) == key(info)) {
             None => output.type_infos.push(info.clone()),
             Some(known) if known.bytes == info.bytes => {}
-            Some(_) => return Err("the classes of its streamed objects are described in another way".to_string()),
+            Some(_) => {
+                return Err("the classes of its streamed objects are described in another way".to_string().into())
+            }
         }
     }
     Ok(())
@@ -55,22 +72,22 @@ struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
-    fn fields(&mut self, ours: &[usize], theirs: &[usize]) -> Result<(), Difference> {
+    /// Joins fields by their names. Answers with the first that one side lacks.
+    fn fields(&mut self, ours: &[usize], theirs: &[usize]) -> Result<Option<String>, String> {
         let mut rest = theirs.to_vec();
+        let mut lack = None;
         for own in ours {
             let name = &self.output.fields[*own].name;
-            let Some(place) = rest.iter().position(|other| self.input.fields[*other].name == *name) else {
-                return Err(format!("field {} is missing", self.output.path_of(*own)));
-            };
-            self.field(*own, rest.remove(place))?;
+            match rest.iter().position(|other| self.input.fields[*other].name == *name) {
+                Some(place) => self.field(*own, rest.remove(place))?,
+                None => lack = lack.or_else(|| Some(format!("field {} is missing", self.output.path_of(*own)))),
+            }
         }
-        match rest.first() {
-            Some(more) => Err(format!("there is a field {}", self.input.path_of(*more))),
-            None => Ok(()),
-        }
+        let more = || rest.first().map(|more| format!("there is a field {}", self.input.path_of(*more)));
+        Ok(lack.or_else(more))
     }
 
-    fn field(&mut self, own: usize, other: usize) -> Result<(), Difference> {
+    fn field(&mut self, own: usize, other: usize) -> Result<(), String> {
         let (ours, theirs) = (&self.output.fields[own], &self.input.fields[other]);
         let path = || self.input.path_of(other);
         if let Some(what) = difference(ours, theirs) {
@@ -86,10 +103,10 @@ impl Joiner<'_> {
             self.representations(own, other)?;
         }
         let (ours, theirs) = (self.output.fields[own].children.clone(), self.input.fields[other].children.clone());
-        self.fields(&ours, &theirs)
+        self.fields(&ours, &theirs)?.map_or(Ok(()), Err)
     }
 
-    fn representations(&mut self, own: usize, other: usize) -> Result<(), Difference> {
+    fn representations(&mut self, own: usize, other: usize) -> Result<(), String> {
         for columns in &self.input.fields[other].columns {
             let theirs: Vec<&Column> = columns.iter().map(|column| &self.input.columns[*column]).collect();
             let known = match self.known(own, &theirs) {
@@ -129,10 +146,18 @@ impl Joiner<'_> {
     /// stand for, as ROOT takes their bits from the first representation alone.
     fn new_kinds(&self, own: usize, theirs: &[&Column]) -> Vec<ColumnType> {
         if theirs.iter().any(|column| is_packed(column)) {
-            let is_float = self.output.fields[own].type_name == "float";
-            return vec![if is_float { SPLIT_REAL_32 } else { SPLIT_REAL_64 }; theirs.len()];
+            return vec![real_kind(&self.output.fields[own]); theirs.len()];
         }
         theirs.iter().map(|column| column.kind).collect()
+    }
+}
+
+/// How the numbers of a field are stored when they are not packed.
+pub(crate) fn real_kind(field: &Field) -> ColumnType {
+    if field.type_name == "float" {
+        SPLIT_REAL_32
+    } else {
+        SPLIT_REAL_64
     }
 }
 

@@ -6,15 +6,13 @@ use std::ops::Range;
 use branchline_format::error::FormatError;
 use branchline_format::ntuple::page_list::Cluster;
 use branchline_format::ntuple::schema::Schema;
-use branchline_format::ntuple::write::elements::{
-    decode, element_size, encoded_anew, push_switches, switches as switches_of,
-};
+use branchline_format::ntuple::write::elements::{element_size, push_switches, switches as switches_of};
 use branchline_format::ntuple::write::walk::{element_ranges, Elements};
 
 use crate::error::{ReadError, Result};
 use crate::write::output::Output;
 use crate::write::pages::cluster::ClusterColumns;
-use crate::write::pages::elements::ClusterReader;
+use crate::write::pages::elements::{converted, ClusterReader};
 use crate::write::pages::input::InputNtuple;
 use crate::write::pages::join::ColumnMap;
 use crate::write::pages::metadata::WrittenCluster;
@@ -229,16 +227,7 @@ impl Refill<'_> {
         };
         let own = known(&self.input.schema.columns[column])?;
         let new = known(&self.schema.columns[self.map[column]])?;
-        if element_size(&own) == element_size(&new) && own.natural() == new.natural() {
-            return Ok(elements);
-        }
-        // By way of pages, whose encodings know each other.
-        let count = elements.len() / element_size(&own);
-        let plain = branchline_format::ntuple::write::elements::encode(&own, &elements)?;
-        let plain = encoded_anew(&own, &plain, count, &new)?;
-        let mut converted = Vec::new();
-        decode(&new, &plain, count, 0..count, &mut converted)?;
-        Ok(converted)
+        converted(&own, &new, elements)
     }
 }
 

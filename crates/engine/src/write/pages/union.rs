@@ -67,7 +67,8 @@ impl NtupleUnion {
         let fields = schema.fields.len();
         for column in own.columns.len()..schema.columns.len() {
             let field = &schema.fields[schema.columns[column].field];
-            let kind = if is_quantized(&schema.columns[column]) { real_kind(field) } else { schema.columns[column].kind };
+            let kind =
+                if is_quantized(&schema.columns[column]) { real_kind(field) } else { schema.columns[column].kind };
             let column = &mut schema.columns[column];
             (column.kind, column.encoding) = (kind, kind.encoding());
             // No element of it is stored.
@@ -164,7 +165,8 @@ impl<'a> Extension<'a> {
         let shown = self.number_of(field)?;
         let place = |column: &usize| {
             let owner = self.other.columns[*column].field;
-            let place = self.other.fields[owner].columns.iter().find_map(|all| all.iter().position(|one| one == column));
+            let place =
+                self.other.fields[owner].columns.iter().find_map(|all| all.iter().position(|one| one == column));
             Some((self.number_of(owner).ok()?, place?))
         };
         let places = first.iter().map(place).collect::<Option<Vec<(usize, usize)>>>();

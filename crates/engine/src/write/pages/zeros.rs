@@ -8,6 +8,7 @@ use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::{Page, PAGE_CHECKSUM_SIZE};
 use branchline_format::ntuple::write::page::sealed;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Result;
 use crate::limits;
@@ -21,12 +22,14 @@ pub(crate) struct ZeroPages {
     compressor: Compressor,
     /// The pages by their size before compression.
     known: HashMap<u64, (Locator, u64)>,
+    /// Digests of their stored bytes, in the same way.
+    digests: HashMap<u64, u64>,
 }
 
 impl ZeroPages {
     /// None yet.
     pub(crate) fn new(setting: Setting, date: u32) -> Self {
-        Self { setting, date, compressor: Compressor::new(), known: HashMap::new() }
+        Self { setting, date, compressor: Compressor::new(), known: HashMap::new(), digests: HashMap::new() }
     }
 
     /// Pages of this many elements, with their checksums. Zeros are zeros in every encoding (section "Column
@@ -37,11 +40,9 @@ impl ZeroPages {
         count: u64,
         output: &mut Option<&mut Output>,
     ) -> Result<Vec<(Page, u64)>> {
-        let most = (limits::PAGE_BYTES * 8 / encoding.bits as u64).max(1);
         let mut pages = Vec::new();
         let mut first_element = 0;
-        while first_element < count {
-            let elements_count = most.min(count - first_element);
+        for elements_count in page_counts(encoding, count) {
             let (locator, checksum) = match output {
                 Some(output) => self.page(encoding.page_size(elements_count), output)?,
                 None => (Locator { offset: 0, size: 0 }, 0),
@@ -50,6 +51,19 @@ impl ZeroPages {
             first_element += elements_count;
         }
         Ok(pages)
+    }
+
+    /// Of the pages of this many elements the elements and a digest of the stored bytes.
+    pub(crate) fn digests(&mut self, encoding: &Encoding, count: u64) -> Vec<(u64, u64)> {
+        let digest = |elements_count| {
+            let size = encoding.page_size(elements_count);
+            let known = self.digests.entry(size).or_insert_with(|| {
+                let stored = sealed(&vec![0; size as usize], self.setting, &mut self.compressor);
+                xxh3_64(&stored[..stored.len() - PAGE_CHECKSUM_SIZE as usize])
+            });
+            (elements_count, *known)
+        };
+        page_counts(encoding, count).map(digest).collect()
     }
 
     fn page(&mut self, size: u64, output: &mut Output) -> Result<(Locator, u64)> {
@@ -63,4 +77,10 @@ impl ZeroPages {
         self.known.insert(size, page);
         Ok(page)
     }
+}
+
+/// The elements of each page of so many.
+fn page_counts(encoding: &Encoding, count: u64) -> impl Iterator<Item = u64> {
+    let most = (limits::PAGE_BYTES * 8 / encoding.bits as u64).max(1);
+    (0..count.div_ceil(most)).map(move |page| most.min(count - page * most))
 }

@@ -3,6 +3,8 @@
 
 mod input;
 
+use std::sync::Arc;
+
 use branchline_format::compress::Setting;
 use branchline_format::directory::Entry;
 use branchline_format::file::TKey;
@@ -17,12 +19,13 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::write::errors::{differs, other_leftovers};
+use crate::write::filled::FilledColumns;
 use crate::write::merged::Merged;
 use crate::write::new_file::{ObjectName, SlotId};
 use crate::write::output::Output;
 use crate::write::pages::cluster::{ClusterColumns, Layout};
 use crate::write::pages::copy::PageCopy;
-use crate::write::pages::join::{join, of_first, ColumnMap};
+use crate::write::pages::join::{join, of_first, ColumnMap, Difference};
 use crate::write::pages::metadata::{checksum_of, write_metadata, Labels, WrittenCluster};
 use crate::write::pages::refill::{OpenCluster, Refill};
 use crate::write::placed::Placed;
@@ -33,6 +36,10 @@ use crate::write::products::output::{MergeOutput, Transfer};
 use crate::write::products::source::Source;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
+
+const OTHER_FIELDS: &str =
+    "fill what files lack with --fill-missing-branches (fill_missing_branches=True), or merge these files apart";
+const OTHER_KIND: &str = "fields of one name must be the same in all files; merge these files apart";
 
 /// An RNTuple in an output.
 pub(crate) struct MergedNtuple {
@@ -45,6 +52,7 @@ pub(crate) struct MergedNtuple {
     entries_count: u64,
     /// The cluster that is not full yet.
     open_cluster: Option<OpenCluster>,
+    filled: FilledColumns,
 }
 
 /// What was written of an input.
@@ -72,7 +80,8 @@ impl Content for NtupleInput {
     }
 
     fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self> {
-        Self::open(opening.file, entry, opening.branches.get(&entry.path))
+        let union = opening.known_trees.unions.ntuples.get(&entry.path);
+        Self::open(opening.file, entry, opening.branches.get(&entry.path), union.map(Arc::as_ref))
     }
 
     fn size_bytes(&self, _key: &TKey) -> u64 {
@@ -85,6 +94,8 @@ impl Content for NtupleInput {
 
     fn hash(&self, digest: &mut Xxh3) {
         digest.update(&self.input.ntuple.header_checksum.to_be_bytes());
+        // What other files have decides how this one is merged.
+        digest.update(&self.union_digest.to_be_bytes());
     }
 
     fn remarks(&self) -> Remarks {
@@ -103,7 +114,9 @@ impl Content for NtupleInput {
                 digest: page.digest,
             }));
         }
-        table.entries_count += self.entries_count();
+        let entries_count = self.entries_count();
+        table.filled.add(self.input.filled.iter().map(|field| (field.as_str(), entries_count)));
+        table.entries_count += entries_count;
         Ok(())
     }
 }
@@ -157,23 +170,25 @@ impl Product for MergedNtuple {
             clusters: Vec::new(),
             entries_count: 0,
             open_cluster: None,
+            filled: FilledColumns::default(),
         };
-        own.add_part(part);
+        own.add_part(part, &content);
         Ok(own)
     }
 
-    fn add(&mut self, _: NtupleInput, part: NtuplePart, _: &Source<'_>, _: &mut MergeOutput) -> Result<()> {
-        self.add_part(part);
+    fn add(&mut self, content: NtupleInput, part: NtuplePart, _: &Source<'_>, _: &mut MergeOutput) -> Result<()> {
+        self.add_part(part, &content);
         Ok(())
     }
 
-    fn finish(&mut self, _path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()> {
+    fn finish(&mut self, path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()> {
         let anchor = self.write_metadata(output.file.output())?;
         output.file.write_object(self.slot, name, |_| Ok(anchor))?;
         // Pages that several columns share are counted for each.
         let pages = self.clusters.iter().flat_map(|cluster| &cluster.columns).flat_map(|column| &column.pages);
         let (count, bytes) = pages.fold((0, 0), |(count, bytes), page| (count + 1, bytes + page.stored().size));
         merged.add_tree(self.entries_count, count, bytes);
+        merged.filled.extend(self.filled.of_tree(path));
         Ok(())
     }
 
@@ -188,7 +203,8 @@ impl Product for MergedNtuple {
 }
 
 impl MergedNtuple {
-    fn add_part(&mut self, part: NtuplePart) {
+    fn add_part(&mut self, part: NtuplePart, content: &NtupleInput) {
+        self.filled.add(content.input.filled.iter().map(|field| (field.as_str(), content.entries_count())));
         self.schema = part.schema;
         self.entries_count += part.entries_count;
         self.clusters.extend(part.clusters);
@@ -255,10 +271,10 @@ fn joined(known: Option<&MergedNtuple>, content: &NtupleInput) -> Result<JoinedS
         return Ok(JoinedSchema { schema: of_first(own), map: (0..own.columns.len()).collect() });
     };
     let mut schema = known.schema.clone();
-    let map = join(&mut schema, own).map_err(|what| {
+    let map = join(&mut schema, own).map_err(|Difference { what, is_lack }| {
         let message = format!("{}: {what}, unlike {}", content.input.ntuple.path(), known.first_path);
-        ReadError::new(ReadErrorKind::Unsupported, content.input.file.path(), message)
-            .with_hint("only RNTuples with the same fields can be merged (--fill-missing-branches fills TTrees); merge these files apart")
+        let hint = if is_lack { OTHER_FIELDS } else { OTHER_KIND };
+        ReadError::new(ReadErrorKind::Unsupported, content.input.file.path(), message).with_hint(hint)
     })?;
     Ok(JoinedSchema { schema, map })
 }

@@ -14,6 +14,8 @@ use crate::file::File;
 use crate::limits;
 use crate::write::pages::cluster::Layout;
 use crate::write::pages::input::InputNtuple;
+use crate::write::pages::union::NtupleUnion;
+use crate::write::pages::zeros::ZeroPages;
 use crate::write::progress::Check;
 use crate::write::request::{BasketLayout, ClusterSize};
 
@@ -23,6 +25,8 @@ const COLUMN_BYTES: u64 = 64;
 /// An RNTuple of an input.
 pub(crate) struct NtupleInput {
     pub(crate) input: InputNtuple,
+    /// The digest of the union of which it has all fields; 0 without one.
+    pub(crate) union_digest: u128,
     /// Bytes of its pages.
     pub(crate) page_bytes: u64,
     /// Bytes of memory that it takes.
@@ -46,8 +50,17 @@ pub(crate) struct PageDigest {
 
 impl NtupleInput {
     /// Reads header, footer and page lists, of all fields or those that are wanted.
-    pub(crate) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
-        let input = InputNtuple::open(file, entry, wanted)?;
+    /// With a union it gets all fields of that.
+    pub(crate) fn open(
+        file: &Arc<File>,
+        entry: &Entry,
+        wanted: Option<&HashSet<String>>,
+        union: Option<&NtupleUnion>,
+    ) -> Result<Self> {
+        let mut input = InputNtuple::open(file, entry, wanted)?;
+        if let Some(union) = union {
+            input = input.united(union)?;
+        }
         let (mut page_bytes, mut held_bytes) = (0u64, 0);
         for cluster in input.clusters()? {
             held_bytes += COLUMN_BYTES * cluster.columns_count() as u64;
@@ -56,7 +69,7 @@ impl NtupleInput {
                 page_bytes = pages.pages.iter().fold(page_bytes, |sum, page| sum.saturating_add(page.stored().size));
             }
         }
-        Ok(Self { input, page_bytes, held_bytes })
+        Ok(Self { input, union_digest: union.map_or(0, |union| union.digest), page_bytes, held_bytes })
     }
 
     /// Its entries.
@@ -74,11 +87,23 @@ impl NtupleInput {
         };
         let physical = schema.top.iter().filter(|field| schema.fields[**field].source.is_none());
         let mut all: Vec<(usize, Vec<PageDigest>)> = physical.map(|field| (*field, Vec::new())).collect();
+        let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
+        let mut zeros = ZeroPages::new(setting, 0);
         for cluster in self.input.clusters()? {
             check()?;
-            for (column, pages) in self.input.pages(cluster)?.into_iter().enumerate() {
+            let pages = self.input.pages(cluster)?;
+            let missing = self.input.zeros_before(cluster, &pages)?;
+            for (column, pages) in pages.into_iter().enumerate() {
                 let top = top_of(schema.columns[column].field);
                 let Some((_, digests)) = all.iter_mut().find(|(field, _)| Some(*field) == top) else { continue };
+                if let (Some(count), Ok(encoding)) = (missing.get(&column), &schema.columns[column].encoding) {
+                    let page = |(elements_count, digest)| PageDigest {
+                        first_entry: cluster.entries.start,
+                        elements_count,
+                        digest,
+                    };
+                    digests.extend(zeros.digests(encoding, *count).into_iter().map(page));
+                }
                 let pages = pages.unwrap_or_default().pages;
                 for (page, stored) in pages.iter().zip(self.input.read_pages(&pages)?) {
                     let named = |error| ReadError::from_format(self.input.file.path(), &error);

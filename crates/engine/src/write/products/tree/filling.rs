@@ -17,7 +17,7 @@ use crate::write::errors::unmergeable;
 use crate::write::products::source::Source;
 use crate::write::products::tree::difference::difference;
 use crate::write::products::tree::made_basket::{basket_of, EntryBytes};
-use crate::write::products::tree::union::{Filling, Union, UnionBranch};
+use crate::write::products::tree::union::{Filling, TreeUnion, UnionBranch};
 
 /// What is the same in all baskets of a tree that are made.
 struct Filler<'a> {
@@ -37,7 +37,7 @@ type SharedKey = (Vec<u8>, u64, bool, Setting);
 /// Gives a tree all branches of a union, in its order. Answers with the tree, and which of the branches were filled.
 pub(crate) fn filled(
     own: &TTree,
-    union: &Union,
+    union: &TreeUnion,
     source: &Source<'_>,
     wanted: Option<&HashSet<String>>,
 ) -> Result<(TTree, Vec<usize>)> {
@@ -85,7 +85,7 @@ impl Filler<'_> {
     }
 
     /// Baskets of a branch that the tree lacks.
-    fn baskets(&mut self, union: &Union, one: &UnionBranch) -> Result<Vec<Basket>> {
+    fn baskets(&mut self, union: &TreeUnion, one: &UnionBranch) -> Result<Vec<Basket>> {
         let entries_count = self.own.entries_count;
         let path = &one.branch.path;
         if entries_count == 0 {
@@ -110,7 +110,7 @@ impl Filler<'_> {
     }
 
     /// The branch of the tree that counts the elements of a branch of the union.
-    fn counter(&self, union: &Union, one: &UnionBranch) -> Option<usize> {
+    fn counter(&self, union: &TreeUnion, one: &UnionBranch) -> Option<usize> {
         let of_leaves = one.branch.leaves.iter().find_map(|leaf| leaf.count_branch);
         let counter = of_leaves.or_else(|| one.branch.element.as_ref().and_then(|element| element.count));
         let counter = union.branches.get(counter?)?;

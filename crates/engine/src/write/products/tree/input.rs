@@ -16,7 +16,8 @@ use crate::write::products::source::Source;
 use crate::write::products::tree::facts::{renumbered, OwnerNumbers, TreeFacts, TREE};
 use crate::write::products::tree::filling::filled;
 use crate::write::products::tree::missing::{are_uneven, complete};
-use crate::write::products::tree::union::{JoinedTree, Union, Unions};
+use crate::write::products::tree::union::{JoinedTree, TreeUnion};
+use crate::write::products::unions::Unions;
 
 /// What a basket takes in the tables of a tree's record.
 const TABLE_ROW_BYTES: u64 = 20;
@@ -36,7 +37,7 @@ pub(crate) struct TreeInput {
     /// Whether it was only compared with another tree, whose objects name its branches.
     is_alike: bool,
     /// The union of which it has all branches now.
-    pub(crate) union: Option<Arc<Union>>,
+    pub(crate) union: Option<Arc<TreeUnion>>,
     /// Which branches of the union were filled, because the tree lacks them.
     pub(crate) filled: Vec<usize>,
 }
@@ -46,8 +47,8 @@ pub(crate) struct TreeInput {
 pub(crate) struct KnownTrees {
     trees: Mutex<HashMap<String, Arc<KnownTree>>>,
     uneven: Uneven,
-    /// The branches that trees get where they lack them.
-    unions: Unions,
+    /// The branches and fields that trees and RNTuples get where they lack them.
+    pub(crate) unions: Unions,
 }
 
 /// How branches are treated that have other entries than their tree.
@@ -74,7 +75,7 @@ struct KnownTree {
 impl KnownTrees {
     /// No tree yet.
     pub(crate) fn new(uneven: Uneven) -> Self {
-        Self::with_unions(uneven, Unions::new())
+        Self::with_unions(uneven, Unions::default())
     }
 
     /// No tree yet; those with these paths get all branches of their union.
@@ -125,7 +126,7 @@ impl TreeInput {
                 check_baskets(file, &tree)?;
                 let dropped = Arc::clone(&first.dropped);
                 let own = Self { tree, facts, dropped, plain, key_size, is_alike: true, ..Self::nothing() };
-                return own.united(known.unions.get(path), &first.numbers, source, branches);
+                return own.united(known.unions.trees.get(path), &first.numbers, source, branches);
             }
         }
         let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
@@ -134,7 +135,7 @@ impl TreeInput {
         check_baskets(file, &tree)?;
         let recording = Recording::of_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
         let (facts, dropped) = (TreeFacts::of(&recording).map_err(named)?, Arc::new(dropped));
-        let union = known.unions.get(path);
+        let union = known.unions.trees.get(path);
         let numbers = union.map(|union| OwnerNumbers::of(&recording, &tree).numbers_in(&union.numbers));
         let numbers = Arc::new(numbers.unwrap_or_default());
         if let Some(form) = TreeTemplate::new(&recording, &tree, infos) {
@@ -158,7 +159,7 @@ impl TreeInput {
     /// The tree with all branches of a union, if there is one.
     fn united(
         mut self,
-        union: Option<&Arc<Union>>,
+        union: Option<&Arc<TreeUnion>>,
         numbers: &HashMap<usize, usize>,
         source: &Source<'_>,
         branches: Option<&HashSet<String>>,

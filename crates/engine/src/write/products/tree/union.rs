@@ -18,11 +18,8 @@ use crate::write::products::source::Source;
 use crate::write::products::tree::difference::difference;
 use crate::write::products::tree::facts::OwnerNumbers;
 
-/// Unions of trees, by the path of the tree. A path is not there if all trees of it have the same branches.
-pub(crate) type Unions = HashMap<String, Arc<Union>>;
-
-/// What trees of one path have together.
-pub(crate) struct Union {
+/// What TTrees of one path have together.
+pub(crate) struct TreeUnion {
     /// Without baskets and entries; objects are those of the record.
     pub(crate) branches: Vec<UnionBranch>,
     /// The record of a tree with all branches, not compressed, and the size of the key in front.
@@ -57,7 +54,7 @@ pub(crate) enum Filling {
 }
 
 /// Joins trees of one path, one after the other.
-pub(crate) struct UnionBuilder {
+pub(crate) struct TreeUnionBuilder {
     class_name: String,
     infos: Arc<ClassInfos>,
     plain: Vec<u8>,
@@ -84,7 +81,7 @@ pub(crate) struct JoinedTree<'a> {
     pub(crate) key_size: u64,
 }
 
-impl UnionBuilder {
+impl TreeUnionBuilder {
     /// With the branches of the first tree.
     pub(crate) fn new(first: JoinedTree<'_>) -> Result<Self> {
         let JoinedTree { source, tree, plain, key_size } = first;
@@ -140,7 +137,7 @@ impl UnionBuilder {
     }
 
     /// The union; none if all trees have the same branches.
-    pub(crate) fn finish(self) -> Result<Option<Union>> {
+    pub(crate) fn finish(self) -> Result<Option<TreeUnion>> {
         if !self.is_needed {
             return Ok(None);
         }
@@ -154,7 +151,7 @@ impl UnionBuilder {
             .map(|(branch, FoundBranch { form, filling, .. })| UnionBranch { branch, form, filling })
             .collect::<Vec<_>>();
         let digest = xxh3_128(&plain);
-        Ok(Some(Union { branches, plain, key_size, owners, numbers, digest }))
+        Ok(Some(TreeUnion { branches, plain, key_size, owners, numbers, digest }))
     }
 
     fn take_branches(&mut self, mut branches: Vec<TBranch>) {

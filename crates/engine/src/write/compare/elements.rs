@@ -1,0 +1,128 @@
+//! Whether fields of RNTuples whose pages differ hold the same elements: lengths of collections, tags of variants, and
+//! numbers, which do not depend on clusters and pages.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::ntuple::encoding::{Encoding, Kind};
+use branchline_format::ntuple::page_list::Cluster;
+use branchline_format::ntuple::write::elements::switches;
+use branchline_format::ntuple::write::walk::element_ranges;
+use branchline_storage::Access;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::error::{ReadError, Result};
+use crate::limits;
+use crate::write::merge::input::{Input, Wanted};
+use crate::write::pages::elements::{converted, ClusterReader};
+use crate::write::pages::input::InputNtuple;
+use crate::write::pages::join::real_kind;
+use crate::write::products::list::AnyContent;
+use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::products::unions::Unions;
+use crate::write::progress::Check;
+use crate::write::request::Branches;
+
+/// A digest of the elements of each column, by the path of its field and its place in the representation. It is none
+/// if they could not be read.
+#[derive(Default)]
+pub(crate) struct ElementDigests {
+    columns: Option<HashMap<(String, usize), Xxh3>>,
+}
+
+impl ElementDigests {
+    /// Of an RNTuple of some files, one file behind the other, with all fields of these unions. An error of an element
+    /// only means that there are no digests: the values are compared then.
+    pub(crate) fn of(
+        paths: &[String],
+        path: &str,
+        (access, unions): (&Access, &Unions),
+        check: &mut Check<'_>,
+    ) -> Result<Self> {
+        let mut own = Self { columns: Some(HashMap::new()) };
+        let branches = Branches::new();
+        let wanted = Wanted { tree: Some(path), branches: &branches, access };
+        for file in paths {
+            let known_trees = KnownTrees::with_unions(Uneven::CompletedIfPossible, unions.clone());
+            let input = Input::open(file, wanted, &known_trees)?;
+            for item in &input.items {
+                let AnyContent::Ntuple(content) = &item.content else { continue };
+                for cluster in content.input.clusters()? {
+                    check()?;
+                    if own.add(&content.input, cluster).is_err() {
+                        return Ok(Self::default());
+                    }
+                }
+            }
+        }
+        Ok(own)
+    }
+
+    /// Whether the elements of a field at the top are those of another RNTuple.
+    pub(crate) fn are_same(&self, other: &Self, name: &str) -> bool {
+        let (Some(ours), Some(theirs)) = (&self.columns, &other.columns) else { return false };
+        let of_field = |columns: &HashMap<(String, usize), Xxh3>| {
+            let is_of =
+                |path: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let mut all: Vec<(String, usize, u128)> = columns
+                .iter()
+                .filter(|((path, _), _)| is_of(path))
+                .map(|((path, place), digest)| (path.clone(), *place, digest.digest128()))
+                .collect();
+            all.sort_unstable();
+            all
+        };
+        of_field(ours) == of_field(theirs)
+    }
+
+    fn add(&mut self, input: &InputNtuple, cluster: &Cluster) -> FormatResult<()> {
+        let Some(columns) = &mut self.columns else { return Ok(()) };
+        let unread = |error: ReadError| FormatError::unsupported(error.message);
+        let mut reader = ClusterReader::new(input, cluster, false, limits::COPIED_AT_ONCE_BYTES).map_err(unread)?;
+        let schema = &input.schema;
+        let ranges = element_ranges(schema, 0..cluster.entries_count(), &mut reader)?;
+        let active: Vec<(usize, Vec<usize>)> =
+            reader.active.iter().map(|(field, columns)| (*field, columns.clone())).collect();
+        for (field, of_field) in active {
+            for (place, column) in of_field.into_iter().enumerate() {
+                let range = ranges[column].clone().unwrap_or_default();
+                let elements = elements_of(&mut reader, input, column, range)?;
+                columns.entry((schema.path_of(field), place)).or_default().update(&elements);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements of a column, without what depends on clusters and on how numbers are packed.
+fn elements_of(
+    reader: &mut ClusterReader<'_>,
+    input: &InputNtuple,
+    column: usize,
+    range: Range<u64>,
+) -> FormatResult<Vec<u8>> {
+    let info = &input.schema.columns[column];
+    let encoding = info.encoding.clone().map_err(FormatError::unsupported)?;
+    let elements = reader.elements(column, range)?;
+    match encoding.kind {
+        Kind::Index(_) | Kind::SplitIndex(_) => Ok(lengths(&elements)),
+        Kind::Switch => Ok(switches(&elements).flat_map(|(_, tag)| tag.to_ne_bytes()).collect()),
+        Kind::Quantized { .. } => {
+            let real: Encoding =
+                real_kind(&input.schema.fields[info.field]).encoding().map_err(FormatError::unsupported)?;
+            converted(&encoding, &real, elements)
+        }
+        Kind::Bit | Kind::Plain(_) | Kind::Split(_) | Kind::Truncated => Ok(elements),
+    }
+}
+
+/// The lengths of collections that have these ends.
+fn lengths(ends: &[u8]) -> Vec<u8> {
+    let mut before = 0u64;
+    let length = |raw: &[u8; 8]| {
+        let end = u64::from_ne_bytes(*raw);
+        end.wrapping_sub(std::mem::replace(&mut before, end)).to_ne_bytes()
+    };
+    ends.as_chunks::<8>().0.iter().flat_map(length).collect()
+}
