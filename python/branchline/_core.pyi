@@ -249,6 +249,20 @@ class BytesPerEntry:
     plain: float
 
 @final
+class Extents:
+    """Where baskets or pages lie: columns of 64-bit numbers with a row for each.
+
+    ``branch`` is the number of the branch, ``offset`` and ``size`` are bytes in the file; ``entry_start`` is the first
+    entry of the tree that it has values of, ``entry_stop`` the one after the last.
+    """
+
+    branch: Buffer
+    offset: Buffer
+    size: Buffer
+    entry_start: Buffer
+    entry_stop: Buffer
+
+@final
 class Tree:
     """An open TTree or RNTuple. Branches are numbered, a parent before its children.
 
@@ -271,10 +285,8 @@ class Tree:
     def entry_offsets(self, index: int) -> list[int]:
         """Entries at which the baskets of a branch begin, and its end."""
 
-    def extents(self, indices: list[int]) -> list[Buffer]:
-        """Where the baskets or pages of these branches lie: five columns of 64-bit numbers, which are the number of the
-        branch, offset, size, first entry and the entry after the last. Raises BadFileError, StorageError.
-        """
+    def extents(self, indices: list[int]) -> Extents:
+        """Where the baskets or pages of these branches lie, branch by branch. Raises BadFileError, StorageError."""
 
     def codecs_in_baskets(self, indices: list[int]) -> list[str | None]:
         """The codecs of the first baskets of these branches; None where there is none, or the branch has its codec."""

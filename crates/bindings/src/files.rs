@@ -62,6 +62,16 @@ pub struct BytesPerEntry {
     plain: f64,
 }
 
+/// Where baskets or pages lie: columns of 64-bit numbers with a row for each.
+#[pyclass(frozen, get_all)]
+pub struct Extents {
+    branch: Py<Buffer>,
+    offset: Py<Buffer>,
+    size: Py<Buffer>,
+    entry_start: Py<Buffer>,
+    entry_stop: Py<Buffer>,
+}
+
 /// An open file.
 #[pyclass(frozen)]
 pub struct File(Arc<file::File>);
@@ -213,11 +223,17 @@ impl Tree {
         std::iter::once(first).chain(baskets.iter().map(|entries| entries.end)).collect()
     }
 
-    /// The extents of these branches: columns of the branch's index, offset, size, first entry and the one behind the
-    /// last, as 64-bit numbers.
-    fn extents(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Buffer>> {
+    /// The extents of these branches.
+    fn extents(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Extents> {
         let columns = detached(py, self.0.file().path(), || extents_of(&self.0, &indices))?;
-        Ok(columns.into_iter().map(Buffer::numbers).collect())
+        let numbers = |column: Vec<i64>| Py::new(py, Buffer::numbers(column));
+        Ok(Extents {
+            branch: numbers(columns.branch)?,
+            offset: numbers(columns.offset)?,
+            size: numbers(columns.size)?,
+            entry_start: numbers(columns.entry_start)?,
+            entry_stop: numbers(columns.entry_stop)?,
+        })
     }
 
     /// The codecs of the first baskets of these branches; None where the branches say it themselves, or have none.
@@ -289,13 +305,25 @@ impl Tree {
     }
 }
 
-fn extents_of(tree: &tree::Tree, indices: &[usize]) -> Result<[Vec<i64>; 5], ReadError> {
-    let mut columns: [Vec<i64>; 5] = Default::default();
+/// The columns of `Extents`.
+#[derive(Default)]
+struct ExtentColumns {
+    branch: Vec<i64>,
+    offset: Vec<i64>,
+    size: Vec<i64>,
+    entry_start: Vec<i64>,
+    entry_stop: Vec<i64>,
+}
+
+fn extents_of(tree: &tree::Tree, indices: &[usize]) -> Result<ExtentColumns, ReadError> {
+    let mut columns = ExtentColumns::default();
     for index in indices {
         for extent in tree.extents(*index)? {
-            let (first, behind) = (extent.entries.start, extent.entries.end);
-            let row = [*index as i64, extent.offset as i64, extent.size as i64, first as i64, behind as i64];
-            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            columns.branch.push(*index as i64);
+            columns.offset.push(extent.offset as i64);
+            columns.size.push(extent.size as i64);
+            columns.entry_start.push(extent.entries.start as i64);
+            columns.entry_stop.push(extent.entries.end as i64);
         }
     }
     Ok(columns)

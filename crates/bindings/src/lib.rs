@@ -32,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::{ColumnsFile, WrittenFile};
     #[pymodule_export]
-    use super::files::{BranchFacts, BytesPerEntry, File, Key, OutlineRow, Tree};
+    use super::files::{BranchFacts, BytesPerEntry, Extents, File, Key, OutlineRow, Tree};
     #[pymodule_export]
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! The records of a stream, as the dataclasses of `branchline.tree.stream_records`.
 
-use branchline_engine::read::records::{BranchCost, FileRecord, Records};
+use branchline_engine::read::records::{BranchRecord, FileRecord, Records};
 use branchline_trace::{Counter, Unit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -12,7 +12,7 @@ pub fn to_python<'py>(py: Python<'py>, records: &Records) -> PyResult<Bound<'py,
     let classes = py.import("branchline.tree.stream_records")?;
     let (file_class, branch_class) = (classes.getattr("FileReading")?, classes.getattr("BranchReading")?);
     let files = records.files().iter().map(|record| file_reading(&file_class, record)).collect::<PyResult<Vec<_>>>()?;
-    let of_branch = |(name, cost): &(String, BranchCost)| branch_reading(&branch_class, name, cost);
+    let of_branch = |record: &BranchRecord| branch_reading(&branch_class, record);
     let branches = records.branches().iter().map(of_branch).collect::<PyResult<Vec<_>>>()?;
     let wait = records.wait();
     let wait = classes.getattr("ReaderWait")?.call1((wait.whole_s, wait.fetch_s, wait.decompress_s, wait.decode_s))?;
@@ -44,9 +44,10 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
     class.call((), Some(&fields))
 }
 
-fn branch_reading<'py>(class: &Bound<'py, PyAny>, name: &str, cost: &BranchCost) -> PyResult<Bound<'py, PyAny>> {
+fn branch_reading<'py>(class: &Bound<'py, PyAny>, record: &BranchRecord) -> PyResult<Bound<'py, PyAny>> {
+    let BranchRecord { path, cost } = record;
     let fields = PyDict::new(class.py());
-    fields.set_item("name", name)?;
+    fields.set_item("name", path)?;
     fields.set_item("codec", cost.codec.map(|codec| codec.name()))?;
     fields.set_item("baskets", cost.baskets)?;
     fields.set_item("compressed_bytes", cost.compressed_bytes)?;

@@ -52,6 +52,12 @@ impl std::fmt::Debug for File {
     }
 }
 
+/// A file that was opened, and the memory that was leased for it if it was read whole.
+pub(crate) struct OpenedFile {
+    pub(crate) file: Arc<File>,
+    pub(crate) lease: Option<Lease>,
+}
+
 /// What opening a file needs beside its store.
 struct OpenContext<'a> {
     remarks: Remarks,
@@ -64,15 +70,11 @@ impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
         let strategy = Strategy::of(access);
-        Self::open_as(path, access, &mut |_, size| Ok(usual_first_read(strategy, size))).map(|(file, _)| file)
+        Self::open_as(path, access, &mut |_, size| Ok(usual_first_read(strategy, size))).map(|opened| opened.file)
     }
 
-    /// Opens a file, of which `choose` says how much is read at first. Returns it with the memory that was leased for it.
-    pub(crate) fn open_as(
-        path: &str,
-        access: &Access,
-        choose: &mut ChooseFirstRead<'_>,
-    ) -> Result<(Arc<Self>, Option<Lease>)> {
+    /// Opens a file, of which `choose` says how much is read at first.
+    pub(crate) fn open_as(path: &str, access: &Access, choose: &mut ChooseFirstRead<'_>) -> Result<OpenedFile> {
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
         let first_bytes = if Strategy::of(access).reads_records_alone() { 0 } else { limits::HEAD_BYTES };
@@ -113,7 +115,7 @@ impl File {
                 FirstRead::Ends { tail, reads_expected: 0 }
             })
         };
-        Self::open_as(path, access, &mut choose).map(|(file, _)| file)
+        Self::open_as(path, access, &mut choose).map(|opened| opened.file)
     }
 
     /// Whether a merge reads its baskets only when it writes them.
@@ -126,8 +128,8 @@ impl File {
         let (reread, watch) = (Reread::new(&self.store), Stopwatch::start());
         let remarks = self.remarks.clone();
         let context = OpenContext { remarks, access: &self.access, counters: &self.counters, watch: &watch };
-        let (mut file, _) =
-            Self::over(reread.clone(), &context, &mut |_, size| Ok(usual_first_read(self.strategy, size)))?;
+        let mut choose = |_: &dyn Store, size: u64| Ok(usual_first_read(self.strategy, size));
+        let OpenedFile { mut file, .. } = Self::over(reread.clone(), &context, &mut choose)?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.reread = Some(reread);
         }
@@ -147,11 +149,7 @@ impl File {
     }
 
     /// The file in a store whose reads are counted.
-    fn over(
-        store: Arc<dyn Store>,
-        context: &OpenContext<'_>,
-        choose: &mut ChooseFirstRead<'_>,
-    ) -> Result<(Arc<Self>, Option<Lease>)> {
+    fn over(store: Arc<dyn Store>, context: &OpenContext<'_>, choose: &mut ChooseFirstRead<'_>) -> Result<OpenedFile> {
         let OpenContext { remarks, access, counters, watch } = context;
         // A URL may hold secrets. The store gives it without them.
         let path = store.path().to_owned();
@@ -210,7 +208,7 @@ impl File {
             recovered_count,
             reread: None,
         });
-        Ok((file, lease))
+        Ok(OpenedFile { file, lease })
     }
 
     /// The path or URL as it was given.

@@ -9,11 +9,11 @@ use branchline_slab::OpenSlab;
 use branchline_storage::ByteRange;
 use branchline_trace::journal;
 
-use crate::error::{ReadError, Result};
+use crate::error::Result;
 use crate::limits;
 use crate::read::basket_source::BasketSource;
 use crate::read::chunk::{Chunk, Making, Reporter};
-use crate::read::fetch_request::Needed;
+use crate::read::fetch_request::{BasketId, Needed};
 use crate::read::task::{Countings, Target, Task};
 use crate::tree::content::Shape;
 
@@ -50,7 +50,7 @@ impl Fetched {
     }
 }
 
-/// Prepares these columns of a chunk, whose baskets are all there, and answers with the baskets to decode.
+/// Prepares these columns of a chunk, whose baskets are all there, and returns the baskets to decode.
 pub(crate) fn assemble(
     chunk: &Arc<Chunk>,
     columns: Range<usize>,
@@ -96,42 +96,49 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    fn assemble(self, baskets: Vec<Fetched>) -> Result<Making> {
+    fn assemble(mut self, baskets: Vec<Fetched>) -> Result<Making> {
         let shape = self.chunk.tree.shape(self.chunk.columns[self.column])?;
         let element_size = shape.numbers().and_then(|numbers| {
             numbers.dimensions.iter().try_fold(numbers.size, |product, extent| product.checked_mul(*extent))
         });
-        let Some(element_size) = element_size else { return Ok(self.in_pieces(baskets)) };
+        let Some(element_size) = element_size else { return self.in_pieces(baskets) };
         if !shape.is_run() {
             return if baskets.iter().all(|one| is_plausible(shape, one, element_size)) {
                 self.place_fixed(baskets, element_size)
             } else {
-                Ok(self.in_pieces(baskets))
+                self.in_pieces(baskets)
             };
         }
         let counts = baskets.iter().map(|one| elements_count(shape, element_size, one));
         match counts.collect::<Option<Vec<usize>>>() {
             Some(counts) => self.place_runs(baskets, &counts, element_size),
-            None => Ok(self.in_pieces(baskets)),
+            None => self.in_pieces(baskets),
         }
     }
 
-    fn no_room(&self) -> ReadError {
-        self.chunk.internal("a basket has no room in its column")
+    /// Makes a task of each basket, with the target that `target_of` gives for it and its index.
+    fn add_tasks(
+        &mut self,
+        baskets: Vec<Fetched>,
+        mut target_of: impl FnMut(usize, &Fetched) -> Option<Target>,
+    ) -> Result<()> {
+        for (index, one) in baskets.into_iter().enumerate() {
+            let no_room = || self.chunk.internal("a basket has no room in its column");
+            let target = target_of(index, &one).ok_or_else(no_room)?;
+            self.tasks.push(one.task(self.chunk, self.column, target));
+        }
+        Ok(())
     }
 
-    fn place_fixed(self, baskets: Vec<Fetched>, entry_size: usize) -> Result<Making> {
+    fn place_fixed(&mut self, baskets: Vec<Fetched>, entry_size: usize) -> Result<Making> {
         let entries: usize = baskets.iter().map(|one| one.entries.len()).sum();
         let (slab, mut parts) = OpenSlab::new(entries * entry_size, &self.chunk.pool).share();
-        for one in baskets {
-            let values = parts.cut(one.entries.len() * entry_size).ok_or_else(|| self.no_room())?;
-            self.tasks.push(one.task(self.chunk, self.column, Target::Fixed { values }));
-        }
+        self.add_tasks(baskets, |_, one| Some(Target::Fixed { values: parts.cut(one.entries.len() * entry_size)? }))?;
         debug_assert!(parts.is_used_up());
         Ok(Making::Direct { values: slab, offsets: None })
     }
 
-    fn place_runs(self, baskets: Vec<Fetched>, counts: &[usize], element_size: usize) -> Result<Making> {
+    fn place_runs(&mut self, baskets: Vec<Fetched>, counts: &[usize], element_size: usize) -> Result<Making> {
         let entries: usize = baskets.iter().map(|one| one.entries.len()).sum();
         let mut offsets_slab = OpenSlab::new(8 * (entries + 1), &self.chunk.pool);
         offsets_slab.bytes_mut()[..8].fill(0);
@@ -139,26 +146,27 @@ impl Assembly<'_> {
         let values_size = counts.iter().sum::<usize>() * element_size;
         let (values_slab, mut values_parts) = OpenSlab::new(values_size, &self.chunk.pool).share();
         let _first_offset = offsets_parts.cut(8);
-        let mut first_element = 0;
-        for (one, count) in baskets.into_iter().zip(counts) {
-            let offsets = offsets_parts.cut(8 * one.entries.len()).ok_or_else(|| self.no_room())?;
-            let values = values_parts.cut(count * element_size).ok_or_else(|| self.no_room())?;
-            let target = Target::Run { first_element, offsets, values };
-            self.tasks.push(one.task(self.chunk, self.column, target));
-            first_element += *count as i64;
-        }
+        let mut next_element = 0;
+        self.add_tasks(baskets, |index, one| {
+            let count = *counts.get(index)?;
+            let first_element = next_element;
+            next_element += count as i64;
+            let offsets = offsets_parts.cut(8 * one.entries.len())?;
+            Some(Target::Run { first_element, offsets, values: values_parts.cut(count * element_size)? })
+        })?;
         debug_assert!(offsets_parts.is_used_up() && values_parts.is_used_up());
         Ok(Making::Direct { values: values_slab, offsets: Some(offsets_slab) })
     }
 
     /// Each basket gives a piece; the pieces are joined when all are there.
-    fn in_pieces(self, baskets: Vec<Fetched>) -> Making {
+    fn in_pieces(&mut self, baskets: Vec<Fetched>) -> Result<Making> {
         let pieces = baskets.iter().map(|_| None).collect();
-        for (index, one) in baskets.into_iter().enumerate() {
-            let counting = self.countings.get(&(self.chunk.columns[self.column], one.basket)).cloned();
-            self.tasks.push(one.task(self.chunk, self.column, Target::Piece { index, counting }));
-        }
-        Making::Pieces(pieces)
+        let (branch, countings) = (self.chunk.columns[self.column], self.countings);
+        self.add_tasks(baskets, |index, one| {
+            let counting = countings.of(BasketId { branch, basket: one.basket });
+            Some(Target::Piece { index, counting })
+        })?;
+        Ok(Making::Pieces(pieces))
     }
 }
 
@@ -170,7 +178,7 @@ fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool 
             let record = BasketRecord::parse(fetched.source.stored(), fetched.entries_count);
             record.is_ok_and(|record| record.has_entries_of(stored_size) && record.check_declared_size().is_ok())
         }
-        (_, source) => {
+        (Shape::Baskets(_) | Shape::Clusters(_), source) => {
             let size = fetched.entries.len().checked_mul(entry_size);
             size.is_some_and(|size| size / limits::PLAUSIBLE_FACTOR <= source.stored_bytes())
         }
@@ -182,17 +190,19 @@ fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> O
     if !fetched.is_whole() {
         return None;
     }
-    let layout = match (shape, &fetched.source) {
-        (Shape::Baskets(layout), BasketSource::Record(_)) => layout,
+    match (shape, &fetched.source) {
+        (Shape::Baskets(layout), BasketSource::Record(_)) => {
+            let record = BasketRecord::parse(fetched.source.stored(), fetched.entries_count).ok()?;
+            record.check_declared_size().ok()?;
+            record.run_elements_count(layout)
+        }
         (Shape::Clusters(form), BasketSource::Pages(pages)) => {
             let elements = usize::try_from(pages.cluster.run_elements(&pages.ntuple.schema, form)?).ok()?;
             let size = elements.checked_mul(element_size)?;
-            return (size / limits::PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements);
+            (size / limits::PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements)
         }
-        _ => return None,
-    };
-    let stored = fetched.source.stored();
-    let record = BasketRecord::parse(stored, fetched.entries_count).ok()?;
-    record.check_declared_size().ok()?;
-    record.run_elements_count(layout)
+        // Two chunks share the first kind. The second has no header, and the others are of the other kind of tree.
+        (Shape::Baskets(_), BasketSource::Shared(_) | BasketSource::Embedded(_) | BasketSource::Pages(_)) => None,
+        (Shape::Clusters(_), BasketSource::Record(_) | BasketSource::Shared(_) | BasketSource::Embedded(_)) => None,
+    }
 }

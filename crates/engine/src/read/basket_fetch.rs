@@ -27,25 +27,25 @@ pub(crate) fn fetch_baskets(
     carried: &mut Carried,
 ) -> Result<Vec<BasketSource>> {
     let fetching = BasketFetch { meta, externals, request };
-    let known = |one: &Needed| before.get(request.branches[one.column], one.basket);
+    let known = |one: &Needed| before.get(one.id(request.branches));
     let fresh: Vec<Needed> = request.needed.iter().filter(|one| known(one).is_none()).copied().collect();
     let mut fetched = fetching.fetch(&fresh)?.into_iter();
     let missing = || ReadError::internal(request.file.path(), "a basket was not fetched");
     let mut sources = Vec::with_capacity(request.needed.len());
     for one in request.needed {
-        let (branch, index) = (request.branches[one.column], one.basket);
+        let id = one.id(request.branches);
         let reaches_beyond = fetching.basket(one).entry_stop > request.entries.end;
         sources.push(match known(one) {
             Some(kept) => {
                 if reaches_beyond {
-                    carried.keep_on(branch, index, kept);
+                    carried.keep_on(id, kept);
                 }
                 kept.source.clone()
             }
             None => {
                 let source = fetched.next().ok_or_else(missing)?;
                 if reaches_beyond {
-                    carried.keep(branch, index, source, fetching.is_loaded(one))
+                    carried.keep(id, source, fetching.is_loaded(one))
                 } else {
                     source
                 }
@@ -62,11 +62,17 @@ struct BasketFetch<'a> {
     request: &'a FetchRequest<'a>,
 }
 
-/// Baskets that are read from one file: their ranges, and the positions of their bytes in the result.
-#[derive(Default)]
-struct FileBaskets {
-    positions: Vec<usize>,
-    ranges: Vec<ByteRange>,
+/// Baskets that are read from one file.
+struct FileBaskets<'a> {
+    file: &'a Arc<File>,
+    baskets: Vec<WantedBasket>,
+}
+
+/// A basket that is read, and the position of its bytes in the result.
+struct WantedBasket {
+    position: usize,
+    range: ByteRange,
+    first_entry: u64,
 }
 
 impl<'a> BasketFetch<'a> {
@@ -95,28 +101,27 @@ impl<'a> BasketFetch<'a> {
     fn fetch(&self, needed: &[Needed]) -> Result<Vec<BasketSource>> {
         let mut sources: Vec<Option<BasketSource>> = Vec::with_capacity(needed.len());
         // By file: a branch may have its baskets in another one.
-        let mut wanted: BTreeMap<&str, FileBaskets> = BTreeMap::new();
+        let mut wanted: BTreeMap<&str, FileBaskets<'_>> = BTreeMap::new();
         for (position, one) in needed.iter().enumerate() {
-            let branch = self.branch(one);
-            sources.push(match &self.basket(one).place {
+            let (branch, basket) = (self.branch(one), self.basket(one));
+            let file = self.home(branch);
+            sources.push(match &basket.place {
                 Place::Embedded(basket) => Some(BasketSource::Embedded(Arc::clone(basket))),
-                Place::File { seek, size } => match self.home(branch).loaded(*seek, *size) {
+                Place::File { seek, size } => match file.loaded(*seek, *size) {
                     Some(bytes) => Some(BasketSource::Record(bytes)),
                     None => {
-                        let of_file = wanted.entry(&branch.file_name).or_default();
-                        of_file.positions.push(position);
-                        of_file.ranges.push(ByteRange::new(*seek, *size));
+                        let range = ByteRange::new(*seek, *size);
+                        let of_file = wanted.entry(&branch.file_name);
+                        let of_file = of_file.or_insert_with(|| FileBaskets { file, baskets: Vec::new() });
+                        of_file.baskets.push(WantedBasket { position, range, first_entry: basket.entry_start });
                         None
                     }
                 },
             });
         }
-        for FileBaskets { positions, ranges } in wanted.into_values() {
-            let home = self.home(self.branch(&needed[positions[0]]));
-            let first_entry = |position: usize| self.basket(&needed[position]).entry_start;
-            let unwanted = || self.unwanted_first_baskets();
-            let read = read_in_order(home, positions, &ranges, &first_entry, &unwanted, self.request.room)?;
-            for (position, bytes) in read {
+        for FileBaskets { file, mut baskets } in wanted.into_values() {
+            let read = read_in_order(file, &mut baskets, &|| self.unwanted_first_baskets(), self.request.room)?;
+            for (WantedBasket { position, .. }, bytes) in baskets.into_iter().zip(read) {
                 sources[position] = Some(BasketSource::Record(bytes));
             }
         }
@@ -138,33 +143,30 @@ impl<'a> BasketFetch<'a> {
     }
 }
 
-/// The bytes of these baskets in the order in which the file's strategy reads them, each with its position. A learning
-/// cache reads the `unwanted` first baskets of other branches with the first ones, as TTreeCache does: it does not know
-/// yet which branches will be wanted.
+/// Brings these baskets into the order in which the file's strategy reads them, and returns their bytes in that order. A
+/// learning cache reads the `unwanted` first baskets of other branches with the first ones, as TTreeCache does: it does
+/// not know yet which branches will be wanted.
 fn read_in_order(
     file: &Arc<File>,
-    positions: Vec<usize>,
-    ranges: &[ByteRange],
-    first_entry: &dyn Fn(usize) -> u64,
+    baskets: &mut [WantedBasket],
     unwanted: &dyn Fn() -> Vec<ByteRange>,
     room: Room<'_>,
-) -> Result<Vec<(usize, Bytes)>> {
-    let mut wanted: Vec<(usize, ByteRange)> = positions.into_iter().zip(ranges.iter().copied()).collect();
-    let mut read = Vec::with_capacity(wanted.len());
+) -> Result<Vec<Bytes>> {
+    let mut read = Vec::with_capacity(baskets.len());
     if file.strategy().reads_records_alone() {
-        wanted.sort_by_key(|(position, _)| first_entry(*position));
+        baskets.sort_by_key(|basket| basket.first_entry);
     }
+    let ranges_of =
+        |baskets: &[WantedBasket]| -> Vec<ByteRange> { baskets.iter().map(|basket| basket.range).collect() };
     if let Some(cache_bytes) = file.strategy().learning_cache_bytes() {
-        if wanted.iter().all(|(position, _)| first_entry(*position) >= limits::LEARN_ENTRIES) {
+        let first_count = baskets.partition_point(|basket| basket.first_entry < limits::LEARN_ENTRIES);
+        if first_count == 0 {
             file.learned().end();
         }
-        let first = wanted.partition_point(|(position, _)| first_entry(*position) < limits::LEARN_ENTRIES);
-        let ranges: Vec<ByteRange> = wanted[..first].iter().map(|(_, range)| *range).collect();
-        read.extend(read_first_entries(file, cache_bytes, &ranges, unwanted, room)?);
+        read.extend(read_first_entries(file, cache_bytes, &ranges_of(&baskets[..first_count]), unwanted, room)?);
     }
-    let rest: Vec<ByteRange> = wanted[read.len()..].iter().map(|(_, range)| *range).collect();
-    read.extend(read_joined(file, &rest, room)?);
-    Ok(wanted.into_iter().map(|(position, _)| position).zip(read).collect())
+    read.extend(read_joined(file, &ranges_of(&baskets[read.len()..]), room)?);
+    Ok(read)
 }
 
 /// The bytes of baskets with first entries, from the cache. The first call fills it, with the `unwanted` ones too. If they

@@ -14,6 +14,7 @@ use branchline_format::tree::embedded::EmbeddedBasket;
 
 use crate::ntuple::Ntuple;
 use crate::read::budget::{Budget, Lease};
+use crate::read::fetch_request::BasketId;
 
 /// Where the bytes of a basket are in memory.
 #[derive(Debug, Clone)]
@@ -111,7 +112,7 @@ pub(crate) struct SharedBasket {
 /// again.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
-    by_basket: HashMap<(usize, usize), CarriedBasket>,
+    by_basket: HashMap<BasketId, CarriedBasket>,
     /// Pages that reach beyond a chunk, by their place in the file.
     pages: HashMap<u64, Bytes>,
     budget: Option<Arc<Budget>>,
@@ -146,8 +147,8 @@ impl Carried {
     }
 
     /// A basket that the chunk before left.
-    pub(crate) fn get(&self, branch: usize, basket: usize) -> Option<&CarriedBasket> {
-        self.by_basket.get(&(branch, basket))
+    pub(crate) fn get(&self, basket: BasketId) -> Option<&CarriedBasket> {
+        self.by_basket.get(&basket)
     }
 
     /// A page that the chunk before left.
@@ -179,14 +180,14 @@ impl Carried {
     }
 
     /// Keeps a basket that was kept before for another chunk.
-    pub(crate) fn keep_on(&mut self, branch: usize, basket: usize, kept: &CarriedBasket) {
+    pub(crate) fn keep_on(&mut self, basket: BasketId, kept: &CarriedBasket) {
         self.room = self.room.saturating_sub(kept.bytes);
-        self.by_basket.insert((branch, basket), kept.clone());
+        self.by_basket.insert(basket, kept.clone());
     }
 
-    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that are in memory with the file are not
+    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that came with the file are not
     /// copied.
-    pub(crate) fn keep(&mut self, branch: usize, basket: usize, source: BasketSource, is_loaded: bool) -> BasketSource {
+    pub(crate) fn keep(&mut self, basket: BasketId, source: BasketSource, is_loaded: bool) -> BasketSource {
         let room = self.room;
         let source = match source {
             BasketSource::Record(record) => {
@@ -202,7 +203,7 @@ impl Carried {
             other => other,
         };
         let kept = CarriedBasket { source: source.clone(), bytes: room - self.room };
-        self.by_basket.insert((branch, basket), kept);
+        self.by_basket.insert(basket, kept);
         source
     }
 

@@ -13,6 +13,20 @@ pub(crate) struct Needed {
     pub(crate) basket: usize,
 }
 
+/// A basket of a tree: the index of its branch, and its own index in the branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct BasketId {
+    pub(crate) branch: usize,
+    pub(crate) basket: usize,
+}
+
+impl Needed {
+    /// The basket, in a chunk or request with these branches.
+    pub(crate) fn id(self, branches: &[usize]) -> BasketId {
+        BasketId { branch: branches[self.column], basket: self.basket }
+    }
+}
+
 /// Baskets of a tree, and the entries for which they are needed.
 pub(crate) struct FetchRequest<'a> {
     /// The file of the tree.

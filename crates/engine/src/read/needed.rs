@@ -33,7 +33,7 @@ pub(crate) fn groups<'a>(chunk: &Chunk, needed: &'a [Needed], before: &Carried, 
         let start = next;
         let mut own = 0u64;
         while let Some(one) = needed.get(next).filter(|one| one.column == column) {
-            if before.get(*branch, one.basket).is_none() {
+            if before.get(one.id(&chunk.columns)).is_none() {
                 own = own.saturating_add(chunk.tree.fetched_bytes(*branch, one.basket, &chunk.entries));
             }
             next += 1;

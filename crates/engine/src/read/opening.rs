@@ -9,7 +9,7 @@ use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{link_to, Choice, Store};
 
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
-use crate::file::File;
+use crate::file::{File, OpenedFile};
 use crate::limits::{self, TAIL_BYTES};
 use crate::metadata_reader::FirstRead;
 use crate::read::budget::{Budget, Lease, Refusal};
@@ -92,7 +92,7 @@ impl Opening {
         };
         Ok(match file {
             Err(error) => Opened { file: None, prepared: Err(error) },
-            Ok((file, lease)) => {
+            Ok(OpenedFile { file, lease }) => {
                 let tree = file.tree(tree_path.as_deref());
                 let prepared = tree.and_then(|tree| self.prepare(tree, lease.map(Arc::new), source));
                 Opened { file: Some(file), prepared }
@@ -100,12 +100,7 @@ impl Opening {
         })
     }
 
-    fn open_file(
-        &self,
-        path: &str,
-        room: &FileRoom<'_>,
-        not_opened: &mut Option<NotOpened>,
-    ) -> Result<(Arc<File>, Option<Lease>)> {
+    fn open_file(&self, path: &str, room: &FileRoom<'_>, not_opened: &mut Option<NotOpened>) -> Result<OpenedFile> {
         // Its bytes are in flight until it is read.
         let mut in_flight = None;
         let mut is_too_large = false;
@@ -146,7 +141,9 @@ impl Opening {
         };
         let opened = File::open_as(path, &self.options.access, &mut choose);
         drop(in_flight);
-        if let (Ok((file, _)), true, WholeFiles::Always) = (&opened, is_too_large, self.strategy.whole_files) {
+        if let (Ok(OpenedFile { file, .. }), true, WholeFiles::Always) =
+            (&opened, is_too_large, self.strategy.whole_files)
+        {
             file.remarks().add(NOT_PREFETCHED.to_owned());
         }
         opened

@@ -34,6 +34,15 @@ pub struct Wait {
     pub decode_s: f64,
 }
 
+/// A branch that was read.
+#[derive(Debug, Clone)]
+pub struct BranchRecord {
+    /// The names that lead to it, and its own.
+    pub path: String,
+    /// Its cost in all files.
+    pub cost: BranchCost,
+}
+
 /// The cost of a branch in all files.
 #[derive(Debug, Clone, Default)]
 pub struct BranchCost {
@@ -256,10 +265,12 @@ impl Records {
         lock(&self.files).clone()
     }
 
-    /// The branches that were read, by name.
-    pub fn branches(&self) -> Vec<(String, BranchCost)> {
-        let mut all: Vec<_> = lock(&self.branches).iter().map(|(name, cost)| (name.clone(), cost.clone())).collect();
-        all.sort_by(|one, other| one.0.cmp(&other.0));
+    /// The branches that were read, ordered by their paths.
+    pub fn branches(&self) -> Vec<BranchRecord> {
+        let branches = lock(&self.branches);
+        let record = |(path, cost): (&String, &BranchCost)| BranchRecord { path: path.clone(), cost: cost.clone() };
+        let mut all: Vec<BranchRecord> = branches.iter().map(record).collect();
+        all.sort_by(|one, other| one.path.cmp(&other.path));
         all
     }
 

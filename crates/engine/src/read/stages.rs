@@ -15,29 +15,36 @@ use crate::read::assemble::assemble;
 use crate::read::basket_source::BasketSource;
 use crate::read::chunk::{Chunk, Reporter};
 use crate::read::fetch::fetch;
-use crate::read::fetch_request::Needed;
+use crate::read::fetch_request::{BasketId, Needed};
 use crate::read::needed::needed_baskets;
 use crate::read::room::Room;
 use crate::read::task::{Counting, Countings, Task};
 use crate::tree::content::Shape;
 use crate::tree::Tree;
 
-/// Baskets that are in memory, by branch and number.
-type Baskets = HashMap<(usize, usize), BasketSource>;
+/// Baskets that are in memory.
+type BasketsInMemory = HashMap<BasketId, BasketSource>;
+
+/// The entries of a counting branch that are decoded together.
+#[derive(PartialEq, Eq, Hash)]
+struct CountedEntries {
+    branch: usize,
+    entries: Range<u64>,
+}
 
 /// A chunk that its caller decodes alone: it is finished when all tasks are run.
 pub(crate) fn prepare(chunk: &Arc<Chunk>, room: Room<'_>) -> Result<Vec<Task>> {
-    prepare_with(chunk, &mut Baskets::new(), room)
+    prepare_with(chunk, &mut BasketsInMemory::new(), room)
 }
 
 /// The same; `fetched` has some of the baskets, and all of them afterwards.
-fn prepare_with(chunk: &Arc<Chunk>, fetched: &mut Baskets, room: Room<'_>) -> Result<Vec<Task>> {
+fn prepare_with(chunk: &Arc<Chunk>, fetched: &mut BasketsInMemory, room: Room<'_>) -> Result<Vec<Task>> {
     let own = Reporter::new(chunk);
     let needed = needed_baskets(chunk)?;
-    let place = |one: &Needed| (chunk.columns[one.column], one.basket);
-    let missing: Vec<Needed> = needed.iter().filter(|one| !fetched.contains_key(&place(one))).copied().collect();
-    fetched.extend(missing.iter().map(place).zip(fetch(chunk, &missing, room)?));
-    let sources = needed.iter().filter_map(|one| fetched.get(&place(one)).cloned()).collect();
+    let id = |one: &Needed| one.id(&chunk.columns);
+    let missing: Vec<Needed> = needed.iter().filter(|one| !fetched.contains_key(&id(one))).copied().collect();
+    fetched.extend(missing.iter().map(id).zip(fetch(chunk, &missing, room)?));
+    let sources = needed.iter().filter_map(|one| fetched.get(&id(one)).cloned()).collect();
     let tasks = tasks_of(chunk, 0..chunk.columns.len(), &needed, sources, room)?;
     own.done();
     Ok(tasks)
@@ -65,25 +72,25 @@ fn countings_of(
 ) -> Result<Countings> {
     let tree = &chunk.tree;
     let branches = &chunk.columns[columns.clone()];
-    let mut countings = Countings::new();
+    let mut countings = Countings::default();
     if !branches.iter().any(|branch| tree.shape(*branch).is_ok_and(may_be_uncounted)) {
         return Ok(countings);
     }
     let counting: HashSet<usize> = branches.iter().filter_map(|branch| counting_branch(tree, *branch).ok()).collect();
-    let places = needed.iter().map(|one| (chunk.columns[one.column], one.basket));
-    let known = places.zip(sources).filter(|((branch, _), _)| counting.contains(branch));
-    let mut fetched: Baskets = known.map(|(place, source)| (place, source.clone())).collect();
+    let ids = needed.iter().map(|one| one.id(&chunk.columns));
+    let known = ids.zip(sources).filter(|(id, _)| counting.contains(&id.branch));
+    let mut fetched: BasketsInMemory = known.map(|(id, source)| (id, source.clone())).collect();
     // Branches that are counted by the same one share its countings.
-    let mut shared: HashMap<(usize, u64, u64), Arc<Counting>> = HashMap::new();
+    let mut shared: HashMap<CountedEntries, Arc<Counting>> = HashMap::new();
     for (one, source) in needed.iter().zip(sources) {
-        let branch = chunk.columns[one.column];
+        let id @ BasketId { branch, .. } = one.id(&chunk.columns);
         let entries = tree.basket_entries(branch, one.basket);
         let is_uncounted = is_uncounted(tree.shape(branch)?, source, entries.end - entries.start);
         if !is_uncounted.map_err(|error| basket_error(tree, branch, one.basket, error))? {
             continue;
         }
         let count = counting_branch(tree, branch)?;
-        let key = (count, entries.start, entries.end);
+        let key = CountedEntries { branch: count, entries: entries.clone() };
         let counting = match shared.get(&key) {
             Some(known) => Arc::clone(known),
             None => {
@@ -95,7 +102,7 @@ fn countings_of(
                 new
             }
         };
-        countings.insert((branch, one.basket), counting);
+        countings.insert(id, counting);
     }
     Ok(countings)
 }
@@ -109,9 +116,10 @@ fn basket_error(tree: &Tree, branch: usize, basket: usize, error: FormatError) -
 /// Whether baskets of a branch may leave the number of elements to another one.
 fn may_be_uncounted(shape: Shape<'_>) -> bool {
     match shape {
-        Shape::Baskets(Layout::Arrays { .. } | Layout::Run { count: Some(_), .. }) => true,
+        Shape::Baskets(Layout::Arrays { .. }) => true,
+        Shape::Baskets(Layout::Run { count, .. }) => count.is_some(),
         Shape::Baskets(Layout::Objects(program)) => program.count().is_some(),
-        _ => false,
+        Shape::Baskets(Layout::Fixed { .. }) | Shape::Clusters(_) => false,
     }
 }
 
@@ -120,10 +128,16 @@ fn is_uncounted(shape: Shape<'_>, source: &BasketSource, entries_count: u64) -> 
     if !may_be_uncounted(shape) {
         return Ok(false);
     }
+    if let Shape::Baskets(Layout::Arrays { .. }) = shape {
+        return Ok(true);
+    }
     match source {
-        _ if matches!(shape, Shape::Baskets(Layout::Arrays { .. })) => Ok(true),
         BasketSource::Embedded(basket) => Ok(basket.offsets.is_none()),
-        source => Ok(!BasketRecord::parse(source.stored(), entries_count)?.stores_bounds()),
+        BasketSource::Record(_) | BasketSource::Shared(_) => {
+            Ok(!BasketRecord::parse(source.stored(), entries_count)?.stores_bounds())
+        }
+        // Pages always come with the ends of collections.
+        BasketSource::Pages(_) => Ok(false),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::{ReadError, Result};
 use crate::read::basket_source::{BasketSource, ScratchBytes};
 use crate::read::budget::TaskAtWork;
 use crate::read::chunk::{Chunk, Reporter};
+use crate::read::fetch_request::BasketId;
 
 /// Where a basket's values go.
 #[derive(Debug)]
@@ -35,8 +36,20 @@ pub(crate) struct Counting {
     pub(crate) counts: OnceLock<Result<Counts>>,
 }
 
-/// The countings that baskets of a chunk need, by branch and number of the basket.
-pub(crate) type Countings = HashMap<(usize, usize), Arc<Counting>>;
+/// The countings that baskets of a chunk need.
+#[derive(Debug, Default)]
+pub(crate) struct Countings(HashMap<BasketId, Arc<Counting>>);
+
+impl Countings {
+    pub(crate) fn insert(&mut self, basket: BasketId, counting: Arc<Counting>) {
+        self.0.insert(basket, counting);
+    }
+
+    /// What counts the elements of a basket; None if it stores their number itself.
+    pub(crate) fn of(&self, basket: BasketId) -> Option<Arc<Counting>> {
+        self.0.get(&basket).cloned()
+    }
+}
 
 /// One basket to decode. Its parts of the chunk's buffers are dropped before it reports to the chunk.
 #[derive(Debug)]
