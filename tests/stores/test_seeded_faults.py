@@ -10,6 +10,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,48 @@ def test_what_never_answers_ends_in_an_error_that_names_it(
     for after, at in ((0, "opening it"), (1, "bytes at offset 0 from local:")):
         with pytest.raises(StuckError, match=f"{path.name}: .*{at}.* without any sign"):
             read([str(path)], Access(fault=f"hang,after={after}"))
+
+
+def test_whichever_thread_gets_no_answer_the_job_ends_and_names_the_file(
+    files: dict[str, list[Path]], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.2")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
+    paths = [f"{server}/{path.name}" for of_codec in files.values() for path in of_codec]
+    ways = (
+        Access(mode="plain"),
+        Access(mode="cache"),
+        Access(mode="planned", requests_in_flight=4),
+        Access(mode="prefetch", requests_in_flight=2),
+        Access(mode="stage", stage_dir=tmp_path),
+    )
+
+    def outcome(way: Access, after: int) -> str:
+        started = time.monotonic()
+        with pytest.raises(StuckError, match=r"\d\.root: .* without any sign"):
+            read(paths, replace(way, fault=f"hang,after={after},seed={after}"))
+        return "ended" if time.monotonic() - started < DEADLINE_S else "ended late"
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = [pool.submit(outcome, way, after) for way in ways for after in (1, 4)]
+        assert {one.result(timeout=5 * DEADLINE_S) for one in ended} == {"ended"}
+
+
+@pytest.mark.parametrize("mode", ["stage", "prefetch"])
+def test_large_files_over_a_slow_link_are_waited_for(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Opening is stuck after 1.2 s without a sign of progress.
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.4")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
+    numbers = np.random.default_rng(1).random(8_000_000)
+    paths = [tmp_path / f"{number}.root" for number in range(2)]
+    for path in paths:
+        with uproot.recreate(path, compression=None) as file:
+            file["t"] = {"x": numbers}
+    # Each takes 1.6 s. Staging gives a sign after each piece of 0.4 s.
+    access = Access(mode=mode, stage_dir=tmp_path / "stage", throttle="bandwidth=40MB/s")
+    chunks = branchline.iterate([f"{path}:t" for path in paths], access=access, step_size="100 MB")
+    assert ak.array_equal(ak.concatenate(list(chunks)).x, np.tile(numbers, 2))

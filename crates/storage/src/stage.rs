@@ -18,6 +18,7 @@ use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
 use branchline_trace::panics::guarded;
 
 use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES, STAGE_THREADS};
+use crate::progress::Progress;
 use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageError, Store};
 
 const OWN_FOLDER: &str = "branchline-stage-1";
@@ -184,6 +185,7 @@ impl Hold {
         let is_there = || fs::metadata(&self.paths.whole).is_ok_and(|about| about.len() == size_bytes);
         let mut seen = None;
         let mut last = Instant::now();
+        let progress = Progress::of_this_thread();
         loop {
             if is_there() {
                 return Ok(ReadEffort::default());
@@ -195,6 +197,7 @@ impl Hold {
             let now = fs::metadata(&self.paths.part).ok().and_then(|about| about.modified().ok());
             if now != seen {
                 (seen, last) = (now, Instant::now());
+                progress.sign();
             }
             if last.elapsed() > STAGE_PATIENCE {
                 return Err(NoCopy::Disk("another job copies the same file and does not get on".to_owned()));
@@ -247,12 +250,12 @@ fn reserve(part: &File, size_bytes: u64, path: &Path) -> std::result::Result<(),
 
 /// Copies piece after piece, so that the network and the disk both have work.
 fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
-    let next = AtomicU64::new(0);
+    let copying = Copying { inner, part, size_bytes, next: AtomicU64::new(0), progress: Progress::of_this_thread() };
     let copy = || {
-        let result = guarded(|| copy_lane(inner, part, size_bytes, &next))
+        let result = guarded(|| copying.copy_pieces())
             .unwrap_or_else(|panic| Err(NoCopy::Read(StorageError::panicked(inner.path(), &panic))));
         if result.is_err() {
-            next.store(size_bytes, Ordering::Relaxed);
+            copying.next.store(size_bytes, Ordering::Relaxed);
         }
         result
     };
@@ -264,28 +267,37 @@ fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Res
     })
 }
 
-fn copy_lane(
-    inner: &dyn Store,
-    part: &File,
+/// A file that several threads copy.
+struct Copying<'a> {
+    inner: &'a dyn Store,
+    part: &'a File,
     size_bytes: u64,
-    next: &AtomicU64,
-) -> std::result::Result<ReadEffort, NoCopy> {
-    let mut sum = ReadEffort::default();
-    let mut buffers: Vec<Vec<u8>> = Vec::new();
-    loop {
-        let start = next.fetch_add(STAGE_RANGES * STAGE_RANGE_BYTES, Ordering::Relaxed);
-        let end = start.saturating_add(STAGE_RANGES * STAGE_RANGE_BYTES).min(size_bytes);
-        if start >= end {
-            return Ok(sum);
-        }
-        let starts = (start..end).step_by(STAGE_RANGE_BYTES as usize);
-        let range = |at: u64| ByteRange::new(at, STAGE_RANGE_BYTES.min(end - at));
-        let mut reads: Vec<RangeRead> =
-            starts.map(|at| RangeRead::reusing(range(at), buffers.pop().unwrap_or_default())).collect();
-        sum = sum + inner.read_ranges(&mut reads).map_err(NoCopy::Read)?;
-        for read in reads {
-            part.write_all_at(read.bytes(), read.range.offset)?;
-            buffers.push(read.into_buffer().0);
+    /// Where the next piece begins that no thread copies yet.
+    next: AtomicU64,
+    progress: Progress,
+}
+
+impl Copying<'_> {
+    /// Copies pieces until none is left.
+    fn copy_pieces(&self) -> std::result::Result<ReadEffort, NoCopy> {
+        let mut sum = ReadEffort::default();
+        let mut buffers: Vec<Vec<u8>> = Vec::new();
+        loop {
+            let start = self.next.fetch_add(STAGE_RANGES * STAGE_RANGE_BYTES, Ordering::Relaxed);
+            let end = start.saturating_add(STAGE_RANGES * STAGE_RANGE_BYTES).min(self.size_bytes);
+            if start >= end {
+                return Ok(sum);
+            }
+            let starts = (start..end).step_by(STAGE_RANGE_BYTES as usize);
+            let range = |at: u64| ByteRange::new(at, STAGE_RANGE_BYTES.min(end - at));
+            let mut reads: Vec<RangeRead> =
+                starts.map(|at| RangeRead::reusing(range(at), buffers.pop().unwrap_or_default())).collect();
+            sum = sum + self.inner.read_ranges(&mut reads).map_err(NoCopy::Read)?;
+            for read in reads {
+                self.part.write_all_at(read.bytes(), read.range.offset)?;
+                buffers.push(read.into_buffer().0);
+            }
+            self.progress.sign();
         }
     }
 }

@@ -28,7 +28,6 @@ use crate::read::scheduler::{Schedule, Scheduler, Upcoming};
 use crate::read::source::{Options, Source, SourceTree};
 use crate::read::stages::tasks_of;
 use crate::read::task::Task;
-use crate::read::watch::{watched, Doing};
 use crate::read_buffers::buffer_bytes;
 use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
@@ -102,7 +101,7 @@ impl Fetcher {
                 break;
             }
             let done = guarded(source.path(), || {
-                let prefetched = self.prefetched_source(source_index, source, &mut next, &mut slots);
+                let prefetched = self.prefetched_source(source_index, &mut next, &mut slots);
                 self.run_source(source_index, source, prefetched)
             });
             match done {
@@ -122,7 +121,6 @@ impl Fetcher {
     fn prefetched_source(
         &self,
         current: usize,
-        source: &Source,
         next: &mut usize,
         slots: &mut VecDeque<(usize, Arc<Slot>)>,
     ) -> Option<Opened> {
@@ -130,7 +128,7 @@ impl Fetcher {
         let (_, slot) = slots.front().filter(|(index, _)| *index == current)?;
         let slot = Arc::clone(slot);
         slots.pop_front();
-        watched(Doing::Opening { path: source.path().to_owned() }, || loop {
+        loop {
             // The link may be measured before the first file is open.
             match slot.take_within(limits::LOOK_AGAIN) {
                 Some(Outcome::Opened(opened)) => return Some(opened),
@@ -141,7 +139,7 @@ impl Fetcher {
                     self.prefetcher.want(current);
                 }
             }
-        })
+        }
     }
 
     /// Has the next sources opened, as many as hide a round trip, and with them the very first.

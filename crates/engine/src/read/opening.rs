@@ -18,6 +18,7 @@ use crate::read::prefetch::{PendingRange, Prefetcher, Turn};
 use crate::read::source::{Options, Selection, Source, SourceTree};
 use crate::read::strategy::{Strategy, WholeFiles};
 use crate::read::tail_size::TailSizes;
+use crate::read::watch::{waiting_for_others, watched, Doing};
 use crate::tree::Tree;
 
 /// A source whose tree is open.
@@ -79,6 +80,10 @@ pub(crate) struct Opening {
 impl Opening {
     /// Opens the tree of a source.
     pub(crate) fn open(&self, source: &Source, room: &FileRoom<'_>) -> std::result::Result<Opened, NotOpened> {
+        watched(Doing::Opening { path: source.path().to_owned() }, || self.open_source(source, room))
+    }
+
+    fn open_source(&self, source: &Source, room: &FileRoom<'_>) -> std::result::Result<Opened, NotOpened> {
         let (file, tree_path) = match &source.tree {
             SourceTree::Open(tree) => {
                 let (file, tree) = (Some(Arc::clone(tree.file())), Arc::clone(tree));
@@ -113,7 +118,7 @@ impl Opening {
             if let Some(tail) = self.tail_bytes(name, size) {
                 return Ok(FirstRead::Ends { tail, reads_expected: self.reads_expected(name, size) });
             }
-            let leased = match room {
+            let leased = waiting_for_others(|| match room {
                 FileRoom::Stream(budget) => budget.lease_file(size),
                 FileRoom::Prefetched { prefetcher, index, .. } => match claim {
                     Claim::Leased(mut leased) if leased.bytes() >= size => Ok(leased.split(size)),
@@ -123,9 +128,9 @@ impl Opening {
                         leased.ok_or(Refusal::TooLarge)
                     }
                 },
-            };
+            });
             if let (Ok(_), FileRoom::Prefetched { prefetcher, index, .. }) = (&leased, room) {
-                in_flight = Some(prefetcher.wait_for_link(*index, size));
+                in_flight = Some(waiting_for_others(|| prefetcher.wait_for_link(*index, size)));
             }
             *not_opened = Some(match (leased, room) {
                 (Ok(lease), _) => return Ok(FirstRead::Whole(Some(lease))),

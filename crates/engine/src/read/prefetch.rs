@@ -17,7 +17,7 @@ use crate::file::File;
 use crate::limits;
 use crate::read::budget::{Budget, Lease, Verdict};
 use crate::read::file_order::FileOrder;
-use crate::read::watch::{end_by, watched, Doing};
+use crate::read::watch::{end_by, waiting_for_others, Watch};
 use crate::read_buffers::{buffer_bytes, read_of, share};
 
 /// A range that a prefetch thread reads.
@@ -47,14 +47,7 @@ impl PendingRange {
     /// Waits until it is read and returns a part of it. None if the storage failed: the caller reads again, and gets the
     /// error if there still is one. Fails if the prefetch panicked.
     pub(crate) fn wait(&self, range: ByteRange) -> Result<Option<Bytes>> {
-        let store = self.file.store_name().to_owned();
-        let doing = Doing::Reading {
-            path: self.file.path().to_owned(),
-            store,
-            bytes: self.range.length,
-            offset: self.range.offset,
-        };
-        let answer = watched(doing, || {
+        let answer = waiting_for_others(|| {
             let mut answer = lock(&self.answer);
             while answer.is_none() {
                 answer = self.answered.wait(answer).unwrap_or_else(PoisonError::into_inner);
@@ -146,6 +139,7 @@ pub(crate) struct Prefetcher {
     changed: Condvar,
     pending: Mutex<Pending>,
     file_order: Arc<FileOrder>,
+    watch: Arc<Watch>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -157,11 +151,16 @@ fn key_of(file: &Arc<File>) -> usize {
 }
 
 impl Prefetcher {
-    /// Prefetched bytes take at most `bytes_max`, which nothing else of the stream uses.
-    pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
+    /// Prefetched bytes take at most `bytes_max`, which nothing else of the stream uses. `watch` watches the threads.
+    pub(crate) fn new(bytes_max: u64, watch: &Arc<Watch>) -> Arc<Self> {
         let (budget, file_order) = (Budget::new(bytes_max, 0), Arc::default());
         let (queue, changed, pending) = (Mutex::default(), Condvar::new(), Mutex::default());
-        Arc::new(Self { budget, queue, changed, pending, file_order })
+        Arc::new(Self { budget, queue, changed, pending, file_order, watch: Arc::clone(watch) })
+    }
+
+    /// Watches the threads that prefetch.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// Leases so many bytes if they are free.
@@ -202,8 +201,12 @@ impl Prefetcher {
         (queue.bytes_in_flight_max, queue.threads_max) = (choice.bytes_in_flight, choice.requests_in_flight);
         queue.jobs.push_back(Job { bytes, queued: journal::is_on().then(Instant::now), work });
         if queue.idle_count < queue.jobs.len() && queue.threads.len() < choice.requests_in_flight {
-            let own = Arc::clone(self);
-            let thread = std::thread::Builder::new().name("branchline-prefetch".to_owned()).spawn(move || own.work());
+            let (own, seat) = (Arc::clone(self), self.watch.seat("prefetch"));
+            let work = move || {
+                seat.take();
+                own.work();
+            };
+            let thread = std::thread::Builder::new().name("branchline-prefetch".to_owned()).spawn(work);
             // If no thread can be started, the fetcher does the work itself.
             match thread {
                 Ok(thread) => queue.threads.push(thread),
@@ -417,7 +420,7 @@ mod tests {
     use crate::read::samples::events;
 
     fn prefetcher(bytes_in_flight: u64) -> Arc<Prefetcher> {
-        let prefetcher = Prefetcher::new(1 << 30);
+        let prefetcher = Prefetcher::new(1 << 30, &Arc::default());
         let choice = Choice { gap_bytes: 0, requests_in_flight: 1, bytes_in_flight };
         prefetcher.run(choice, 0, Box::new(|| {}));
         prefetcher

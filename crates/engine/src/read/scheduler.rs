@@ -97,7 +97,15 @@ impl Scheduler {
         });
         let is_done = !is_prefetching || shared.start_what_fits();
         let (own, name) = (Arc::clone(&shared), "branchline-schedule".to_owned());
-        let thread = (!is_done).then(|| std::thread::Builder::new().name(name).spawn(move || own.run()).ok()).flatten();
+        let start = || {
+            let seat = own.prefetcher.watch().seat("schedule");
+            let run = move || {
+                seat.take();
+                own.run();
+            };
+            std::thread::Builder::new().name(name).spawn(run).ok()
+        };
+        let thread = if is_done { None } else { start() };
         Self { shared, thread }
     }
 
@@ -270,7 +278,7 @@ mod tests {
         // A file of which nothing is in memory, and no memory to prefetch anything.
         let access = Access { mode: AccessMode::Plain, ..Access::default() };
         let tree = File::open(events().file().path(), &access).unwrap().tree(Some("events")).unwrap();
-        let prefetcher = Prefetcher::new(0);
+        let prefetcher = Prefetcher::new(0, &Arc::default());
         let first = 0..tree.entries_count();
         let chunks = Box::new(std::iter::once(first).chain(std::iter::from_fn(|| panic!("no second chunk"))));
         let columns = tree.readable().collect();

@@ -60,7 +60,7 @@ pub struct Stream {
     /// The last source that failed; the rest of it is not read.
     failed_source: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
-    watch: Watch,
+    watch: Arc<Watch>,
     stop: Arc<AtomicBool>,
     budget: Arc<Budget>,
     prefetcher: Arc<Prefetcher>,
@@ -78,13 +78,14 @@ impl Stream {
         let memory_limit = MemoryLimit { bytes: options.memory_limit_bytes / parts, parts, threads: threads_count };
         let shares = memory_limit.shares();
         let budget = Budget::new(shares.leased, chunks_max);
-        let prefetcher = Prefetcher::new(shares.prefetched);
+        let watch = Arc::new(Watch::default());
+        let prefetcher = Prefetcher::new(shares.prefetched, &watch);
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(shares.pool as usize);
         read_buffers::keep_at_most(shares.read_buffers as usize);
         let (items_in, items) = unbounded::<Item>();
         let (tasks_in, tasks) = bounded::<Vec<Task>>(limits::BUNDLES_WAITING);
-        let (mut threads, mut watch) = (Vec::new(), Watch::default());
+        let mut threads = Vec::new();
         for index in 0..threads_count {
             let tasks = tasks.clone();
             let records = Arc::clone(&records);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use branchline_storage::{longest_wait, Around, RangeRead, ReadEffort, Store};
+use branchline_storage::{count_progress_in, longest_wait, Around, RangeRead, ReadEffort, Store};
 
 use crate::error::{ReadError, ReadErrorKind};
 use crate::limits::decoder_stuck_after;
@@ -74,8 +74,8 @@ impl Doing {
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     thread: String,
-    /// Changes whenever something begins or ends.
-    beat: AtomicU64,
+    /// Changes whenever something begins, ends, or gets on.
+    beat: Arc<AtomicU64>,
     doing: Mutex<Option<Doing>>,
 }
 
@@ -95,6 +95,7 @@ impl Seat {
 
     /// This thread is watched from here on.
     pub(crate) fn take(self: Arc<Self>) {
+        count_progress_in(Arc::clone(&self.beat));
         SEAT.with(|seat| *seat.borrow_mut() = Some(self));
     }
 }
@@ -110,9 +111,18 @@ impl Drop for Done {
 
 /// Does `work`; meanwhile the watch sees what it is.
 pub(crate) fn watched<T>(doing: Doing, work: impl FnOnce() -> T) -> T {
+    seen_as(Some(doing), work)
+}
+
+/// Waits for other threads in `work`, which may take any time: each of them is watched itself.
+pub(crate) fn waiting_for_others<T>(work: impl FnOnce() -> T) -> T {
+    seen_as(None, work)
+}
+
+fn seen_as<T>(doing: Option<Doing>, work: impl FnOnce() -> T) -> T {
     let seat = SEAT.with(|seat| seat.borrow().clone());
     let _done = seat.map(|seat| {
-        let before = seat.set(Some(doing));
+        let before = seat.set(doing);
         Done(seat, before)
     });
     work()
@@ -176,20 +186,23 @@ struct WatchedThread {
 /// The threads of a stream, and how long the consumer has waited while each of them did the same thing.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    seats: Vec<WatchedThread>,
+    threads: Mutex<Vec<WatchedThread>>,
 }
 
 impl Watch {
-    /// A place for one more thread.
-    pub(crate) fn seat(&mut self, thread: &str) -> Arc<Seat> {
+    /// A seat for one more thread, which gives it up when it ends.
+    pub(crate) fn seat(&self, thread: &str) -> Arc<Seat> {
         let seat = Arc::new(Seat { thread: thread.to_owned(), ..Seat::default() });
-        self.seats.push(WatchedThread { seat: Arc::clone(&seat), seen: 0, waited: Duration::ZERO });
+        let watched = WatchedThread { seat: Arc::clone(&seat), seen: 0, waited: Duration::ZERO };
+        lock(&self.threads).push(watched);
         seat
     }
 
     /// The consumer has waited for `time` more. Returns an error if a thread is stuck.
-    pub(crate) fn waited(&mut self, time: Duration) -> Option<ReadError> {
-        for WatchedThread { seat, seen, waited } in &mut self.seats {
+    pub(crate) fn waited(&self, time: Duration) -> Option<ReadError> {
+        let mut threads = lock(&self.threads);
+        threads.retain(|thread| Arc::strong_count(&thread.seat) > 1);
+        for WatchedThread { seat, seen, waited } in threads.iter_mut() {
             let beat = seat.beat.load(Ordering::Relaxed);
             if beat != *seen {
                 (*seen, *waited) = (beat, Duration::ZERO);
@@ -213,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_does_the_same_for_too_long_is_stuck_and_named() {
-        let mut watch = Watch::default();
+        let watch = Watch::default();
         let (seat, other) = (watch.seat("fetch"), watch.seat("decode-0"));
         let reading =
             || Doing::Reading { path: "root://h//f?authz=x".into(), store: "root://h".into(), bytes: 7, offset: 9 };
@@ -234,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_watch_sees_what_a_thread_does_and_did_before() {
-        let mut watch = Watch::default();
+        let watch = Watch::default();
         let seat = watch.seat("fetch");
         Arc::clone(&seat).take();
         let at = |seat: &Seat| lock(&seat.doing).as_ref().map(|doing| format!("{doing:?}"));
@@ -242,7 +255,23 @@ mod tests {
         watched(opening("outer"), || {
             watched(opening("inner"), || assert!(at(&seat).unwrap().contains("inner")));
             assert!(at(&seat).unwrap().contains("outer"));
+            waiting_for_others(|| assert_eq!(at(&seat), None));
+            assert!(at(&seat).unwrap().contains("outer"));
         });
         assert_eq!(at(&seat), None);
+    }
+
+    #[test]
+    fn a_thread_that_gets_on_is_not_stuck_and_one_that_has_ended_is_not_watched() {
+        let watch = Watch::default();
+        let seat = watch.seat("prefetch");
+        seat.set(Some(Doing::Opening { path: "f".to_owned() }));
+        let limit = Doing::Opening { path: String::new() }.limit();
+        for _ in 0..3 {
+            seat.beat.fetch_add(1, Ordering::Relaxed);
+            assert_eq!((watch.waited(limit), watch.waited(limit)), (None, None));
+        }
+        drop(seat);
+        assert_eq!((watch.waited(limit), lock(&watch.threads).len()), (None, 0));
     }
 }

@@ -78,6 +78,11 @@ impl Link {
         Ok(())
     }
 
+    /// Lets a server send nothing for as long as it has announced, and not for less than usual.
+    pub(super) fn allow_silence(&mut self, announced: Duration) -> Result<()> {
+        self.set_silence(announced.max(self.silence))
+    }
+
     /// The address that the server sees us at, unless something between changes it.
     pub(super) fn own_address(&self) -> Result<SocketAddr> {
         let stream = match &self.wire {

@@ -335,7 +335,7 @@ impl Session {
                 }
                 wire::WAIT_FOR_ANSWER => {
                     let pause = self.wait_asked(&body, wait_end)?;
-                    self.link.set_silence(pause.max(Duration::from_secs(1)))?;
+                    self.link.allow_silence(pause)?;
                     deadline += pause;
                 }
                 _ => return Err(self.nonsense("an answer of an unknown kind")),

@@ -172,7 +172,7 @@ impl<'a> Transfer<'a> {
             wire::WAIT_FOR_ANSWER => {
                 let body = self.session.body(header.length, self.deadline)?;
                 let pause = self.session.wait_asked(&body, self.wait_end)?;
-                self.session.link.set_silence(pause.max(Duration::from_secs(1)))?;
+                self.session.link.allow_silence(pause)?;
                 self.deadline += pause;
                 return Ok(false);
             }
@@ -223,7 +223,7 @@ impl<'a> Transfer<'a> {
         let start = at + sent.received as usize;
         let room = self.reads[wanted].room();
         let room = room.get_mut(start..start + count as usize);
-        let room = room.ok_or_else(|| Fault::new(StorageErrorKind::Io, "a mistake in Branchline"))?;
+        let room = room.ok_or_else(|| Fault::new(StorageErrorKind::Internal, "an answer is longer than its place"))?;
         self.session.receive(room, self.deadline)?;
         sent.received += count;
         if sent.received == length {
