@@ -58,8 +58,12 @@ MERGE_JOURNAL_BYTES = 256 * 2**20
 
 # A command of a batch system that does not answer for so long is stuck: busy controllers take some ten seconds.
 BATCH_CALL_TIMEOUT_S = 120.0
-# Slurm's MaxArraySize is 1001 unless a site sets another one, and its highest number is one less.
-BATCH_TASKS_MAX = 1000
+# As many tasks as a train has by itself: more make a controller slow, and what each reads is short.
+BATCH_TASKS_WANTED_MAX = 1000
+# And as many as somebody may ask for: Slurm's MaxJobCount is 10 000 unless a site sets another one.
+BATCH_TASKS_MAX = 10_000
+# Slurm's MaxArraySize unless a site sets another one.
+SLURM_ARRAY_TASKS = 1001
 # A task has so much to read, some ten seconds, beside the two
 # or three that its start takes.
 BATCH_TASK_BYTES = 1000 * MB

@@ -57,7 +57,9 @@ PartitionName=long Nodes={nodes} MaxTime=600 State=UP
 class Slurm:
     """Starts and ends the daemons; ``environment`` is what Slurm's commands need to find them."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: str = "") -> None:
+        """``settings`` are further lines of the configuration."""
+        self._settings = settings
         self.folder = Path(tempfile.mkdtemp(prefix="branchline-slurm-"))
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf")}
         self._processes: list[Process] = []
@@ -79,6 +81,7 @@ class Slurm:
                 ports=f"{ports[0]}-{ports[-1]}",
                 cpus=NODE_CPUS,
             )
+            + self._settings
         )
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))

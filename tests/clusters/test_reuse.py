@@ -114,6 +114,9 @@ def test_what_is_done_is_not_submitted_again(submit: Submit, train: Train) -> No
         "low": FILES,
     }
     assert not list(BatchFolder(first.out).rows_folder.iterdir())
+    rerun = run_branchline(train.folder, ["rerun", "out", "data/f02.root"])
+    assert rerun.returncode == 0, rerun.stderr
+    assert rerun.stdout.count("the same result as the kept one") == 2
     results = files_of(first.out)
 
     again = submit("--tasks", 2)

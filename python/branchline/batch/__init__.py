@@ -7,9 +7,11 @@ from branchline.batch.site import Site, load_site
 from branchline.batch.system import (
     BatchError,
     BatchSystem,
+    JobArray,
     Step,
     Submitted,
     TaskState,
+    TooManyJobsError,
     batch_system,
     is_batch_system,
 )
@@ -17,10 +19,12 @@ from branchline.batch.system import (
 __all__ = [
     "BatchError",
     "BatchSystem",
+    "JobArray",
     "Site",
     "Step",
     "Submitted",
     "TaskState",
+    "TooManyJobsError",
     "batch_system",
     "is_batch_system",
     "load_site",

@@ -14,6 +14,10 @@ class BatchError(BranchlineError):
     """A batch system is not there, or refuses what is asked of it."""
 
 
+class TooManyJobsError(BatchError):
+    """A batch system takes no more jobs of a user, or none at all."""
+
+
 def call(words: Sequence[str], where: str, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> str:
     """What a command prints. ``where`` says where it can be found if it is missing. Raises BatchError."""
     program = shutil.which(words[0])

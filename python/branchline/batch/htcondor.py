@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from branchline.batch.calls import BatchError, call
+from branchline.batch.calls import BatchError, TooManyJobsError, call
 from branchline.batch.site import Site
-from branchline.batch.steps import State, Step, Submitted, TaskState, script
+from branchline.batch.steps import JobArray, State, Step, Submitted, TaskState, script
 from branchline.limits import BATCH_TASKS_MAX
 
 WHERE = "submit on an access point of the pool, or install HTCondor's package condor"
@@ -49,11 +49,31 @@ class HTCondor:
             (folder / f"{step.label}.sub").write_text("\n".join(self._description(step, path, site)) + "\n")
         graph = folder / f"{steps[0].label}.dag"
         graph.write_text("\n".join(_graph(steps, folder)) + "\n")
-        answer = call(["condor_submit_dag", "-force", "-notification", "never", "-batch-name", name, str(graph)], WHERE)
+        words = ["condor_submit_dag", "-force", "-notification", "never", "-batch-name", name, *self._waves()]
+        answer = call([*words, str(graph)], WHERE)
         found = re.search(r"submitted to cluster (\d+)", answer)
         if found is None:
             raise BatchError(f"condor_submit_dag gave no number: {answer.strip()}")
-        return Submitted(self.name, (found[1],))
+        return Submitted(self.name, (JobArray(found[1]),))
+
+    def room(self) -> int | None:
+        """DAGMan submits in waves."""
+        return None
+
+    def _waves(self) -> list[str]:
+        """Where the schedd limits the jobs of a user, DAGMan keeps below that, itself among them."""
+        try:
+            most = call(["condor_config_val", "-schedd", "MAX_JOBS_PER_OWNER"], WHERE).strip()
+        except BatchError:
+            return []  # It has no limit.
+        if not most.isdigit():
+            return []
+        own = len(call(["condor_q", "-af", "ClusterId"], WHERE).split())
+        left = int(most) - own - 1
+        if left < 1:
+            what = f"HTCondor takes no more jobs: you have {own}, and MAX_JOBS_PER_OWNER is {most}"
+            raise TooManyJobsError(what, hint="wait until jobs of yours have ended", retry=True)
+        return ["-maxjobs", str(left)]
 
     def states(self, submitted: Submitted) -> list[TaskState]:
         """What condor_q lists; what the graph has not submitted yet is queued, too."""

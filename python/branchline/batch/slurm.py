@@ -1,4 +1,4 @@
-"""Slurm: a step is a job array, which depends on the array of the step before."""
+"""Slurm: a step is a job array, or several if one would be too large; it depends on those of the step before."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from branchline.batch.calls import BatchError, call
+from branchline.batch.calls import BatchError, TooManyJobsError, call
 from branchline.batch.site import Site
-from branchline.batch.steps import State, Step, Submitted, TaskState, script
+from branchline.batch.steps import JobArray, State, Step, Submitted, TaskState, script
+from branchline.limits import SLURM_ARRAY_TASKS
 
 WHERE = "submit on a login node of the cluster, or install its package slurm-client"
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"}
@@ -39,50 +40,59 @@ class Slurm:
         call(["squeue", "--noheader", "--me", "--states=RUNNING"], WHERE)
 
     def submit(self, name: str, steps: Sequence[Step], folder: Path, site: Site) -> Submitted:
-        """Submits an array for each step; if one is refused, those before are cancelled."""
-        ids: list[str] = []
-        for number, step in enumerate(steps):
-            path = folder / f"{step.label}.sh"
-            words = step.words
-            if site.image:
-                words = ("apptainer", "exec", site.image, *words)
-            path.write_text(script(replace(step, words=words), site.prologue, "$SLURM_ARRAY_TASK_ID"))
-            arguments = self._arguments(f"{name}.{number}", step, site)
-            if ids:
-                arguments += [f"--dependency=afterany:{ids[-1]}"]
-            try:
-                answer = call(["sbatch", *arguments, str(path)], WHERE)
-            except BatchError:
-                if ids:
-                    self.cancel(Submitted(self.name, tuple(ids)))
-                raise
-            ids.append(answer.strip().split(";")[0])
-        return Submitted(self.name, tuple(ids))
+        """Submits arrays for each step; if one is refused, those before are cancelled."""
+        size = self._array_tasks()
+        arrays: list[JobArray] = []
+        try:
+            for number, step in enumerate(steps):
+                before = [one.id for one in arrays if one.step == number - 1]
+                for first in range(0, step.tasks, size):
+                    words = self._words(f"{name}.{number}", step, range(first, min(first + size, step.tasks)), site)
+                    words += [f"--dependency=afterany:{':'.join(before)}"] if before else []
+                    path = self._write_script(step, first, folder, site)
+                    answer = _sbatch([*words, str(path)])
+                    arrays.append(JobArray(answer.strip().split(";")[0], number, first))
+        except BatchError:
+            self.cancel(Submitted(self.name, tuple(arrays)))
+            raise
+        return Submitted(self.name, tuple(arrays))
+
+    def room(self) -> int | None:
+        """What MaxJobCount leaves: sbatch waits for minutes where there is no room, and then gives up."""
+        most = self._setting("MaxJobCount")
+        if most is None:
+            return None
+        # Jobs of all users; those that have ended stay for MinJobAge and are not listed.
+        listed = call(["squeue", "--noheader", "--array", "--all", "--states=all", "--format=%i"], WHERE)
+        return max(0, most - 1 - len(listed.splitlines()))
 
     def states(self, submitted: Submitted) -> list[TaskState]:
         """What squeue lists."""
         # An array that has ended is forgotten after some minutes, and then squeue refuses its number.
         answer = call(["squeue", "--noheader", "--me", "--array", "--format=%F %K %T %r"], WHERE)
-        steps = {one: number for number, one in enumerate(submitted.ids)}
+        arrays = {one.id: one for one in submitted.arrays}
         found = []
         for line in answer.splitlines():
             job, task, state, reason = (*line.split(maxsplit=3), "")[:4]
-            if job in steps and state not in _ENDED and task.isdigit():
+            if job in arrays and state not in _ENDED and task.isdigit():
                 shown: State = "running" if state in _RUNNING else "queued"
-                found.append(TaskState(steps[job], int(task), shown, reason))
+                array = arrays[job]
+                found.append(TaskState(array.step, array.first_task + int(task), shown, reason))
         return found
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
         """What the accounting says, or where there is none the controller, which forgets after some minutes."""
         causes: dict[tuple[int, int], str] = {}
-        for step, job in enumerate(submitted.ids):
+        for array in submitted.arrays:
             try:
-                ended = self._from_accounting(job)
+                ended = self._from_accounting(array.id)
             except BatchError:
-                ended = self._from_controller(job)
+                ended = self._from_controller(array.id)
             for task, (state, code) in ended.items():
                 if state in _WORDS:
-                    causes[step, task] = f"Slurm says {state}: {_WORDS[state].format(code=code)}"
+                    causes[array.step, array.first_task + task] = (
+                        f"Slurm says {state}: {_WORDS[state].format(code=code)}"
+                    )
         return causes
 
     def cancel(self, submitted: Submitted) -> None:
@@ -90,12 +100,35 @@ class Slurm:
         for job in reversed(submitted.ids):
             call(["scancel", "--quiet", job], WHERE)
 
-    def _arguments(self, name: str, step: Step, site: Site) -> list[str]:
+    def _setting(self, name: str) -> int | None:
+        """A number of the configuration; None if it is not there."""
+        found = re.search(rf"^{name}\s*=\s*(\d+)", call(["scontrol", "show", "config"], WHERE), re.MULTILINE)
+        return None if found is None else int(found[1])
+
+    def _array_tasks(self) -> int:
+        """How many tasks an array may have: numbers are below MaxArraySize."""
+        return max(1, self._setting("MaxArraySize") or SLURM_ARRAY_TASKS)
+
+    def _write_script(self, step: Step, first: int, folder: Path, site: Site) -> Path:
+        """That of the array that begins with a task."""
+        words = ("apptainer", "exec", site.image, *step.words) if site.image else step.words
+        step = replace(step, words=words)
+        if first == 0:
+            path = folder / f"{step.label}.sh"
+            path.write_text(script(step, site.prologue, "$SLURM_ARRAY_TASK_ID"))
+            return path
+        path = folder / f"{step.label}.from{first}.sh"
+        log = f"{shlex.quote(str(_log_prefix(step, first)))}.$SLURM_ARRAY_TASK_ID.log"
+        path.write_text(script(step, site.prologue, f"$((SLURM_ARRAY_TASK_ID + {first}))", log))
+        return path
+
+    def _words(self, name: str, step: Step, tasks: range, site: Site) -> list[str]:
+        log = step.log_of("%a") if tasks.start == 0 else f"{_log_prefix(step, tasks.start)}.%a.log"
         arguments = [
             "--parsable",
             f"--job-name={name}",
-            f"--array=0-{step.tasks - 1}",
-            f"--output={step.log_of('%a')}",
+            f"--array=0-{len(tasks) - 1}",
+            f"--output={log}",
             "--open-mode=append",
             f"--cpus-per-task={site.cpus}",
         ]
@@ -127,4 +160,27 @@ class Slurm:
         return ended
 
 
+def _log_prefix(step: Step, first: int) -> Path:
+    """How logs of an array begin whose numbers are not those of its tasks; each task links to its own."""
+    return step.logs / f"array.{step.label}.from{first}"
+
+
+def _sbatch(words: Sequence[str]) -> str:
+    try:
+        return call(["sbatch", *words], WHERE)
+    except BatchError as error:
+        refused = next((what for mark, what in _REFUSED.items() if mark in str(error)), None)
+        if refused is None:
+            raise
+        hint = "give fewer --tasks, or wait until jobs of yours have ended"
+        raise TooManyJobsError(f"Slurm takes no more jobs: {refused} ({error})", hint=hint, retry=True) from None
+
+
 _SACCT = "JobID,State,ExitCode"
+# What sbatch prints where there are too many jobs.
+_REFUSED = {
+    "job submit limit": "the limit of your account or of the quality of service is reached",
+    "SubmitJob": "the limit of your account or of the quality of service is reached",
+    "temporarily unable to accept job": "its queue is full",
+    "Invalid job array specification": "an array may not have so many tasks",
+}

@@ -29,11 +29,25 @@ class Step:
 
 
 @dataclass(frozen=True)
+class JobArray:
+    """Tasks that a batch system has under one number: those of a step from ``first_task`` on."""
+
+    id: str
+    step: int = 0
+    first_task: int = 0
+
+
+@dataclass(frozen=True)
 class Submitted:
-    """Steps that a batch system has taken; ``ids`` are its numbers, one for each step or one for all."""
+    """Steps that a batch system has taken: an array or several for each step, or one for all."""
 
     system: str
-    ids: tuple[str, ...]
+    arrays: tuple[JobArray, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The numbers of the batch system."""
+        return tuple(one.id for one in self.arrays)
 
 
 @dataclass(frozen=True)
@@ -46,18 +60,22 @@ class TaskState:
     reason: str = ""
 
 
-def script(step: Step, prologue: Sequence[str], task: str) -> str:
+def script(step: Step, prologue: Sequence[str], task: str, log: str = "") -> str:
     """A shell script that runs a task and leaves its exit code, so that also the death of its process is known.
 
-    ``task`` is the number of the task as the shell knows it. The script ends with the same code.
+    ``task`` is the number of the task as the shell knows it; ``log`` its log, quoted for the shell, where the batch
+    system cannot give it the usual name. The script ends with the same code.
     """
-    exit_file = f"{shlex.quote(str(step.exits / step.label))}.{task}.exit"
+    exit_file = f"{shlex.quote(str(step.exits / step.label))}.$branchline_task.exit"
+    log_file = f"{shlex.quote(str(step.logs / step.label))}.$branchline_task.log"
     lines = [
         "#!/bin/bash",
+        f"branchline_task={task}",
+        *([f"ln -sf {log} {log_file}"] if log else []),
         # A task that was started again has the code of its last attempt only.
         f"rm -f {exit_file}",
         *prologue,
-        f"{shlex.join(step.words)} {task}",
+        f"{shlex.join(step.words)} $branchline_task",
         "code=$?",
         f"echo $code > {exit_file}",
         "exit $code",

@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from branchline.batch.calls import BatchError
+from branchline.batch.calls import BatchError, TooManyJobsError
 from branchline.batch.htcondor import HTCondor
 from branchline.batch.site import Site
 from branchline.batch.slurm import Slurm
-from branchline.batch.steps import Step, Submitted, TaskState
+from branchline.batch.steps import JobArray, Step, Submitted, TaskState
 
 __all__ = [
     "BatchError",
     "BatchSystem",
+    "JobArray",
     "Step",
     "Submitted",
     "SystemName",
     "TaskState",
+    "TooManyJobsError",
     "batch_system",
     "is_batch_system",
 ]
@@ -36,8 +38,11 @@ class BatchSystem(Protocol):
 
     def submit(self, name: str, steps: Sequence[Step], folder: Path, site: Site) -> Submitted:
         """Submits steps of tasks. A step begins when all tasks of the one before have ended, however they ended.
-        Scripts are written to ``folder``.
+        Scripts are written to ``folder``. Raises TooManyJobsError, after which none is left, where there are too many.
         """
+
+    def room(self) -> int | None:
+        """How many tasks it takes now at once; None where that is not known, or it takes the rest later."""
 
     def states(self, submitted: Submitted) -> list[TaskState]:
         """The tasks that wait or run."""

@@ -20,6 +20,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "status": "submitted:status",
         "resume": "submitted:resume",
         "cancel": "submitted:cancel",
+        "rerun": "rerunning:rerun",
         "ledger": "kept:ledger",
     },
     "Look at files": {

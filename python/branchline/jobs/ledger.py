@@ -30,6 +30,8 @@ LEDGER_VERSION = 1
 # Parameters of a statement, below the limit of every SQLite.
 KEYS_AT_A_TIME = 500
 
+# What a job keeps of itself, to be looked at after it.
+_JOB_TABLE = "CREATE TABLE IF NOT EXISTS job (name TEXT PRIMARY KEY, checksum INTEGER NOT NULL, content BLOB NOT NULL)"
 _TABLES = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, started TEXT NOT NULL, command TEXT NOT NULL);
 CREATE TABLE results (
@@ -140,6 +142,20 @@ class Ledger:
         with _failures(self.path):
             self._connection.execute("PRAGMA incremental_vacuum").fetchall()
 
+    def put_of_job(self, name: str, content: bytes) -> None:
+        """Keeps something of the last job under a name, in place of that of the job before."""
+        with _failures(self.path), self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO job (name, checksum, content) VALUES (?, ?, ?)",
+                (name, zlib.crc32(content), content),
+            )
+
+    def of_job(self, name: str) -> bytes | None:
+        """What the last job kept under a name; None if that is nothing, or damaged."""
+        with _failures(self.path):
+            row = self._connection.execute("SELECT checksum, content FROM job WHERE name = ?", (name,)).fetchone()
+        return row[1] if row is not None and zlib.crc32(row[1]) == row[0] else None
+
     def close(self) -> None:
         """Closes the file; what is in the log beside it is brought into it."""
         with _failures(self.path):
@@ -206,6 +222,7 @@ def _connected(path: Path, *, is_new: bool) -> sqlite3.Connection:
             connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {LEDGER_VERSION}; COMMIT;")
         elif version != LEDGER_VERSION:
             raise sqlite3.DatabaseError(f"version {version}, where this Branchline knows {LEDGER_VERSION}")
+        connection.execute(_JOB_TABLE)
     except BaseException:
         connection.close()
         raise

@@ -24,12 +24,15 @@ from branchline.train.plan import TrainPlan
 from branchline.train.result_keys import ShareKeys, WagonKey, WagonKeys, other_key, result_key
 from branchline.train.share_result import Learned, ShareResult, WagonShare
 from branchline.train.shares import Share
+from branchline.train.stored_train import Learning, StoredTrain
 from branchline.train.wagons import Wagon, with_required
 
 Kept = TypeVar("Kept")
 
 # Names in the ledger of what is no wagon's.
 SHARES_NAME, LEARNED_NAME = "(sub-jobs)", "(branches)"
+# What the last job keeps of itself.
+TRAIN_NAME, LEARNING_NAME = "train", "learning"
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,15 @@ class Reuse:
         self._touched: dict[str, tuple[str, ...]] = {}
         self._missed: dict[str, set[str]] = {}
 
+    def keep_train(self) -> None:
+        """Keeps the train itself, so that one of its sub-jobs can be run again after it."""
+        try:
+            content = cloudpickle.dumps(StoredTrain.of(self._plan))
+        except Exception:  # noqa: BLE001 - wagons that run in the calling process may be objects of any kind
+            content = b""
+        self._put_of_job(TRAIN_NAME, content)
+        self._put_of_job(LEARNING_NAME, b"")
+
     def begin(self, branches: Sequence[str], step: int, touched: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """The branches and the step of all chunks are known: results can be looked up from now on. ``touched`` are the
         branches that wagons touched first, where somebody else learned them.
@@ -140,6 +152,9 @@ class Reuse:
         self._touched |= touched or {}
         if self._step is None:
             self._step = step
+            if self._plan.step is None:
+                learning = Learning(tuple(branches), step, 1, dict(self._touched))
+                self._put_of_job(LEARNING_NAME, pickle.dumps(learning))
             self._share_keys = ShareKeys(branches if self._plan.settings.skip_bad_files else None)
 
     def find(self, index: int, share: Share) -> KeptResult | None:
@@ -312,6 +327,14 @@ class Reuse:
                 self._ledger.put(rows)
             if used:
                 self._ledger.used(used)
+        except LedgerError as error:
+            self._give_up(error)
+
+    def _put_of_job(self, name: str, content: bytes) -> None:
+        if self._ledger is None:
+            return
+        try:
+            self._ledger.put_of_job(name, content)
         except LedgerError as error:
             self._give_up(error)
 

@@ -152,6 +152,7 @@ class _Run:
             except LedgerError as error:
                 self._reuse_notes.append(f"results are not kept: {error}")
                 return
+            self._reuse.keep_train()
             if self._plan.step is not None:
                 self._reuse.begin(self._plan.named_branches, self._plan.step)
                 return

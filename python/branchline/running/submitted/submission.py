@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from branchline.batch import Site, Submitted
+from branchline.batch import JobArray, Site, Submitted
 from branchline.errors import BadFileError, BranchlineError, MissingFileError
 from branchline.jobs import FoldNode, FoldTree
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
@@ -19,37 +18,13 @@ from branchline.running.submitted.sources import StoredSources
 from branchline.sensors.versions import branchline_version
 from branchline.train.plan import LoadedWagons, TrainPlan
 from branchline.train.result_keys import WagonKey
-from branchline.train.shares import Share
+from branchline.train.stored_train import Learning, StoredTrain
+from branchline.train.wagons import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from branchline.report.writing import Pictures
 
 KIND = "submission"
-
-
-@dataclass(frozen=True)
-class Learning:
-    """What the first sub-jobs found out: the branches to read, and the entries of a chunk. The first ``shares_count``
-    sub-jobs find it out once more, since their first chunk is cut differently.
-    """
-
-    branches: tuple[str, ...]
-    step: int | None
-    shares_count: int
-    #: The branches that wagons touched first, by wagon.
-    touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def share(self, index: int, share: Share, branches: Iterable[str], stopped: Iterable[str]) -> Share:
-        """A share as it is handed out to be read."""
-        learns = index < self.shares_count
-        return replace(
-            share,
-            branches=tuple(branches),
-            learn=learns,
-            step=self.step or 1,
-            learned_step=self.step if learns else None,
-            stopped=frozenset(stopped),
-        )
 
 
 @dataclass(frozen=True)
@@ -113,6 +88,14 @@ class Submission:
             raise BadFileError("this submission holds something else", path=str(folder.submission))
         return found
 
+    def stored_train(self) -> StoredTrain:
+        """The train, to be loaded with its modules as their files are now. Without these the stored ones are used."""
+        if any(not Path(one.path).is_file() for one in self.sources.modules):
+            self.sources.install()
+        own = [(one.name, one.path) for one in self.sources.modules if one.name.startswith(MODULE_PREFIX)]
+        plan = replace(self.plan, loaded=LoadedWagons((), tuple((name, path) for name, path in own)))
+        return StoredTrain(plan, self.wagons, self.directory, self.sources.path)
+
     def train_plan(self) -> TrainPlan:
         """The plan with its wagons, whose modules are imported as they were at the submission."""
         self.sources.install()
@@ -168,7 +151,9 @@ class JobsRecord:
                 StepRecord(one["label"], tuple(tuple(FoldNode(**node) for node in task) for task in one["tasks"]))
                 for one in found["steps"]
             )
-            submitted = Submitted(found["submitted"]["system"], tuple(found["submitted"]["ids"]))
+            submitted = Submitted(
+                found["submitted"]["system"], tuple(JobArray(**one) for one in found["submitted"]["arrays"])
+            )
             return cls(found["number"], submitted, found["submitted_s"], steps)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadFileError(f"this record of submitted jobs cannot be read: {error}", path=str(path)) from None

@@ -17,23 +17,24 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from branchline.access import longest_wait_s
-from branchline.batch import Step, batch_system, load_site
+from branchline.batch import Step, Submitted, TooManyJobsError, batch_system, load_site
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, OptionError
 from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Note
 from branchline.jobs.ledger import LEDGER_NAME
-from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_MAX, FOLD_FAN_IN
+from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import claimed
 from branchline.running.submitted.done import folded_nodes, is_done
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.reusing import enter_rows, opened_reuse, take_kept, undone_if_new
 from branchline.running.submitted.sources import StoredSources
-from branchline.running.submitted.submission import JobsRecord, Learning, StepRecord, Submission
+from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LearnedBefore, Reuse
 from branchline.train.share_result import Learned
+from branchline.train.stored_train import Learning
 from branchline.train.subjobs import SubJobQueue
 from branchline.train.work import TrainWork
 
@@ -120,7 +121,7 @@ def _refuse_live(folder: BatchFolder) -> None:
 
 def _tasks_wanted(plan: TrainPlan) -> int:
     by_bytes = -(-plan.dataset.size_bytes // BATCH_TASK_BYTES)
-    return max(1, min(by_bytes or len(plan.shares), len(plan.shares), BATCH_TASKS_MAX))
+    return max(1, min(by_bytes or len(plan.shares), len(plan.shares), BATCH_TASKS_WANTED_MAX))
 
 
 def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
@@ -202,40 +203,63 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
 
 
 def send(folder: BatchFolder, submission: Submission) -> JobsRecord:
-    """Submits tasks for the units that have no result, the stages of merging, and the last job.
+    """Submits tasks for the units that have no result, the stages of merging, and the last job. Where the batch system
+    takes fewer tasks than are wanted, each does more.
 
     Raises BatchError and StorageError.
     """
-    done = folded_nodes(folder, submission)
-    units = [one for one in submission.tree.nodes(submission.unit_stage) if not is_done(submission.tree, one, done)]
     number = max((one.number for one in JobsRecord.read_all(folder)), default=-1) + 1
-    work = [_spread(units, submission.tasks_max)] if units else []
-    for stage in submission.merge_stages:
-        nodes = [one for one in submission.tree.nodes(stage) if not is_done(submission.tree, one, done)]
-        work += [_spread(nodes, submission.tasks_max)] if nodes else []
+    nodes = _nodes_to_do(folder, submission)
+    system = batch_system(submission.system)
+    room = system.room()
+    tasks_max = submission.tasks_max
+    while True:
+        records = _records(number, nodes, tasks_max)
+        widest = max(len(one.tasks) for one in records)
+        tasks = sum(len(one.tasks) for one in records)
+        try:
+            if room is not None and tasks > room:
+                what = f"{system.name} takes {room} more tasks now, and this train has {tasks}"
+                raise TooManyJobsError(what, hint="wait until other jobs have ended", retry=True)
+            submitted = _submit(folder, submission, records)
+        except TooManyJobsError:
+            if widest == 1:
+                raise
+            tasks_max = -(-widest // 2)
+            # Tasks that had begun are cancelled.
+            for unit in nodes[0]:
+                folder.lease(unit).unlink(missing_ok=True)
+            continue
+        jobs = JobsRecord(number, submitted, time.time(), records)
+        jobs.write(folder)
+        return jobs
+
+
+def _nodes_to_do(folder: BatchFolder, submission: Submission) -> list[list[FoldNode]]:
+    """The units that have no result, then the nodes of each stage that jobs fold."""
+    tree, done = submission.tree, folded_nodes(folder, submission)
+    stages = (submission.unit_stage, *submission.merge_stages)
+    return [[one for one in tree.nodes(stage) if not is_done(tree, one, done)] for stage in stages]
+
+
+def _records(number: int, nodes: Sequence[Sequence[FoldNode]], tasks_max: int) -> tuple[StepRecord, ...]:
+    work = [_spread(one, tasks_max) for one in nodes if one]
     work.append([()])
-    records = tuple(
+    return tuple(
         StepRecord(f"{number}.{position}", tuple(tuple(one) for one in tasks)) for position, tasks in enumerate(work)
     )
+
+
+def _submit(folder: BatchFolder, submission: Submission, records: Sequence[StepRecord]) -> Submitted:
     python = submission.site.python or sys.executable
-    steps = [
-        Step(
-            record.label,
-            len(record.tasks),
-            (python, "-m", TASK_MODULE, str(folder.out), record.label),
-            folder.logs,
-            folder.accounts,
-        )
-        for record in records
-    ]
-    # Written first: a task may begin before this returns.
+    steps = []
     for record in records:
+        # Written first: a task may begin before this returns.
         record.write(folder)
-    system = batch_system(submission.system)
-    submitted = system.submit(f"branchline-{folder.out.name}", steps, folder.jobs, submission.site)
-    jobs = JobsRecord(number, submitted, time.time(), records)
-    jobs.write(folder)
-    return jobs
+        words = (python, "-m", TASK_MODULE, str(folder.out), record.label)
+        steps.append(Step(record.label, len(record.tasks), words, folder.logs, folder.accounts))
+    name = f"branchline-{folder.out.name}"
+    return batch_system(submission.system).submit(name, steps, folder.jobs, submission.site)
 
 
 def _spread(nodes: Sequence[FoldNode], tasks_max: int) -> list[Sequence[FoldNode]]:

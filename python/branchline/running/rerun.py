@@ -1,0 +1,128 @@
+"""Runs one sub-job of an earlier run here, and compares its result with the one that is kept."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from branchline.errors import BranchlineError, MissingFileError
+from branchline.jobs import FoldNode
+from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError
+from branchline.running.claim import JOBS, SUBMISSION
+from branchline.train.plan import TrainPlan
+from branchline.train.rerunning import find_share, handed_out, rerun_share, same_as
+from branchline.train.reuse import LEARNING_NAME, TRAIN_NAME, Reuse
+from branchline.train.share_result import ShareResult, WagonShare
+from branchline.train.stored_train import Learning, StoredTrain
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What came out. ``same`` says by wagon whether its result is the kept one, bit for bit; a wagon that failed, or of
+    which nothing is kept, is not in it. ``notes`` say what was not compared, and why.
+    """
+
+    index: int
+    label: str
+    result: ShareResult
+    same: dict[str, bool]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all wagons came through, with the kept results."""
+        failed = any(one.error is not None for one in self.result.wagons.values())
+        return not failed and self.result.error is None and all(self.same.values())
+
+
+@dataclass
+class _Earlier:
+    """An earlier run: its train, what it learned, and what is kept of its sub-jobs."""
+
+    stored: StoredTrain
+    learning: Learning
+    ledger: Ledger | None
+    out: Path
+    changed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unit_of_subjob: bool = False
+
+    def kept(self, plan: TrainPlan, index: int) -> Mapping[str, WagonShare]:
+        """What is kept of a sub-job, by wagon."""
+        found = self._in_ledger(plan, index)
+        if not found and self.unit_of_subjob:
+            found = self._in_units(index)
+        return found
+
+    def _in_ledger(self, plan: TrainPlan, index: int) -> Mapping[str, WagonShare]:
+        if self.ledger is None or self.learning.step is None:
+            return {}
+        reuse = Reuse(self.ledger, plan, takes=True)
+        reuse.begin(self.learning.branches, self.learning.step, self.learning.touched)
+        kept = reuse.find(index, handed_out(plan, self.learning, index))
+        self.notes += [f"of {name} nothing is kept: {why}" for name, why in reuse.unknown.items()]
+        return {} if kept is None else kept.wagons
+
+    def _in_units(self, index: int) -> Mapping[str, WagonShare]:
+        from branchline.running.submitted.folder import BatchFolder
+        from branchline.running.submitted.units import UnitResult
+
+        with suppress(BranchlineError):
+            return UnitResult.read(BatchFolder(self.out), FoldNode(0, index)).folded.wagons
+        return {}
+
+
+def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
+    """Runs a sub-job, named by its number or by a file, in this process, with the wagons as their files are now.
+
+    ``debug`` opens Python's debugger where a wagon raises. Raises MissingFileError if no train is kept in the
+    directory, OptionError for a sub-job that is not there, LedgerError while a run is at work there.
+    """
+    out = out.absolute()
+    earlier = _earlier(out)
+    with suppress(OSError):
+        # Files may be named from where the run began.
+        os.chdir(earlier.stored.directory)
+    plan = earlier.stored.loaded()
+    index = find_share(plan, which)
+    kept = earlier.kept(plan, index)
+    result = rerun_share(plan, earlier.learning, index, debug=debug)
+    same = same_as(kept, result)
+    notes = [f"{path} changed since the run" for path in earlier.changed] + earlier.notes
+    if not same and not earlier.notes:
+        notes.append("there is no kept result of this code and these files to compare with")
+    return Rerun(index, plan.shares[index].label, result, same, notes)
+
+
+def _earlier(out: Path) -> _Earlier:
+    ledger = None
+    notes = []
+    if (out / LEDGER_NAME).is_file():
+        try:
+            ledger = Ledger(out / LEDGER_NAME, is_new_run=False)
+        except LedgerError as error:
+            if not (out / JOBS / SUBMISSION).is_file():
+                raise
+            notes.append(f"nothing is compared: {error}")
+    if (out / JOBS / SUBMISSION).is_file():
+        # Imported here since few runs are submitted.
+        from branchline.running.submitted.folder import BatchFolder
+        from branchline.running.submitted.submission import Submission
+
+        found = Submission.read(BatchFolder(out))
+        is_unit = found.unit_stage == 0
+        changed = found.sources.changed()
+        return _Earlier(found.stored_train(), found.learning, ledger, out, changed, notes, is_unit)
+    stored = None if ledger is None else ledger.of_job(TRAIN_NAME)
+    if ledger is None or not stored:
+        what = "no train is kept here that a sub-job could be run of"
+        raise MissingFileError(what, path=str(out), hint="run it once more into this directory")
+    train = pickle.loads(stored)  # noqa: S301 - the ledger checks that nobody else can write it
+    learned = ledger.of_job(LEARNING_NAME)
+    at_start = Learning(train.plan.named_branches, train.plan.step, 0)
+    learning = pickle.loads(learned) if learned else at_start  # noqa: S301 - as above
+    return _Earlier(train, learning, ledger, out)

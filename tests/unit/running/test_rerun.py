@@ -1,0 +1,123 @@
+"""One sub-job of an earlier run, in this process: the same result, a changed one, and its error in a debugger."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uproot
+
+from branchline.jobs.ledger import LEDGER_NAME
+
+FILES = 3
+WAGONS = """
+import numpy as np
+from cuts import LOWEST
+
+
+class Sums:
+    name = "sums"
+
+    def process(self, events):
+        px = np.asarray(events.px)
+        return {"sum": float(np.sum(px[px > LOWEST])), "events": len(events)}
+
+
+class Fails:
+    name = "fails"
+
+    def process(self, events):
+        culprit = int(np.asarray(events.run)[0])
+        if culprit == 1:
+            raise ValueError("not in this file")
+        return culprit
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files that are a sub-job each, and wagons with a module beside them."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "wagons.py").write_text(WAGONS)
+    (tmp_path / "cuts.py").write_text("LOWEST = -1.0\n")
+    for index in range(FILES):
+        random = np.random.default_rng(index)
+        with uproot.recreate(tmp_path / "data" / f"f{index}.root", compression=None) as file:
+            tree = file.mktree("events", {"px": "float64", "run": "int32"})
+            tree.extend({"px": random.normal(size=400_000), "run": np.full(400_000, index, "i4")})
+    ended = branchline(tmp_path, "run", "wagons.py", "data", "-o", "out", "--pictures", "none", "-j", "1")
+    assert ended.returncode == 3, ended.stderr
+    return tmp_path
+
+
+def branchline(folder: Path, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "branchline.cli", *words],
+        cwd=folder,
+        input=typed,
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_a_sub_job_gives_the_kept_result_from_any_directory(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before = (folder / "out" / "job.json").read_bytes()
+    ended = branchline(tmp_path_factory.mktemp("elsewhere"), "rerun", str(folder / "out"), "0")
+    assert ended.returncode == 0, ended.stderr
+    assert "sub-job 0: data/f0.root, 400 000 events" in ended.stdout
+    assert "sums: the same result as the kept one" in ended.stdout
+    assert "fails: the same result as the kept one" in ended.stdout
+    assert ended.stderr == ""
+    assert (folder / "out" / "job.json").read_bytes() == before
+
+
+def test_changed_code_is_run_and_not_compared_with_another_one(folder: Path) -> None:
+    (folder / "wagons.py").write_text(WAGONS.replace("px > LOWEST", "px > 2 * LOWEST"))
+    ended = branchline(folder, "rerun", "out", "data/f0.root")
+    assert ended.returncode == 0, ended.stderr
+    assert "sums: came through" in ended.stdout
+    assert "fails: the same result" in ended.stdout
+
+
+def test_another_result_of_the_same_code_is_said(folder: Path) -> None:
+    # A wagon that depends on what nobody can see in its code.
+    wagons = folder / "wagons.py"
+    wagons.write_text(WAGONS.replace("float(np.sum", "np.random.default_rng().normal() + float(np.sum"))
+    branchline(folder, "run", "wagons.py", "data", "-o", "out", "--pictures", "none", "-j", "1", "--force")
+    ended = branchline(folder, "rerun", "out", "0")
+    assert ended.returncode == 3
+    assert "sums: ANOTHER RESULT than the kept one" in ended.stdout
+
+
+def test_the_debugger_opens_where_the_wagon_raises(folder: Path) -> None:
+    ended = branchline(folder, "rerun", "out", "1", "--pdb", typed="p culprit + 41\nq\n")
+    assert "(Pdb) 42" in ended.stdout
+    assert ended.returncode == 3
+    assert "fails: failed, ValueError: not in this file" in ended.stdout
+    assert "sums: the same result as the kept one" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("which", "says"),
+    [("3", "there is no sub-job 3"), ("data/f9.root", "no sub-job reads data/f9.root")],
+)
+def test_a_sub_job_that_is_not_there_is_refused(folder: Path, which: str, says: str) -> None:
+    ended = branchline(folder, "rerun", "out", which)
+    assert ended.returncode == 1
+    assert says in ended.stderr
+
+
+def test_a_directory_without_a_train_is_refused(tmp_path: Path) -> None:
+    ended = branchline(tmp_path, "rerun", str(tmp_path), "0")
+    assert ended.returncode == 1
+    assert "no train is kept here" in ended.stderr
+    assert not (tmp_path / LEDGER_NAME).exists()
