@@ -104,6 +104,18 @@ STOP_CHECK_INTERVAL_S = 0.5
 # A worker that does not end when it should is killed after this.
 KILL_GRACE_S = 2.0
 
+# Round trips that are expected where none was measured: to a server on the worker's machine, at its site, elsewhere.
+HOST_ROUND_TRIP_S = 0.0001
+SITE_ROUND_TRIP_S = 0.001
+WAN_ROUND_TRIP_S = 0.05
+# Up to this a storage element is near: sites are that large, and reading hides it.
+NEAR_ROUND_TRIP_S = 0.003
+# Workers without near work wait so long before they take what is near to others: about a group of sub-jobs, after which
+# another site has had the chance to ask for it.
+FAR_WORK_WAIT_S = 3.0
+# Round trips that a sub-job carries to its worker, the shortest ones.
+ROUND_TRIPS_SENT_MAX = 64
+
 # A group of sub-jobs is about this long on a far worker: handing it out costs some milliseconds, and what is lost with
 # a worker, or waited for at the end, stays small.
 GROUP_S = 2.0

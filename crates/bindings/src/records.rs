@@ -1,6 +1,7 @@
 //! The records of a stream, as the dataclasses of `branchline.tree.stream_records`.
 
 use branchline_engine::read::records::{BranchRecord, FileRecord, Records};
+use branchline_storage::ReplicaRead;
 use branchline_trace::{Counter, Unit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -27,6 +28,10 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
     fields.set_item("store", &record.store)?;
     fields.set_item("size_bytes", record.size_bytes)?;
     fields.set_item("remarks", record.remarks.all())?;
+    let replica_class = class.py().import("branchline.tree.stream_records")?.getattr("ReplicaReading")?;
+    let replicas = record.remarks.replicas();
+    let replicas = replicas.iter().map(|one| replica_reading(&replica_class, one)).collect::<PyResult<Vec<_>>>()?;
+    fields.set_item("replicas", replicas)?;
     fields.set_item("entries", record.entries)?;
     fields.set_item("codec", record.codec.map(|codec| codec.name()))?;
     let snapshot = record.counters.snapshot();
@@ -42,6 +47,10 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
     let wanted = snapshot.get(Counter::BytesAsked).saturating_sub(snapshot.get(Counter::GapBytes));
     fields.set_item(Counter::BytesAsked.name(), wanted)?;
     class.call((), Some(&fields))
+}
+
+fn replica_reading<'py>(class: &Bound<'py, PyAny>, replica: &ReplicaRead) -> PyResult<Bound<'py, PyAny>> {
+    class.call1((&replica.path, replica.read_bytes, replica.failures_count, &replica.error))
 }
 
 fn branch_reading<'py>(class: &Bound<'py, PyAny>, record: &BranchRecord) -> PyResult<Bound<'py, PyAny>> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_trace::{journal, Counter, Counters};
 
-use crate::{Around, RangeRead, ReadEffort, Result, Store};
+use crate::{Around, RangeRead, ReadEffort, ReplicaRead, Result, Store};
 
 /// The remarks of stores, which outlive the file.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,7 @@ pub struct Remarks(Arc<Mutex<Both>>);
 struct Both {
     of_stores: Vec<String>,
     of_readers: Vec<String>,
+    replicas: Vec<ReplicaRead>,
 }
 
 impl Remarks {
@@ -28,8 +29,18 @@ impl Remarks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).of_readers.push(remark);
     }
 
-    fn set(&self, remarks: Vec<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).of_stores = remarks;
+    /// What was read of each replica, for a file that has several.
+    pub fn replicas(&self) -> Vec<ReplicaRead> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).replicas.clone()
+    }
+
+    fn take_from(&self, store: &dyn Store) {
+        let (remarks, replicas) = (store.remarks(), store.replicas());
+        let mut both = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !remarks.is_empty() {
+            both.of_stores = remarks;
+        }
+        both.replicas = replicas;
     }
 }
 
@@ -46,7 +57,7 @@ impl Counted {
     /// Counts what is read from `inner` into `counters`.
     pub fn new(inner: Arc<dyn Store>, counters: Arc<Counters>) -> Self {
         let remarks = Remarks::default();
-        remarks.set(inner.remarks());
+        remarks.take_from(&*inner);
         Self { inner, counters, remarks }
     }
 
@@ -80,10 +91,7 @@ impl Counted {
         self.counters.add(Counter::BytesAsked, requested);
         let _decided = journal::decided(None);
         let effort = self.counters.timed(Counter::FetchNs, || read(reads));
-        let remarks = self.inner.remarks();
-        if !remarks.is_empty() {
-            self.remarks.set(remarks);
-        }
+        self.remarks.take_from(&*self.inner);
         let effort = effort?;
         self.counters.add(Counter::BytesRead, effort.read_bytes);
         self.counters.add(Counter::ReadCalls, effort.calls_count);

@@ -12,7 +12,7 @@ use crate::http::HttpFile;
 use crate::limits::EXPECTED_ROUND_TRIP;
 use crate::links::{link_to, Link, Measured};
 use crate::mounted;
-use crate::replicas::{replicas_in, Replicated};
+use crate::replicas::{nearest_in, replicas_in, Replicated};
 use crate::s3::open_s3;
 use crate::secrets::without_secrets;
 use crate::settings::Settings;
@@ -108,7 +108,7 @@ fn is_on_this_machine(path: &str) -> bool {
 /// The measured link to a file's storage element, or an expected one before anything was read there; None for what is
 /// not at a server of those that our own clients speak to.
 pub fn link_expected(path: &str) -> Option<Link> {
-    let path = replicas_in(path).first().copied().unwrap_or(path);
+    let path = nearest_in(path);
     let (scheme, _) = split_scheme(path)?;
     let scheme = scheme.to_ascii_lowercase();
     const OURS: [&str; 9] = ["root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3"];

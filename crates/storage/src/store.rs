@@ -51,6 +51,11 @@ pub trait Store: Send + Sync {
         Vec::new()
     }
 
+    /// What was read of each replica of the file so far; empty for a file that is at one place only.
+    fn replicas(&self) -> Vec<ReplicaRead> {
+        Vec::new()
+    }
+
     /// The same for ranges whose bytes cannot have been right: past everything that keeps them, and from another place
     /// if there is one.
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
@@ -84,6 +89,11 @@ pub trait Around: Send + Sync {
     /// See [`Store::remarks`].
     fn remarks(&self) -> Vec<String> {
         self.inner().remarks()
+    }
+
+    /// See [`Store::replicas`].
+    fn replicas(&self) -> Vec<ReplicaRead> {
+        self.inner().replicas()
     }
 }
 
@@ -132,9 +142,26 @@ impl<T: Around> Store for T {
         Around::remarks(self)
     }
 
+    fn replicas(&self) -> Vec<ReplicaRead> {
+        Around::replicas(self)
+    }
+
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         Around::read_again(self, reads)
     }
+}
+
+/// What was read of one replica of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReplicaRead {
+    /// Its location, as it may be shown.
+    pub path: String,
+    /// Bytes that came from it.
+    pub read_bytes: u64,
+    /// How often it was left since something failed there.
+    pub failures_count: u64,
+    /// The last of these failures; empty if there was none.
+    pub error: String,
 }
 
 /// The cost of a read at the store that did it.

@@ -8,8 +8,6 @@ prologue = ["source /cvmfs/setup.sh"]
 
 from __future__ import annotations
 
-import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -17,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import OptionError
-
-VARIABLE = "BRANCHLINE_SITE_CONFIG"
+from branchline.sites import site_content, site_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,26 +41,10 @@ class Site:
         return replace(self, options=self.options + options)
 
 
-def site_file() -> Path:
-    """Where the configuration is looked for."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "branchline" / "site.toml"
-
-
 def load_site(section: str) -> Site:
     """The section of a batch system; without a file or section nothing is asked for. Raises OptionError."""
     path = site_file()
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if os.environ.get(VARIABLE):
-            raise OptionError(f"{VARIABLE} names a file that is not there", path=str(path)) from None
-        return Site()
-    except (OSError, ValueError) as error:
-        raise OptionError(f"this is no configuration of a site: {error}", path=str(path), hint="write TOML") from None
-    found = content.get(section, {})
+    found = site_content().get(section, {})
     if not isinstance(found, Mapping):
         raise OptionError(f"{section} is not a section", path=str(path), hint=f"write [{section}]")
     return Site(**{name: _checked(name, value, path) for name, value in found.items()})

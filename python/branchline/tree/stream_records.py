@@ -11,13 +11,23 @@ from typing import TypeVar
 
 
 @dataclass(frozen=True)
+class ReplicaReading:
+    """What was read of one replica of a file: its bytes, how often it failed, and the last failure."""
+
+    path: str
+    bytes_read: int
+    failures: int
+    error: str
+
+
+@dataclass(frozen=True)
 class FileReading:
     """What was read of a file.
 
     ``source_index`` is its source, ``store`` the storage element, ``entries`` are those that were delivered and
     ``codec`` is that of its last basket, None where there was none. ``bytes_asked`` are the bytes that were wanted,
     ``gap_bytes`` those between them that were read along, ``bytes_read`` what the store moved, ``cached_bytes`` what
-    came from a copy on this machine. ``late_reads`` are branches that were read after their chunk was delivered.
+    came from a copy on this machine. ``replicas`` are those of a file that has several. ``late_reads`` are branches that were read after their chunk was delivered.
     """
 
     source_index: int
@@ -25,6 +35,7 @@ class FileReading:
     store: str
     size_bytes: int
     remarks: list[str]
+    replicas: list[ReplicaReading]
     entries: int
     codec: str | None
     bytes_asked: int

@@ -3,7 +3,9 @@
 mod checksum_query;
 mod health;
 mod pace;
+mod preference;
 mod replicated;
 mod samples;
 
-pub(crate) use replicated::{replicas_in, Replicated};
+pub use preference::prefer_replicas;
+pub(crate) use replicated::{nearest_in, replicas_in, Replicated};

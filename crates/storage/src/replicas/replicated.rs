@@ -11,6 +11,7 @@ use branchline_trace::journal;
 use super::checksum_query::ChecksumQuery;
 use super::health;
 use super::pace::Pace;
+use super::preference::rank_of;
 use super::samples::Samples;
 use crate::abandoned_calls::within;
 use crate::fault::Fault;
@@ -21,7 +22,7 @@ use crate::secrets::without_secrets;
 use crate::settings::Settings;
 use crate::troubles::{note, note_failure};
 use crate::url::element_of;
-use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
+use crate::{ByteRange, RangeRead, ReadEffort, ReplicaRead, Result, StorageError, StorageErrorKind, Store};
 
 /// The separator of a file's replicas in a path.
 const BETWEEN: &str = " | ";
@@ -29,6 +30,18 @@ const BETWEEN: &str = " | ";
 /// The replicas that are named in one text.
 pub(crate) fn replicas_in(path: &str) -> Vec<&str> {
     path.split(BETWEEN).map(str::trim).filter(|one| !one.is_empty()).collect()
+}
+
+/// The replicas as they are tried: the nearest first.
+fn by_nearness<'a>(locations: &[&'a str]) -> Vec<&'a str> {
+    let mut sorted = locations.to_vec();
+    sorted.sort_by_key(|location| rank_of(location, &element_of(location)));
+    sorted
+}
+
+/// The replica in a path that is tried first.
+pub(crate) fn nearest_in(path: &str) -> &str {
+    by_nearness(&replicas_in(path)).first().copied().unwrap_or(path)
 }
 
 /// Opens a replica.
@@ -61,6 +74,7 @@ struct Replica {
     element: String,
     state: Mutex<State>,
     pace: Mutex<Pace>,
+    read: Mutex<ReplicaRead>,
 }
 
 enum State {
@@ -75,13 +89,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Replicated {
-    /// Opens the first replica that answers; those of storage elements that failed lately come last.
+    /// Opens the nearest replica that answers; those of storage elements that failed lately come last.
     pub(crate) fn open(locations: &[&str], settings: &Settings, open_one: OpenOne) -> Result<Self> {
         let replica = |location: &&str| Replica {
             location: (*location).to_owned(),
             element: element_of(location),
             state: Mutex::new(State::Closed),
             pace: Mutex::default(),
+            read: Mutex::new(ReplicaRead { path: without_secrets(location), ..ReplicaRead::default() }),
         };
         let path = without_secrets(locations.first().copied().unwrap_or_default());
         let settings = settings.clone();
@@ -94,7 +109,7 @@ impl Replicated {
             gap_bytes: 0,
             is_near: false,
             size_bytes: 0,
-            replicas: locations.iter().map(replica).collect(),
+            replicas: by_nearness(locations).iter().map(replica).collect(),
             first: None,
             current: AtomicUsize::new(0),
             samples: Samples::default(),
@@ -219,6 +234,10 @@ impl Replicated {
         if matches!(error.kind, Timeout | Unreachable) {
             health::avoid(&replica.element);
         }
+        let mut read = lock(&replica.read);
+        read.failures_count += 1;
+        read.error.clone_from(&error.message);
+        drop(read);
         // It is opened again, on another connection, if it comes to its turn again.
         let mut state = lock(&replica.state);
         if let State::Open(_) = *state {
@@ -318,6 +337,7 @@ impl Replicated {
         let effort = read_within(limit, &store, reads)
             .unwrap_or_else(|error| Err(self.left(index, &error, limit, reads.first().map(|read| read.range))))?;
         lock(&replica.pace).measure(bytes, started.elapsed());
+        lock(&replica.read).read_bytes += effort.read_bytes;
         self.samples.add(reads);
         // In the background, for a later change of the replica.
         if let Some(first) = &self.first {
@@ -390,6 +410,13 @@ impl Store for Replicated {
             _ => Vec::new(),
         };
         self.replicas.iter().flat_map(of).collect()
+    }
+
+    fn replicas(&self) -> Vec<ReplicaRead> {
+        if self.replicas.len() == 1 {
+            return Vec::new();
+        }
+        self.replicas.iter().map(|replica| lock(&replica.read).clone()).collect()
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {

@@ -188,6 +188,24 @@ fn bytes_that_cannot_be_right_are_read_again_from_another_replica() {
 }
 
 #[test]
+fn the_nearest_replica_is_read_and_every_failure_is_counted() {
+    let names = ["root://far//f", "root://near:1//f", "root://middle//f"];
+    let all = sites(&names.map(|name| (name, Mood::Well, bytes())));
+    crate::prefer_replicas(vec![("root://near:1".to_owned(), 1), ("root://middle/".to_owned(), 2)]);
+    let store = open(&all, &names).unwrap();
+    assert_eq!((store.path(), store.name()), (names[0], names[1]), "its path is the first that is listed");
+    read(&store, 0).unwrap();
+    *lock(&all[names[1]].mood) = Mood::Resets;
+    read(&store, 20_000).unwrap();
+    let found = store.replicas();
+    let counted: Vec<_> = found.iter().map(|one| (one.path.as_str(), one.read_bytes, one.failures_count)).collect();
+    assert_eq!(counted, [(names[1], 20_000, 1), (names[2], 20_000, 0), (names[0], 0, 0)]);
+    assert!(found[0].error.contains("it closed the connection"), "{found:?}");
+    assert_eq!(nearest_in("root://far//f | root://middle//f"), "root://middle//f");
+    assert!(open(&all, &names[..1]).unwrap().replicas().is_empty());
+}
+
+#[test]
 fn replicas_stand_in_one_text() {
     assert_eq!(replicas_in("root://a//f | /data/f |  https://b/f"), ["root://a//f", "/data/f", "https://b/f"]);
     assert_eq!(replicas_in("/data/a|b.root"), ["/data/a|b.root"]);

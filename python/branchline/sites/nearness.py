@@ -1,0 +1,87 @@
+"""What is near to a worker: by measured round trips, else by host and site."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+
+from branchline.limits import HOST_ROUND_TRIP_S, NEAR_ROUND_TRIP_S, SITE_ROUND_TRIP_S, WAN_ROUND_TRIP_S
+from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, server_of
+from branchline.sites.site_map import SiteMap
+from branchline.sites.spot import Spot
+
+_OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Nearness(enum.Enum):
+    """How far a storage element is from a worker, by their names."""
+
+    HOST = "host"
+    SITE = "site"
+    ELSEWHERE = "elsewhere"
+
+    @property
+    def is_local(self) -> bool:
+        """At the worker's own site."""
+        return self is not Nearness.ELSEWHERE
+
+
+_ROUND_TRIPS_S: Mapping[Nearness, float] = {
+    Nearness.HOST: HOST_ROUND_TRIP_S,
+    Nearness.SITE: SITE_ROUND_TRIP_S,
+    Nearness.ELSEWHERE: WAN_ROUND_TRIP_S,
+}
+
+
+def nearness(spot: Spot, location: str, listed: ElementSites, sites: SiteMap) -> Nearness:
+    """How near a path or URL is to a worker.
+
+    What the dataset's list or the site's file says of a location holds. Else a path is on the worker's machine, and a
+    server is at the worker's site if it has the domain of that name, or of the machine.
+    """
+    site = listed.site_of(location) or sites.site_of_storage(location)
+    if site:
+        return Nearness.SITE if site == spot.site else Nearness.ELSEWHERE
+    server = server_of(location)
+    if server == LOCAL_ELEMENT:
+        return Nearness.HOST
+    address = server.partition("://")[2]
+    host = address if address.endswith("]") else address.rpartition(":")[0] or address
+    if host in _OWN_HOSTS or host == spot.host:
+        return Nearness.HOST
+    domains = {one for one in (spot.site, spot.host.partition(".")[2]) if "." in one}
+    is_at_site = any(host == domain or host.endswith(f".{domain}") for domain in domains)
+    return Nearness.SITE if is_at_site else Nearness.ELSEWHERE
+
+
+class Distances:
+    """Round trips from sites to storage elements: those that were measured, else what names let expect."""
+
+    def __init__(self, sites: SiteMap) -> None:
+        self._sites = sites
+        self._measured_s: dict[tuple[str, str], float] = {}
+
+    def measured(self, site: str, server: str, round_trip_s: float) -> None:
+        """A worker at a site has measured a round trip; the shortest counts."""
+        known_s = self._measured_s.get((site, server), round_trip_s)
+        self._measured_s[site, server] = min(known_s, round_trip_s)
+
+    def from_site(self, site: str) -> tuple[tuple[str, float], ...]:
+        """The measured round trips from a site, by server, for its other workers."""
+        return tuple((server, took_s) for (own, server), took_s in self._measured_s.items() if own == site)
+
+    def round_trip_s(self, spot: Spot, location: str, listed: ElementSites) -> float:
+        """From a worker to a path or URL, in seconds."""
+        measured_s = self._measured_s.get((spot.site, server_of(location)))
+        if measured_s is not None:
+            return measured_s
+        return _ROUND_TRIPS_S[nearness(spot, location, listed, self._sites)]
+
+    def to_nearest_s(self, spot: Spot, locations: Iterable[str], listed: ElementSites) -> float:
+        """From a worker to the nearest of the replicas of a file, in seconds."""
+        return min(self.round_trip_s(spot, one, listed) for one in locations)
+
+
+def is_near(round_trip_s: float, shortest_s: float) -> bool:
+    """Whether nobody else would have it much shorter."""
+    return round_trip_s <= max(NEAR_ROUND_TRIP_S, 2 * shortest_s)
