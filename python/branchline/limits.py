@@ -14,6 +14,9 @@ SUBJOBS_WANTED = 256
 # After so many sub-jobs, on the average, one begins at a file that is chosen by its name: an added file then moves the
 # cuts of about four sub-jobs, and there are an eighth more sub-jobs than full ones.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
+# Where files of several storage elements are mixed in a dataset, its order is kept up to so many times as many sub-jobs
+# as there would be with the files of each element together.
+SHARES_BY_ELEMENT_MAX = 2
 # Below 4 MB of compressed data the fixed costs of a sub-job (threads, one message, one addition) begin to show.
 SUBJOB_MIN_BYTES = 4 * MB
 # Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.

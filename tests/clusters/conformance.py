@@ -226,6 +226,26 @@ def a_bad_file_is_skipped_and_named(case: Case) -> None:
     assert "f2.root" in refused.errors[0]
 
 
+def sub_jobs_lie_at_one_storage_element(case: Case) -> None:
+    """Of files at two elements, some at both: the records say what each site read where, and the result is the same."""
+    here, there = case.folder / "here", case.folder / "there"
+    for folder in (here, there):
+        shutil.copytree(case.data, folder)
+    paths = [[str(folder / f"f{index}.root") for folder in (here, there)] for index in range(FILES)]
+    files: list[list[str]] = [own if index % 3 else own[:1] for index, own in enumerate(paths)]
+    path = case.folder / "files.json"
+    path.write_text(json.dumps({"events": {"files": files, "sites": {str(here): "HERE", str(there): "THERE"}}}))
+    wagons = write_wagons(case.folder / "wagons", PLAIN)
+    result = case.run(wagons, path)
+    assert result.errors == []
+    assert digest(result) == digest(case.alone(wagons, path)) == case.expected
+    assert sum(one.files for one in result.record.sites) >= FILES
+    assert {one.storage_element for one in result.record.sites} <= {str(here), str(there)}
+    assert {one.nearness for one in result.record.sites} == {"elsewhere"}
+    read = sum(one.bytes_read for one in result.record.files)
+    assert sum(one.bytes_read for one in result.record.sites) == read > 0
+
+
 def ctrl_c_keeps_what_is_done(case: Case) -> None:
     marks = case.folder / "marks"
     marks.mkdir()
@@ -284,5 +304,6 @@ CHECKS: list[Callable[[Case], None]] = [
     a_subjob_whose_chunks_are_too_large_comes_back_with_smaller_ones,
     a_slow_subjob_at_the_end_runs_twice_and_counts_once,
     a_bad_file_is_skipped_and_named,
+    sub_jobs_lie_at_one_storage_element,
     ctrl_c_keeps_what_is_done,
 ]

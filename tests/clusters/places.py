@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -64,17 +64,17 @@ def dask_over_tcp(folder: Path) -> Iterator[PlaceHere]:
 
 
 @contextmanager
-def dask_servers(folder: Path, workers: int) -> Iterator[PlaceHere]:
-    """A scheduler and workers that were started by Dask's own commands."""
+def dask_servers(folder: Path, workers: int, sites: Sequence[str] = ()) -> Iterator[PlaceHere]:
+    """A scheduler and workers that were started by Dask's own commands, each at a site if there are ``sites``."""
     address = f"127.0.0.1:{free_port()}"
     host, port = address.split(":")
     with ExitStack() as stack:
         servers: dict[str, Process] = {}
 
-        def start(name: str, ready: int | Callable[[], bool], *arguments: str) -> None:
+        def start(name: str, ready: int | Callable[[], bool], *arguments: str, site: str = "") -> None:
             words = [sys.executable, "-m", "distributed.cli.dask_" + name.partition("-")[0], *arguments]
             log = folder / f"{name}.log"
-            server = Process(words, ready, log)
+            server = Process(words, ready, log, {"BRANCHLINE_SITE": site})
             stack.callback(server.kill)
             server.start()
             servers[name] = server
@@ -85,7 +85,8 @@ def dask_servers(folder: Path, workers: int) -> Iterator[PlaceHere]:
         for number in range(workers):
             arguments = [f"tcp://{address}", "--host", host, "--nthreads", "1", "--no-dashboard"]
             arguments += ["--local-directory", str(folder), "--name", f"w{number}"]
-            start(f"worker-{number}", lambda: True, *arguments)
+            site = sites[number] if sites else ""
+            start(f"worker-{number}", lambda: True, *arguments, site=site)
         yield PlaceHere({"on": f"dask=tcp://{address}"}, revives=True, servers=servers)
 
 

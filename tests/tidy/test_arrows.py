@@ -21,7 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "report": {"_core", "sensors"},
     "layout": {"_core", "dataset", "report", "tree"},
     "tracing": {"_core", "layout", "report", "tree"},
-    "running": {"batch", "dataset", "jobs", "report", "sensors", "train"},
+    "running": {"batch", "dataset", "jobs", "report", "sensors", "sites", "train"},
     "demo": {"jobs"},
     "cli": {"_core", "batch", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train", "tree"},
     "__main__": {"cli"},

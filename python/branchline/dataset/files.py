@@ -11,6 +11,7 @@ from typing import Any
 
 from branchline.dataset.companions import Companion
 from branchline.locations import BETWEEN_REPLICAS, is_url, links_in
+from branchline.sites import ElementSites
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class DataFile:
     on_disk: tuple[int, int] | None = field(default=None, repr=False, compare=False)
     #: Another one when the file was written again, as its time or its ETag; empty where nobody says.
     version: str = field(default="", repr=False, compare=False)
+    #: What the dataset's list says of the storage elements of its files.
+    sites: ElementSites = field(default=ElementSites(), repr=False)
 
     def changed(self, **fields: Any) -> DataFile:
         """The same file with other fields, as ``dataclasses.replace`` does it; four times as fast, for datasets of
@@ -53,9 +56,19 @@ class DataFile:
         return (self.dataset, absolute(self.path), self.tree, self.entry_start, self.entry_stop)
 
     @property
+    def locations(self) -> tuple[str, ...]:
+        """All replicas of the file as they are opened, in the order in which the dataset lists them."""
+        return (self.location or self.path, *self.replicas)
+
+    @property
     def opens(self) -> str:
         """The path or URL to open; with its replicas, if it has any, in one text."""
-        return BETWEEN_REPLICAS.join([self.location or self.path, *self.replicas])
+        return BETWEEN_REPLICAS.join(self.locations)
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """The storage elements that have the file, by the dataset's list alone: the same on every machine."""
+        return tuple(dict.fromkeys(map(self.sites.element_of, self.locations)))
 
     @property
     def is_missing(self) -> bool:

@@ -1,4 +1,4 @@
-"""Files that list files: text with one location per line, and coffea's fileset JSON in all its forms."""
+"""Files that list files: text with one location per line, and coffea's filesets in all their forms, as JSON or TOML."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from branchline.dataset.files import DataFile
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
 from branchline.locations import BETWEEN_REPLICAS, is_url, split_location
+from branchline.sites import ElementSites
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")
 JSON_SUFFIXES = (".json", ".json.gz")
+TOML_SUFFIX = ".toml"
 # A name of the tree is found under one of these keys in the filesets that are around.
 TREE_KEYS = ("object_path", "treename", "tree")
 
 
 def is_list(path: str) -> bool:
     """Whether a file of this name lists other files."""
-    return path.lower().endswith(TEXT_SUFFIXES + JSON_SUFFIXES)
+    return path.lower().endswith((*TEXT_SUFFIXES, *JSON_SUFFIXES, TOML_SUFFIX))
 
 
 def read_list(path: str, template: DataFile) -> list[DataFile]:
-    """The files named in a text list or a fileset JSON.
+    """The files named in a text list or a fileset.
 
     Raises MissingFileError if the list is not there and DatasetError if it is no list.
     """
@@ -33,7 +35,8 @@ def read_list(path: str, template: DataFile) -> list[DataFile]:
         raise MissingFileError("this list of files is not there", path=path)
     if path.lower().endswith(TEXT_SUFFIXES):
         return _read_text(path, template)
-    return read_fileset(_load_json(path), template, source=path)
+    loaded = _load_toml(path) if path.lower().endswith(TOML_SUFFIX) else _load_json(path)
+    return read_fileset(loaded, template, source=path)
 
 
 def _read_text(path: str, template: DataFile) -> list[DataFile]:
@@ -70,6 +73,17 @@ def _load_json(path: str) -> Any:
         raise DatasetError(f"this fileset is not valid JSON: {error}", path=path) from error
 
 
+def _load_toml(path: str) -> Any:
+    # Imported late: only such lists need it.
+    import tomllib
+
+    try:
+        with open(path, "rb") as content:
+            return tomllib.load(content)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DatasetError(f"this fileset is not valid TOML: {error}", path=path) from error
+
+
 def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[DataFile]:
     """The files of a fileset, in the order in which it names them.
 
@@ -77,7 +91,9 @@ def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[Dat
     mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, next to ``files`` also ``"companions"`` as
     ``Dataset.of`` takes them, ``{"name": [path, ...]}``,
     ``{"name": {path: tree}}`` and a plain list of paths. Replicas of a file are a list of paths in the place of a path,
-    ``"replicas": [path, ...]`` next to ``"object_path"``, or stand in one text with `` | `` between them.
+    ``"replicas": [path, ...]`` next to ``"object_path"``, or stand in one text with `` | `` between them. Next to
+    ``files``, ``"sites"`` says where storage elements are, as ``{"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}``:
+    each stands for the locations that begin with it.
     """
     where = source or None
     if isinstance(fileset, list):
@@ -103,6 +119,8 @@ def _one_dataset(name: str, content: Any, template: DataFile, source: str) -> It
         tree = _tree_in(content)
     if isinstance(content, Mapping) and content.get("companions"):
         template = replace(template, companions=companions_of(content["companions"]))
+    if isinstance(content, Mapping) and "files" in content and content.get("sites") is not None:
+        template = replace(template, sites=ElementSites.of(content["sites"], source))
     template = replace(template, dataset=name, metadata=dict(metadata), tree=tree or template.tree)
     if isinstance(files, str):
         files = [files]

@@ -132,7 +132,7 @@ def made(
 
         interruption.when_asked = stop
         with interruption.installed():
-            for message in place.run(Making(folder), lambda: next(subjobs, None)):
+            for message in place.run(Making(folder), lambda *_: next(subjobs, None)):
                 if isinstance(message, Finished):
                     yield missing[message.index][0], False
         if interruption.asked:

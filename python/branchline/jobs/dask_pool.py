@@ -5,8 +5,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from distributed import Client, Future, KilledWorker
 from distributed import wait as wait_for_futures
 from distributed.client import FutureCancelledError
 
+from branchline.errors import OptionError
 from branchline.jobs.agent import end_agents
 from branchline.jobs.dask_task import cancel_on_worker, host_of, stop_on_worker, topic_of, work_on_dask_group
 from branchline.jobs.groups import Group
@@ -28,6 +30,7 @@ from branchline.limits import (
     VERSIONS_ASKED_MAX,
     VERSIONS_WAIT_S,
 )
+from branchline.sites import Spot, own_spot
 
 
 class DaskPool:
@@ -49,6 +52,11 @@ class DaskPool:
         # Groups that may only go to some workers.
         self._restricted: dict[int, tuple[Group, frozenset[str]]] = {}
         self._threads: dict[str, int] = {}
+        # Where each worker stands, and the workers that were asked for it.
+        self._spots: dict[str, Spot] = {}
+        self._asked_for_spots: set[str] = set()
+        self._is_opening = True
+        self._trouble: PoolError | None = None
         self._heard_s = time.monotonic()
         self._is_closed = threading.Event()
         self._submitted_count = 0
@@ -66,6 +74,7 @@ class DaskPool:
         self._run_id = run_id
         self._client = self._connected()
         self._look()
+        self._is_opening = False
         self._check_versions(self._client)
         self._client.subscribe_topic(topic_of(run_id), self._on_event)
         self._heard_s = time.monotonic()
@@ -106,11 +115,18 @@ class DaskPool:
                 raise PoolError(what, hint="install the same versions on both sides")
         client.cancel(list(asked.values()))
 
-    def slots(self) -> int:
-        """The threads of all workers, which is how Dask counts; each works on one group at a time with all of its."""
+    def slots(self) -> Mapping[Spot, int]:
+        """The threads of all workers, which is how Dask counts; each works on one group at a time with all of its.
+
+        A worker counts when it has said where it stands.
+        """
         self._check()
         self._free_restricted()
-        return sum(self._threads.values())
+        slots: dict[Spot, int] = {}
+        for address, threads in self._threads.items():
+            if (spot := self._spots.get(address)) is not None:
+                slots[spot] = slots.get(spot, 0) + threads
+        return slots
 
     def nodes(self) -> set[str]:
         """The hosts of the workers."""
@@ -123,12 +139,14 @@ class DaskPool:
                 del self._restricted[number]
                 if number in self._futures:
                     self._futures.pop(number).cancel()
-                    self.submit(group, frozenset())
+                    self.submit(replace(group, site=None), frozenset())
 
     def _check(self) -> None:
         silent_s = time.monotonic() - self._heard_s
         if self._client is None:
             return
+        if self._trouble is not None:
+            raise self._trouble
         if self._client.status not in ("running", "connecting") or silent_s > SCHEDULER_SILENT_S:
             raise self._gone()
 
@@ -138,8 +156,27 @@ class DaskPool:
 
     def _look(self) -> None:
         assert self._client is not None
-        self._threads = dict(self._client.nthreads())
+        threads = dict(self._client.nthreads())
+        self._spots = {address: spot for address, spot in self._spots.items() if address in threads}
+        self._threads = threads
         self._heard_s = time.monotonic()
+        if unknown := threads.keys() - self._spots.keys() - self._asked_for_spots:
+            self._asked_for_spots |= unknown
+            # In a thread: one that has stopped answers never.
+            asking = _started(lambda: self._ask_for_spots(list(unknown)))
+            if self._is_opening:
+                asking.join(VERSIONS_WAIT_S)
+
+    def _ask_for_spots(self, addresses: list[str]) -> None:
+        assert self._client is not None
+        try:
+            for address, spot in self._client.run(own_spot, workers=addresses, on_error="return").items():
+                if isinstance(spot, OptionError):
+                    self._trouble = PoolError(f"the worker {address}: {spot}", hint=spot.hint)
+                # One that cannot say it works as one that does not know it.
+                self._spots[address] = spot if isinstance(spot, Spot) else Spot()
+        finally:
+            self._asked_for_spots -= set(addresses)
 
     def _keep_looking(self) -> None:
         while not self._is_closed.wait(SCHEDULER_LOOK_INTERVAL_S):
@@ -153,13 +190,23 @@ class DaskPool:
         assert self._client is not None
         self._submitted_count += 1
         key = f"branchline-group-{self._run_id}-{group.number}-{self._submitted_count}"
-        addresses = frozenset(one for one in self._threads if host_of(one) not in avoided) if avoided else frozenset()
+        # Dask gives it to no other worker, also where one is idle: it does not know what is near.
+        addresses = self._chosen(group.site, avoided)
         where = sorted(addresses) or None
         future = self._client.submit(work_on_dask_group, group, key=key, pure=False, retries=0, workers=where)
         if addresses:
             self._restricted[group.number] = (group, addresses)
         self._futures[group.number] = future
         future.add_done_callback(partial(self._on_done, group.number))
+
+    def _chosen(self, site: str | None, avoided: frozenset[str]) -> frozenset[str]:
+        """The workers that may have a group; none if all may. One at a machine to avoid is worse than one far away."""
+        if site is None and not avoided:
+            return frozenset()
+        good = {one for one in self._threads if host_of(one) not in avoided}
+        spots = self._spots
+        near = {one for one in good if site is not None and one in spots and spots[one].site == site}
+        return frozenset(near or (good if avoided else ()))
 
     def begun_s(self, number: int) -> float | None:
         """When its worker said so."""

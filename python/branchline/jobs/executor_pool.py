@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from branchline.jobs.agent import cancel_group, end_agents, stop_agents, work_on
 from branchline.jobs.groups import Group, GroupResult
 from branchline.jobs.pool import Done, PoolError
 from branchline.limits import EXECUTOR_SLOTS
+from branchline.sites import Spot
 
 
 class ExecutorPool:
@@ -33,9 +34,9 @@ class ExecutorPool:
         """An executor starts its workers by itself."""
         self._run_id = run_id
 
-    def slots(self) -> int:
-        """Its workers, as far as it says how many."""
-        return self._slots
+    def slots(self) -> Mapping[Spot, int]:
+        """Its workers, as far as it says how many; where they stand is not known."""
+        return {Spot(): self._slots}
 
     def nodes(self) -> tuple[str, ...]:
         """An executor does not say where its workers are."""

@@ -41,6 +41,8 @@ class Group:
     threads: int | None = None
     #: What a worker of the pool may have; the process of ours that works for it is ended before it takes more.
     memory_limit_bytes: int | None = None
+    #: The site whose workers are to work on it, as long as there are some; None where any may.
+    site: str | None = None
 
 
 @dataclass

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from branchline.errors import BranchlineError
 from branchline.jobs.groups import Group, GroupResult
+from branchline.sites import Spot
 
 
 class PoolError(BranchlineError):
@@ -41,16 +42,18 @@ class Pool(Protocol):
     def open(self, run_id: str) -> None:
         """Connects, and checks that the workers that are there can work for this process. Raises PoolError."""
 
-    def slots(self) -> int:
-        """How many groups can be worked on at a time now; 0 while there are no workers. Raises PoolError if the pool
-        is gone.
+    def slots(self) -> Mapping[Spot, int]:
+        """How many groups can be worked on at a time now, by where the workers stand; empty while there are none.
+        Raises PoolError if the pool is gone.
         """
 
     def nodes(self) -> Collection[str]:
         """The machines that there are now, as far as they can be chosen."""
 
     def submit(self, group: Group, avoided: frozenset[str]) -> None:
-        """Hands over a group, to another machine than those ``avoided`` if there is one. Raises PoolError."""
+        """Hands over a group: to a worker of its site if it names one, and to another machine than those ``avoided``,
+        where there are such workers. Raises PoolError.
+        """
 
     def begun_s(self, number: int) -> float | None:
         """Since when a group is worked on, by ``time.monotonic``; None if it waits, or that is not known."""

@@ -7,7 +7,7 @@ import tempfile
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from branchline.limits import (
     PROGRAM_INLINE_BYTES,
     STOP_GRACE_S,
 )
+from branchline.sites import Spot
 
 
 class PooledWorkers:
@@ -86,7 +87,9 @@ class PooledWorkers:
         self._silent: set[int] = set()
         self._numbers: dict[str, int] = {}
         self._groups_count = 0
-        self._slots = 0
+        self._slots: Mapping[Spot, int] = {}
+        # The sites of the groups that only workers there get.
+        self._sites: dict[int, str] = {}
         self._run_id = uuid.uuid4().hex
         self._is_open = False
         self._subjob_s: float | None = None
@@ -95,7 +98,7 @@ class PooledWorkers:
     @property
     def workers(self) -> int:
         """How many there are, or were at work so far."""
-        return max(1, len(self._numbers), self._slots)
+        return max(1, len(self._numbers), sum(self._slots.values()))
 
     @property
     def workers_seen(self) -> int:
@@ -149,7 +152,8 @@ class PooledWorkers:
                 self._is_stopping = True
                 stop_file.touch()
                 self._pool.stop()
-            slots = self._slots = self._pool.slots()
+            self._slots = self._pool.slots()
+            slots = sum(self._slots.values())
             now_s = time.monotonic()
             if slots:
                 had_workers_s = now_s
@@ -162,20 +166,34 @@ class PooledWorkers:
                 yield from self._take(done, program, settings)
 
     def _fill(self, draw: Draw, program: Program, settings: RunSettings) -> None:
-        """Submits groups until as many are at work as the window holds, or none can be made now."""
-        window = max(GROUPS_MIN, math.ceil(GROUPS_PER_SLOT * self._slots))
-        while len(self._live) < window:
-            subjobs = self._next_group(draw)
-            if not subjobs:
-                break
-            self._submit(subjobs, program, settings, with_program=program.size_bytes <= PROGRAM_INLINE_BYTES)
-        while self._is_drained and len(self._live) < self._slots:
+        """Submits groups until as many are at work as the windows hold, or none can be made now."""
+        inline = program.size_bytes <= PROGRAM_INLINE_BYTES
+        for site, window in self._windows():
+            while self._live_count(site) < window:
+                subjobs = self._next_group(draw, site)
+                if not subjobs:
+                    break
+                self._submit(subjobs, program, settings, with_program=inline, site=site)
+        while self._is_drained and len(self._live) < sum(self._slots.values()):
             slow = self._slow_group()
             if slow is None:
                 return
             number, why = slow
             copy = self._submit(self._live[number], program, settings, with_program=True)
             self._twice[number], self._twice[copy] = (copy, why), (number, why)
+
+    def _windows(self) -> list[tuple[str | None, int]]:
+        """How many groups may be at work: at each site where workers stand at several, else (None) in all."""
+        by_site: dict[str, int] = {}
+        for spot, slots in self._slots.items():
+            by_site[spot.site] = by_site.get(spot.site, 0) + slots
+        if len(by_site) < 2:
+            return [(None, max(GROUPS_MIN, math.ceil(GROUPS_PER_SLOT * sum(by_site.values()))))]
+        return [(site, math.ceil(GROUPS_PER_SLOT * slots)) for site, slots in by_site.items()]
+
+    def _live_count(self, site: str | None) -> int:
+        """The groups that are at work at a site, or everywhere."""
+        return len(self._live) if site is None else sum(self._sites.get(number) == site for number in self._live)
 
     def _slow_group(self) -> tuple[int, str] | None:
         """A group that takes much longer than others, and why a second worker may have it as well."""
@@ -193,13 +211,14 @@ class PooledWorkers:
         _, number = max(late)
         return number, self._tail.why(elapsed_s[number], together=len(self._live[number]))
 
-    def _next_group(self, draw: Draw) -> tuple[SubJob, ...]:
+    def _next_group(self, draw: Draw, site: str | None) -> tuple[SubJob, ...]:
         self._is_drained = False
         if self._alone:
             return (self._alone.popleft(),)
+        spot = None if site is None else Spot(site=site)
         subjobs: list[SubJob] = []
         while len(subjobs) < self._size:
-            drawn = self._again.popleft() if self._again else draw()
+            drawn = self._again.popleft() if self._again else draw(spot, self._slots)
             self._is_drained = drawn is None
             if not isinstance(drawn, SubJob):
                 break
@@ -207,7 +226,13 @@ class PooledWorkers:
         return tuple(subjobs)
 
     def _submit(
-        self, subjobs: tuple[SubJob, ...], program: Program, settings: RunSettings, *, with_program: bool
+        self,
+        subjobs: tuple[SubJob, ...],
+        program: Program,
+        settings: RunSettings,
+        *,
+        with_program: bool,
+        site: str | None = None,
     ) -> int:
         number = self._groups_count
         self._groups_count += 1
@@ -216,7 +241,10 @@ class PooledWorkers:
         avoided = frozenset[str]().union(*(self._nodes.avoided(one.index) for one in subjobs))
         if not set(self._pool.nodes()) - avoided:
             avoided = frozenset(self._nodes.excluded)
-        self._pool.submit(Group(number, settings, sent, program.key, program if with_program else None), avoided)
+        if site is not None:
+            self._sites[number] = site
+        group = Group(number, settings, sent, program.key, program if with_program else None, site=site)
+        self._pool.submit(group, avoided)
         return number
 
     def _take(self, done: Done, program: Program, settings: RunSettings) -> Iterator[FromPlace]:
@@ -228,13 +256,14 @@ class PooledWorkers:
             yield from self._begun_again(done, subjobs)
             return
         del self._live[done.number]
+        site = self._sites.pop(done.number, None)
         if result is None:
             yield from self._failed(subjobs, done)
         elif result.refused:
             what = f"the worker on {result.host} has {result.refused}"
             raise PoolError(what, hint="install the same versions on both sides")
         elif result.needs_program:
-            self._submit(subjobs, program, settings, with_program=True)
+            self._submit(subjobs, program, settings, with_program=True, site=site)
         else:
             yield from self._take_result(subjobs, result)
             yield from self._end_other(done.number, subjobs, result, settings)
@@ -299,6 +328,7 @@ class PooledWorkers:
         if other not in self._live or any(one.index not in self._done for one in subjobs):
             return
         del self._live[other]
+        self._sites.pop(other, None)
         Path(settings.stop_file_of(other)).touch()
         self._pool.cancel(other)
         kept, dropped = ("the first", "the second") if number < other else ("the second", "the first")
@@ -361,6 +391,7 @@ class PooledWorkers:
             yield _of_pool(subjobs, how)
             return
         del self._live[done.number]
+        self._sites.pop(done.number, None)
         self._pool.cancel(done.number)
         self._twice.pop(self._twice.pop(done.number, (-1, ""))[0], None)
         left = tuple(one for one in subjobs if not self._is_elsewhere(one.index))

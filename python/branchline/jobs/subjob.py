@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import cloudpickle
 
 from branchline.errors import BranchlineError
 from branchline.jobs.interruption import Interruption
+from branchline.sites import Spot
 
 
 class Wait(enum.Enum):
@@ -138,8 +139,13 @@ def _not_in_a_process() -> None:
     """For a callable that works in the process of the job."""
 
 
-# Gives the next sub-job, WAIT if it is not known yet, or None when there are no more.
-Draw = Callable[[], SubJob | Wait | None]
+class Draw(Protocol):
+    """Gives the next sub-job, WAIT if it is not known yet, or None when there are no more."""
+
+    def __call__(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+        """``spot`` is where the worker stands, ``spots`` where all workers stand that there are: each gets what is near
+        to it first. Without a spot the order is that of the job.
+        """
 
 
 @dataclass

@@ -26,6 +26,7 @@ from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, partial_note, remarks, unwanted_bytes
 from branchline.report.reused import reuse_sentences
+from branchline.report.sites import site_table
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 from branchline.report.troubles import (
     lost_sentences,
@@ -94,6 +95,7 @@ def page_content(job: JobRecord) -> dict[str, Any]:
         "files": file_costs(job),
         "unwanted_reads": _unwanted_reads(job),
         "elements": element_rows(job),
+        "sites": site_table(job),
         "results": _results(job),
         "conditions": _conditions(job),
     }

@@ -11,26 +11,29 @@ from branchline.sensors.plain import record_of
 from branchline.sensors.record import LinkRecord
 
 
-def links_chosen(access: Access) -> list[LinkRecord]:
-    """The links that this process has measured, one for each storage element, with what is chosen for it now."""
-    return [record_of(LinkRecord, one) for one in _core.links_chosen(access)]
+def links_chosen(access: Access, site: str = "") -> list[LinkRecord]:
+    """The links that this process, at a site, has measured: one for each storage element, with what is chosen for it
+    now.
+    """
+    return [replace(record_of(LinkRecord, one), site=site) for one in _core.links_chosen(access)]
 
 
 def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """One record for each storage element: the last one, with the number of different choices in all of them."""
-    last: dict[str, LinkRecord] = {}
-    choices: dict[str, set[tuple[int, ...]]] = {}
+    """One record for each site and storage element: the last one, with the number of different choices in all."""
+    last: dict[tuple[str, str], LinkRecord] = {}
+    choices: dict[tuple[str, str], set[tuple[int, ...]]] = {}
     for link in links:
-        choices.setdefault(link.name, set()).add(_choice(link))
-        last[link.name] = link
-    return [replace(link, choices=len(choices[name])) for name, link in last.items()]
+        key = (link.site, link.name)
+        choices.setdefault(key, set()).add(_choice(link))
+        last[key] = link
+    return [replace(link, choices=len(choices[key])) for key, link in last.items()]
 
 
 def distinct_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """Fewer links for which ``joined_links`` gives the same: of those with one name and one choice the last."""
-    last: dict[tuple[str, tuple[int, ...]], LinkRecord] = {}
+    """Fewer links for which ``joined_links`` gives the same: of those with one site, name and choice the last."""
+    last: dict[tuple[str, str, tuple[int, ...]], LinkRecord] = {}
     for link in links:
-        key = (link.name, _choice(link))
+        key = (link.site, link.name, _choice(link))
         last.pop(key, None)
         last[key] = link
     return list(last.values())

@@ -84,7 +84,8 @@ class WagonRecord:
 class FileRecord:
     """What reading a file took. ``entries`` are those of its tree, ``events`` those handed to wagons; ``open_s`` is the
     time to open it; the times of the other steps are added up over threads. ``subjobs`` have read it,
-    ``subjobs_reused`` have their events from an earlier run.
+    ``subjobs_reused`` have their events from an earlier run. ``site`` is that of the worker, ``replica`` what was read
+    where that is not ``path``, and ``replicas_failed`` say which replicas failed and how.
     """
 
     path: str
@@ -113,6 +114,9 @@ class FileRecord:
     decompress_s: float = 0.0
     decode_s: float = 0.0
     remarks: list[str] = field(default_factory=list)
+    site: str = ""
+    replica: str = ""
+    replicas_failed: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -141,6 +145,24 @@ class StorageRecord:
 
 
 @dataclass
+class SiteReading:
+    """What the workers at a site read from a storage element. ``nearness`` says where that is: on the worker's
+    ``host``, at its ``site`` or ``elsewhere``. ``files`` are those that sub-jobs read there, ``failures`` how often a
+    replica there failed; ``wall_s`` is the time that the files took a worker, and ``fetch_s`` thread time inside read
+    calls.
+    """
+
+    site: str
+    storage_element: str
+    nearness: str = "elsewhere"
+    files: int = 0
+    bytes_read: int = 0
+    failures: int = 0
+    wall_s: float = 0.0
+    fetch_s: float = 0.0
+
+
+@dataclass
 class StorageRemark:
     """A remark of the storage, and how many files it concerns."""
 
@@ -150,8 +172,8 @@ class StorageRemark:
 
 @dataclass
 class LinkRecord:
-    """The link to a storage element as it was measured, and what reading chose for it; ``choices`` is how often that
-    changed.
+    """The link from a site to a storage element as it was measured, and what reading chose for it; ``choices`` is how
+    often that changed.
     """
 
     name: str
@@ -161,6 +183,7 @@ class LinkRecord:
     requests_in_flight: int = 0
     bytes_in_flight: int = 0
     choices: int = 0
+    site: str = ""
 
 
 @dataclass
@@ -325,6 +348,7 @@ class WorkerPhases:
 
     worker: int
     host: str = ""
+    site: str = ""
     wall_s: float = 0.0
     start: float = 0.0
     plan: float = 0.0
@@ -359,8 +383,9 @@ class JobRecord:
     ``phases`` is the wall time of the job by phases; ``access`` are the settings of reading that are not the usual
     ones; ``versions`` are those of the packages that results depend on. ``subjobs_reused`` are the sub-jobs of which
     nothing had to run, since an earlier run had; ``reuse_notes`` say what kept results from being reused.
-    ``allow_missing`` is the part of the sub-jobs that may be ``missing``; their files are in ``skipped``, too.
-    ``left_out`` says what was not written since a package is not installed. ``process`` is there while a job runs.
+    ``sites`` are what workers at each site read from each storage element. ``allow_missing`` is the part of the
+    sub-jobs that may be ``missing``; their files are in ``skipped``, too. ``left_out`` says what was not written since
+    a package is not installed. ``process`` is there while a job runs.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -401,6 +426,7 @@ class JobRecord:
     branches: list[BranchRecord] = field(default_factory=list)
     misses: dict[str, int] = field(default_factory=dict)
     storage_elements: list[StorageRecord] = field(default_factory=list)
+    sites: list[SiteReading] = field(default_factory=list)
     storage_remarks: list[StorageRemark] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
     troubles: list[TroubleRecord] = field(default_factory=list)

@@ -12,13 +12,14 @@ from branchline.sensors.record import (
     LinkRecord,
     MemoryRetry,
     MissingCompanion,
+    SiteReading,
     SkippedFile,
     TroubleRecord,
     WagonFault,
 )
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import because_of
-from branchline.train.records import RecordTable, companions_missing
+from branchline.train.records import RecordTable, added_sites, companions_missing
 from branchline.train.share_result import JobError, ShareResult, WagonShare
 from branchline.train.shares import Share
 
@@ -59,6 +60,7 @@ class FoldedResult:
     troubles: list[TroubleRecord] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
     memory_retries: list[MemoryRetry] = field(default_factory=list)
+    sites: list[SiteReading] = field(default_factory=list)
     events: int = 0
     subjobs_done: int = 0
     subjobs_reused: int = 0
@@ -83,6 +85,7 @@ class FoldedResult:
             recovered=result.recovered,
             troubles=result.troubles,
             links=result.links,
+            sites=result.sites,
             memory_retries=[] if result.memory_retry is None else [result.memory_retry],
             events=result.events,
             subjobs_done=int(result.is_whole),
@@ -128,6 +131,7 @@ class Folding:
         folded.recovered |= part.recovered
         folded.troubles = added_troubles([*folded.troubles, *part.troubles])
         folded.links = distinct_links([*folded.links, *part.links])
+        folded.sites = added_sites([*folded.sites, *part.sites])
         folded.memory_retries += part.memory_retries
         folded.events += part.events
         folded.subjobs_done += part.subjobs_done

@@ -140,7 +140,7 @@ def _try(
     subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {sample.files[0].path}")])
     work = TrialWork(wagons, tuple(branches), sample, is_train)
     try:
-        for message in LocalProcesses(1, modules).run(work, lambda: next(subjobs, None)):
+        for message in LocalProcesses(1, modules).run(work, lambda *_: next(subjobs, None)):
             if isinstance(message, Finished):
                 trial: Trial = message.value
                 return trial

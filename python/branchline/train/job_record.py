@@ -147,6 +147,7 @@ class RecordMaker:
         record.files = files
         record.branches = merged.branches
         record.storage_elements = storage_elements(files)
+        record.sites = merged.sites
         record.storage_remarks = storage_remarks(files)
         record.links = joined_links(merged.links)
         record.troubles = added_troubles([*merged.troubles, *take_troubles()])
@@ -185,7 +186,8 @@ class RecordMaker:
         # A worker of a place elsewhere comes when it comes; those here are started with the run.
         rest = "other" if self.plan.settings.on is None else "idle"
         phases[rest] += max(0.0, run_s - sum(phases.values()))
-        return WorkerPhases(worker, times.host if times else host(), run_s, **phases)
+        where, site = (times.host, times.site) if times else (host(), "")
+        return WorkerPhases(worker, where, site, run_s, **phases)
 
     def _memory_peak_bytes(self) -> int:
         processes = [] if self.plan.is_in_this_process else [one.memory_peak_bytes for one in self.times.values()]

@@ -11,6 +11,7 @@ from branchline.sensors.record import (
     BranchRecord,
     FileRecord,
     MissingCompanion,
+    SiteReading,
     SkippedFile,
     StorageRecord,
     StorageRemark,
@@ -82,6 +83,20 @@ def storage_elements(files: Iterable[FileRecord]) -> list[StorageRecord]:
         element.read_calls += record.read_calls
         element.fetch_s += record.fetch_s
     return list(elements.values())
+
+
+def added_sites(readings: Iterable[SiteReading]) -> list[SiteReading]:
+    """One record for each site and storage element, sorted by them."""
+    added: dict[tuple[str, str], SiteReading] = {}
+    for one in readings:
+        known = added.setdefault((one.site, one.storage_element), SiteReading(one.site, one.storage_element))
+        known.nearness = one.nearness
+        known.files += one.files
+        known.bytes_read += one.bytes_read
+        known.failures += one.failures
+        known.wall_s += one.wall_s
+        known.fetch_s += one.fetch_s
+    return [added[key] for key in sorted(added)]
 
 
 def storage_remarks(files: Iterable[FileRecord]) -> list[StorageRemark]:

@@ -71,7 +71,7 @@ def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool)
     left = [SubJob(index, share.label, share)]
     result = next(
         message.value
-        for message in InThisProcess().run(work, lambda: left.pop() if left else None)
+        for message in InThisProcess().run(work, lambda *_: left.pop() if left else None)
         if isinstance(message, Finished)
     )
     assert isinstance(result, ShareResult)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from branchline.jobs import (
 from branchline.jobs.ledger import Ledger, LedgerError
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.sensors import take_troubles
+from branchline.sites import Spot
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
@@ -244,10 +245,10 @@ class _Run:
                 self._workers_count = max(self._workers_count, place.workers_seen)
                 self._queue.workers_count = place.workers
 
-    def _draw(self) -> SubJob | Wait | None:
+    def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
         """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""
         while True:
-            drawn = self._queue.draw()
+            drawn = self._queue.draw(spot, spots)
             if self._reuse is None or not isinstance(drawn, SubJob) or self._interruption.asked:
                 return drawn
             share: Share = drawn.payload
@@ -344,6 +345,8 @@ class _Run:
             self._reuse.missed(result)
             self._reuse.keep(index, share, result)
         self._queue.finished(index)
+        for link in result.links:
+            self._queue.distances.measured(link.site, link.name, link.round_trip_s)
         self._queue.missed(one for wagon in result.wagons.values() if not wagon.reused_count for one in wagon.misses)
         self._queue.stopped |= {name for name, share in result.wagons.items() if share.error is not None}
         self._merger.take(index, result)

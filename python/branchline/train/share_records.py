@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from branchline.dataset import storage_element
+from branchline.dataset import DataFile, storage_element
 from branchline.sensors import host, take_troubles
 from branchline.sensors.plain import record_of
-from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SkippedFile
-from branchline.train.records import RecordTable
+from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
+from branchline.train.locality import Locality
+from branchline.train.records import RecordTable, added_sites
 from branchline.train.share_result import ShareResult
-from branchline.tree import Chunk, ChunkStream, StreamRecords, Tree
+from branchline.tree import Chunk, ChunkStream, ReplicaReading, StreamRecords, Tree
 
 
 def opening_of(tree: Tree) -> list[FileRecord]:
@@ -27,10 +28,13 @@ def opening_of(tree: Tree) -> list[FileRecord]:
 
 
 class ShareRecords:
-    """Files, branches and skipped files of one sub-job."""
+    """Files, branches and skipped files of one sub-job, which reads ``files``."""
 
-    def __init__(self, worker: int) -> None:
+    def __init__(self, worker: int, locality: Locality, files: Iterable[DataFile] = ()) -> None:
         self._worker = worker
+        self._locality = locality
+        self._listed = {one.path: one for one in files}
+        self._replicas: dict[str, list[ReplicaReading]] = {}
         self._files = RecordTable[FileRecord]("path")
         self._branches = RecordTable[BranchRecord]("name")
         self._skipped: list[SkippedFile] = []
@@ -52,6 +56,8 @@ class ShareRecords:
     def stream_done(self, read: StreamRecords, skipped: Iterable[Any]) -> None:
         """A stream has come to its end; ``read`` is what it recorded."""
         self._files.add(record_of(FileRecord, one) for one in read.files)
+        for one in read.files:
+            self._replicas.setdefault(one.path, []).extend(one.replicas)
         self._branches.add(record_of(BranchRecord, one) for one in read.branches)
         for one in skipped:
             self.skip(one.path, one.entries_lost, one.error)
@@ -68,6 +74,7 @@ class ShareRecords:
     def write_into(self, result: ShareResult) -> None:
         """Puts everything into the result of the sub-job."""
         result.files = self._files.as_list()
+        sites: list[SiteReading] = []
         for record in result.files:
             path = record.path
             # A stream knows the entries that it was to read, the chunks those of the tree.
@@ -76,8 +83,10 @@ class ShareRecords:
             record.wall_s = self._wall_s.get(path, 0.0)
             record.host = host()
             record.worker = str(self._worker)
-            record.storage_element = storage_element(path)
+            record.site = self._locality.spot.site
             record.subjobs = 1
+            sites += self._locality.read(record, self._listed.get(path), self._replicas.get(path, ()))
+        result.sites = added_sites(sites)
         result.branches = self._branches.as_list()
         result.skipped = self._skipped
         result.companions_missing = self._missing

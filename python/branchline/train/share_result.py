@@ -14,6 +14,7 @@ from branchline.sensors.record import (
     LinkRecord,
     MemoryRetry,
     MissingCompanion,
+    SiteReading,
     SkippedFile,
     TroubleRecord,
     WagonFault,
@@ -71,6 +72,7 @@ class WorkerTimes:
     cpu_s: float
     memory_peak_bytes: int
     threads: int = 1
+    site: str = ""
 
 
 @dataclass
@@ -90,6 +92,7 @@ class ShareResult:
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleRecord] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
+    sites: list[SiteReading] = field(default_factory=list)
     events: int = 0
     is_whole: bool = True
     interrupted: bool = False

@@ -11,12 +11,14 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from branchline.access import Access
 from branchline.dataset import DataFile, absolute
 from branchline.errors import BranchlineError
 from branchline.limits import (
     CHUNK_MEMORY_SHARE,
+    SHARES_BY_ELEMENT_MAX,
     STEP_MAX_ENTRIES,
     SUBJOB_MAX_BYTES,
     SUBJOB_MAX_FILES,
@@ -51,6 +53,8 @@ class Share:
     known_branches: tuple[str, ...] = ()
     # The step behind the first entries where it was learned before.
     learned_step: int | None = None
+    # What is known of round trips, in seconds, from the site of the worker to servers.
+    round_trips: tuple[tuple[str, float], ...] = ()
     # A worker ran out of memory in it: reading holds as little as chunks need, and they have this part of the entries.
     is_lean: bool = False
     chunk_divisor: int = 1
@@ -72,9 +76,31 @@ class Share:
 
 
 def cut(files: Sequence[DataFile]) -> list[Share]:
-    """The shares of a dataset, in its order; of files of unknown size a share has as many as leave many shares."""
+    """The shares of a dataset, in its order; of files of unknown size a share has as many as leave many shares.
+
+    The files of a share lie at the same storage elements, as far as the dataset says it: where its workers are changes
+    nothing. Where neighbouring files lie at others so often that shares would become small, those at the same elements
+    are taken together, and the shares are in the order of their first files.
+    """
     limit = _subjob_bytes(files)
     unknown_bytes = limit // _files_of_unknown_size(files)
+    elements = [frozenset(one.elements) for one in files]
+    if len(set(elements)) < 2:
+        return _cut_at_size(files, limit, unknown_bytes)
+    pairs = list(zip(elements, files, strict=True))
+    runs = [[file for _, file in run] for _, run in groupby(pairs, key=lambda one: one[0])]
+    neighbours = [share for run in runs for share in _cut_at_size(run, limit, unknown_bytes)]
+    groups: dict[frozenset[str], list[DataFile]] = {}
+    for element, file in pairs:
+        groups.setdefault(element, []).append(file)
+    together = [share for group in groups.values() for share in _cut_at_size(group, limit, unknown_bytes)]
+    if len(neighbours) <= SHARES_BY_ELEMENT_MAX * len(together):
+        return neighbours
+    places = {id(file): number for number, file in enumerate(files)}
+    return sorted(together, key=lambda share: (places[id(share.files[0])], share.part))
+
+
+def _cut_at_size(files: Sequence[DataFile], limit: int, unknown_bytes: int) -> list[Share]:
     shares: list[Share] = []
     together: list[DataFile] = []
     size_bytes = 0

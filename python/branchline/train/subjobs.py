@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from branchline.jobs import WAIT, SubJob, Wait
-from branchline.limits import SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
+from branchline.limits import ROUND_TRIPS_SENT_MAX, SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
+from branchline.sites import Distances, Spot
+from branchline.train.near_first import NearFirst
 from branchline.train.shares import Share
 
 
@@ -28,13 +30,14 @@ class SubJobQueue:
         workers_count: int = 1,
         stopped: Iterable[str] = (),
     ) -> None:
+        """Raises OptionError for a site's file that is wrong."""
         self.shares = shares
         self.branches = list(branches)
         self.step = step
         self.stopped = set(stopped)
         self._wagons_count = wagons_count
         self.workers_count = workers_count
-        self._next = 0
+        self._left = NearFirst(shares)
         self._learning: int | None = None
         self._first: deque[SubJob] = deque()
         self._indices_count = len(shares)
@@ -50,16 +53,26 @@ class SubJobQueue:
         """The next to be handed out, before all shares and behind those put here before."""
         self._first.append(subjob)
 
-    def draw(self) -> SubJob | Wait | None:
-        """The next sub-job, WAIT while the branches are being learned, None at the end, or when no wagon runs on."""
+    @property
+    def distances(self) -> Distances:
+        """The round trips from the sites of workers to storage elements."""
+        return self._left.distances
+
+    def draw(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+        """The next sub-job, WAIT while the branches are being learned or others should have what is left, None at the
+        end, or when no wagon runs on.
+        """
         if self._first:
             return self._first.popleft()
-        if self._next == len(self.shares) or len(self.stopped) == self._wagons_count:
+        if not self._left.count or len(self.stopped) == self._wagons_count:
             return None
         if self.step is None and self._learning is not None:
             return WAIT
-        index = self._next
-        self._next += 1
+        # Branches are learned on the first shares, whoever is near to them: chunks are those of every run.
+        learns = self.step is None or (self._learns_first and self._left.has_first)
+        index = self._left.take(None if learns else spot, spots)
+        if index is None:
+            return WAIT
         learn = self.step is None or (self._learns_first and index == 0)
         if self.step is None:
             self._learning = index
@@ -70,15 +83,15 @@ class SubJobQueue:
             step=self.step or 1,
             learned_step=self.step if learn else None,
             stopped=frozenset(self.stopped),
-            together=1 if learn else self._together(index),
+            together=1 if learn else self._together(index, self._left.count + 1),
+            round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
         )
         return SubJob(index, share.label, share)
 
-    def _together(self, index: int) -> int:
+    def _together(self, index: int, left_count: int) -> int:
         """How many shares from this one on a worker may take at a time: of what is left not more than half its part, so
         that all workers have something to do to the end, and not more bytes than the largest share.
         """
-        left_count = len(self.shares) - index
         own_count = left_count if self.workers_count == 1 else left_count // (2 * self.workers_count)
         count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)
         count, size_bytes = 0, 0

@@ -23,6 +23,7 @@ from branchline.sensors.record import MemoryRetry
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.exactness import is_exact
+from branchline.train.locality import Locality
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
@@ -83,6 +84,7 @@ class Worker:
         self._progress = Progress(0, 0, 0, 0)
         self._reported_s = 0.0
         self._goes_on = True
+        self._locality = Locality.here(work.access)
 
     def messages(self) -> Iterator[Message]:
         """Works until there are no more sub-jobs, or one of them could not be read, or it is asked to stop."""
@@ -145,6 +147,7 @@ class Worker:
     def _open_with_next(self, subjob: SubJob) -> list[OpenSubJob]:
         """Opens a sub-job; where its files are far away together with those that come next, as one stream."""
         share: Share = subjob.payload
+        self._locality.learn(share.round_trips)
         together = [subjob]
         while len(together) < share.together and self._is_far(share):
             drawn = self._draw_now()
@@ -154,6 +157,7 @@ class Worker:
                 self._drawn = drawn
                 break
             together.append(drawn)
+        self._locality.prefer_near(file for one in together for file in one.payload.files)
         if len(together) == 1:
             return [self._open(subjob)]
         self._context.at(f"opening {share.label}", READING)
@@ -226,7 +230,7 @@ class Worker:
 
     def _work_on(self, opened: OpenSubJob, result: ShareResult) -> Iterator[Message]:
         """Runs the wagons on all chunks of a sub-job; what stops it is noted in the result."""
-        records = ShareRecords(self._context.worker)
+        records = ShareRecords(self._context.worker, self._locality, opened.share.files)
         try:
             if opened.failed is not None:
                 self._skip_or_raise(opened.failed, opened.files[0].path, None, records)
@@ -248,7 +252,7 @@ class Worker:
                 companions = self._coupling.companions
                 records.companions_done(companions.take_records(), companions.take_missing())
             records.write_into(result)
-            result.links = links_chosen(self._work.access)
+            result.links = links_chosen(self._work.access, self._locality.spot.site)
 
     def _work_through(
         self, opened: OpenSubJob, stream: ChunkStream | StreamPart, result: ShareResult, records: ShareRecords
@@ -383,7 +387,9 @@ class Worker:
 
     def _times(self) -> WorkerTimes:
         phases = split_reading(self._clock.seconds(), self._waited)
-        return WorkerTimes(time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes(), self._threads)
+        return WorkerTimes(
+            time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes(), self._threads, self._locality.spot.site
+        )
 
 
 def _memory_retry(opened: OpenSubJob, result: ShareResult) -> MemoryRetry | None:

@@ -10,7 +10,7 @@ from branchline.tree.request import ReadRequest
 from branchline.tree.sources import SkippedFile, Source
 from branchline.tree.steps import Report
 from branchline.tree.stream import Chunk, ChunkStream
-from branchline.tree.stream_records import BranchReading, FileReading, ReaderWait, StreamRecords
+from branchline.tree.stream_records import BranchReading, FileReading, ReaderWait, ReplicaReading, StreamRecords
 from branchline.tree.tree import Tree
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "NanoEventsMaker",
     "ReadRequest",
     "ReaderWait",
+    "ReplicaReading",
     "Report",
     "SkippedFile",
     "Source",

@@ -27,7 +27,8 @@ class FileReading:
     ``source_index`` is its source, ``store`` the storage element, ``entries`` are those that were delivered and
     ``codec`` is that of its last basket, None where there was none. ``bytes_asked`` are the bytes that were wanted,
     ``gap_bytes`` those between them that were read along, ``bytes_read`` what the store moved, ``cached_bytes`` what
-    came from a copy on this machine. ``replicas`` are those of a file that has several. ``late_reads`` are branches that were read after their chunk was delivered.
+    came from a copy on this machine. ``replicas`` are those of a file that has several.
+    ``late_reads`` are branches that were read after their chunk was delivered.
     """
 
     source_index: int

@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def near_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     """How far a disk is is measured: here it is near, however slow others made it, unless a test says else."""
 
-    def chosen(access: Access) -> list[LinkRecord]:
+    def chosen(access: Access, site: str = "") -> list[LinkRecord]:
         return links_chosen(access) if access.requests_in_flight else []
 
     monkeypatch.setattr("branchline.train.work.links_chosen", chosen)

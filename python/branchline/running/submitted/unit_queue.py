@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from branchline.jobs import FoldNode, SubJob, Wait
 from branchline.running.submitted.reusing import KeptForJobs
 from branchline.running.submitted.submission import Submission
+from branchline.sites import Spot
 from branchline.train.plan import TrainPlan
 from branchline.train.reuse import KeptResult, Reuse
 from branchline.train.share_result import ShareResult
@@ -58,8 +59,8 @@ class UnitQueue(SubJobQueue):
         #: The sub-jobs that were handed out, with what is kept of them.
         self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
 
-    def draw(self) -> SubJob | Wait | None:
-        """The next sub-job, None at the end."""
+    def draw(self, _spot: Spot | None = None, _spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+        """The next sub-job, None at the end. All workers of a task are at one spot."""
         if self._first:
             return self._first.popleft()
         while True:
@@ -83,7 +84,7 @@ class UnitQueue(SubJobQueue):
         learns = index < self._learned_at_start.shares_count
         branches = self._plan.named_branches if learns else self.branches
         share = self._learned_at_start.share(index, self.shares[index], branches, self.stopped)
-        share = replace(share, together=1 if learns else self._together(index))
+        share = replace(share, together=1 if learns else self._together(index, len(self._indices) + 1))
         # The key is that of the files before they are read.
         key = None if self._reuse is None else self._reuse.key_of(index, share)
         kept = self._kept.of(index, key)

@@ -1,0 +1,98 @@
+"""Which replica a worker reads first, and what it read at which storage element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from branchline import _core
+from branchline.access import Access
+from branchline.dataset import DataFile, storage_element
+from branchline.errors import BranchlineError
+from branchline.locations import without_secrets
+from branchline.sensors import links_chosen
+from branchline.sensors.record import FileRecord, SiteReading
+from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, SiteMap, Spot, nearness, own_spot
+from branchline.tree import ReplicaReading
+
+
+@dataclass
+class Locality:
+    """A worker's own spot, and how far storage elements are from it."""
+
+    spot: Spot
+    sites: SiteMap
+    access: Access
+    distances: Distances = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.distances = Distances(self.sites)
+
+    @classmethod
+    def here(cls, access: Access) -> Locality:
+        """That of this process; a site's file that is wrong was refused when the job began."""
+        try:
+            return cls(own_spot(), SiteMap.load(), access)
+        except BranchlineError:
+            return cls(Spot(), SiteMap(), access)
+
+    def learn(self, round_trips: Iterable[tuple[str, float]]) -> None:
+        """Takes over what other workers at this site have measured."""
+        for server, took_s in round_trips:
+            self.distances.measured(self.spot.site, server, took_s)
+
+    def prefer_near(self, files: Iterable[DataFile]) -> None:
+        """Has the engine open the nearest replica of each file first."""
+        several = [one for one in files if one.replicas]
+        if not several:
+            return
+        self.learn((link.name, link.round_trip_s) for link in links_chosen(self.access))
+        far_s: dict[str, float] = {}
+        for file in several:
+            for location in file.locations:
+                element = file.sites.element_of(location)
+                beginning = location if element == LOCAL_ELEMENT else element
+                far_s.setdefault(beginning, self.distances.round_trip_s(self.spot, location, file.sites))
+        order = sorted(set(far_s.values()))
+        _core.prefer_replicas([(beginning, order.index(took_s)) for beginning, took_s in far_s.items()])
+
+    def read(self, record: FileRecord, file: DataFile | None, replicas: Sequence[ReplicaReading]) -> list[SiteReading]:
+        """What was read of a file, by storage element; the record gets the element and the replica that it was."""
+        listed = ElementSites() if file is None else file.sites
+        if not replicas:
+            record.storage_element = self._element(record.path, listed)
+            whole = self._reading(record.path, listed)
+            whole.files, whole.bytes_read = 1, record.bytes_read
+            whole.wall_s, whole.fetch_s = record.wall_s, record.fetch_s
+            return [whole]
+        # A companion's replicas are not in the list: its path stands for them.
+        locations = () if file is None else file.locations
+        by_shown = {without_secrets(one): one for one in locations}
+        most = max(replicas, key=lambda one: one.bytes_read)
+        record.storage_element = self._element(by_shown.get(most.path, most.path), listed)
+        record.replica = "" if most.path == record.path else most.path
+        record.replicas_failed = [
+            f"{one.path} failed {one.failures} times: {one.error}" for one in replicas if one.failures
+        ]
+        total_bytes = sum(one.bytes_read for one in replicas)
+        readings = []
+        for one in replicas:
+            if not (one.bytes_read or one.failures or one is most):
+                continue
+            part = one.bytes_read / total_bytes if total_bytes else float(one is most)
+            reading = self._reading(by_shown.get(one.path, one.path), listed)
+            reading.files, reading.failures = int(bool(one.bytes_read) or one is most), one.failures
+            reading.bytes_read = one.bytes_read
+            reading.wall_s, reading.fetch_s = part * record.wall_s, part * record.fetch_s
+            readings.append(reading)
+        return readings
+
+    def _reading(self, location: str, listed: ElementSites) -> SiteReading:
+        near = nearness(self.spot, location, listed, self.sites)
+        return SiteReading(self.spot.site, self._element(location, listed), near.value)
+
+    @staticmethod
+    def _element(location: str, listed: ElementSites) -> str:
+        """As the list names it, else the server or the mount."""
+        element = listed.element_of(location)
+        return storage_element(location) if element == LOCAL_ELEMENT else element

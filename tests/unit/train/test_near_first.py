@@ -1,0 +1,109 @@
+"""Shares are cut by storage elements, and handed out to who is near; the plan knows nothing of workers."""
+
+from __future__ import annotations
+
+from branchline.dataset import DataFile, Dataset
+from branchline.limits import FAR_WORK_WAIT_S, MB
+from branchline.sites import ElementSites, Spot
+from branchline.train.near_first import NearFirst
+from branchline.train.shares import Share, cut
+from branchline.train.subjobs import SubJobQueue
+
+LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
+AT_A, AT_B, AT_C = Spot(site="A"), Spot(site="B"), Spot(site="C")
+ALL = (AT_A, AT_B, AT_C)
+
+
+def file_at(index: int, *servers: str, size_bytes: int = MB) -> DataFile:
+    locations = [f"root://{one}//f{index}.root" for one in servers]
+    return DataFile(locations[0], size_bytes=size_bytes, replicas=tuple(locations[1:]), sites=LISTED)
+
+
+def places(shares: list[Share]) -> list[list[str]]:
+    return [[one.path.rpartition("/")[2] for one in share.files] for share in shares]
+
+
+def test_no_share_mixes_storage_elements() -> None:
+    files = [file_at(index, "se.a" if index < 5 else "se.b") for index in range(10)]
+    shares = cut(files)
+    assert [file for share in shares for file in share.files] == files
+    for share in shares:
+        assert len({one.elements for one in share.files}) == 1
+
+
+def test_files_of_mixed_elements_are_taken_together_in_the_order_of_the_first() -> None:
+    files = [file_at(index, "se.a" if index % 2 else "se.b") for index in range(200)]
+    shares = cut(files)
+    assert len(shares) < 150
+    assert sorted(file.path for share in shares for file in share.files) == sorted(file.path for file in files)
+    firsts = [files.index(share.files[0]) for share in shares]
+    assert firsts == sorted(firsts)
+    for share in shares:
+        assert len({one.elements for one in share.files}) == 1
+        indices = [files.index(one) for one in share.files]
+        assert indices == sorted(indices)
+
+
+def test_local_files_are_one_element_unless_the_list_says_more() -> None:
+    files = [DataFile(f"/data{index % 2}/f{index}.root", size_bytes=100) for index in range(6)]
+    assert len(cut(files)) == 1 or [file for share in cut(files) for file in share.files] == files
+    listed = ElementSites.of({"/data0": "A", "/data1": "B"})
+    for share in cut([one.changed(sites=listed) for one in files]):
+        assert len({one.path.split("/")[1] for one in share.files}) == 1
+
+
+def queue_of(servers: list[tuple[str, ...]]) -> tuple[NearFirst, list[float]]:
+    now_s = [100.0]
+    shares = [Share((file_at(index, *names),)) for index, names in enumerate(servers)]
+    return NearFirst(shares, lambda: now_s[0]), now_s
+
+
+def test_near_work_comes_first_and_far_work_after_a_wait() -> None:
+    queue, now_s = queue_of([("se.a",), ("se.b",), ("se.a",), ("se.b",), ("se.b",)])
+    assert [queue.take(AT_B, ALL), queue.take(AT_A, ALL), queue.take(AT_A, ALL)] == [1, 0, 2]
+    assert queue.take(AT_A, ALL) is None
+    now_s[0] += FAR_WORK_WAIT_S / 2
+    assert queue.take(AT_A, ALL) is None
+    assert queue.take(AT_B, ALL) == 3
+    now_s[0] += FAR_WORK_WAIT_S / 2
+    assert queue.take(AT_A, ALL) == 4
+    assert queue.count == 0
+
+
+def test_nobody_waits_for_work_that_is_near_to_nobody_else() -> None:
+    queue, _ = queue_of([("se.x",), ("se.b",), ("se.a", "se.b")])
+    assert queue.take(AT_C, ALL) == 0
+    assert queue.take(AT_C, (AT_C,)) == 1
+    assert queue.take(AT_A, ALL) == 2
+
+
+def test_a_replica_makes_work_near() -> None:
+    queue, _ = queue_of([("se.b",), ("se.b", "se.a"), ("se.a", "se.b")])
+    assert [queue.take(AT_A, ALL), queue.take(AT_A, ALL)] == [1, 2]
+
+
+def test_measured_round_trips_say_more_than_names() -> None:
+    queue, _ = queue_of([("se.a",), ("se.b",)])
+    queue.distances.measured("A", "root://se.a", 0.3)
+    queue.distances.measured("A", "root://se.b", 0.001)
+    assert queue.take(AT_A, ALL) == 1
+
+
+def test_without_a_spot_the_order_is_that_of_the_dataset() -> None:
+    queue, _ = queue_of([("se.a",), ("se.b",), ("se.a",), ("se.b",)])
+    assert [queue.take() for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_branches_are_learned_on_the_first_share_whoever_is_near() -> None:
+    shares = [Share((file_at(index, "se.a"),)) for index in range(3)]
+    queue = SubJobQueue(shares, [], None, wagons_count=1)
+    first = queue.draw(AT_B, ALL)
+    assert getattr(first, "index", None) == 0
+    assert getattr(first, "payload", Share(())).learn
+
+
+def test_a_list_says_where_elements_are() -> None:
+    fileset = {"data": {"files": [["root://se.a//f.root", "root://se.b//f.root"]], "sites": {"root://se.a": "A"}}}
+    (file,) = Dataset.of(fileset)
+    assert file.elements == ("root://se.a", "root://se.b")
+    assert [file.sites.site_of(one) for one in file.locations] == ["A", ""]
