@@ -1,13 +1,20 @@
 //! What is wrong with some bytes: which object, at which offset, and what was expected.
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 /// Result of looking at bytes of a file.
 pub type Result<T> = std::result::Result<T, FormatError>;
 
 /// Bytes that are not what the format demands, or a kind that is not read.
+///
+/// It is one pointer, so that the result of a small step fits into registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FormatError {
+pub struct FormatError(Box<ErrorDetails>);
+
+/// What a [`FormatError`] says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorDetails {
     /// The kind of error.
     pub kind: ErrorKind,
     /// The object in whose bytes it was found, e.g. `TTree events` or `basket 3 of branch px`.
@@ -35,8 +42,9 @@ pub enum ErrorKind {
 
 impl FormatError {
     /// An error of `kind` at `offset`; the object is named later by [`FormatError::in_object`].
+    #[cold]
     pub fn new(kind: ErrorKind, offset: u64, message: impl Into<String>) -> Self {
-        Self { kind, object: String::new(), offset, message: message.into() }
+        Self(Box::new(ErrorDetails { kind, object: String::new(), offset, message: message.into() }))
     }
 
     /// Bytes that contradict the format.
@@ -56,9 +64,24 @@ impl FormatError {
 
     /// Names the object; an outer object is put before an inner one.
     #[must_use]
+    #[cold]
     pub fn in_object(mut self, object: impl fmt::Display) -> Self {
         self.object = if self.object.is_empty() { object.to_string() } else { format!("{object}: {}", self.object) };
         self
+    }
+}
+
+impl Deref for FormatError {
+    type Target = ErrorDetails;
+
+    fn deref(&self) -> &ErrorDetails {
+        &self.0
+    }
+}
+
+impl DerefMut for FormatError {
+    fn deref_mut(&mut self) -> &mut ErrorDetails {
+        &mut self.0
     }
 }
 

@@ -79,8 +79,8 @@ impl Builder {
         self.paths_room = self.paths_room.checked_sub(info.path.len()).ok_or_else(too_long)?;
         let index = self.branches.len();
         let leaves: Vec<usize> = leaf_ids.into_iter().filter_map(|id| objects.find(id)).collect();
+        info.leaves = leaves.iter().map(|leaf| new_leaf(objects.at(*leaf))).collect();
         for leaf in &leaves {
-            info.leaves.push(new_leaf(objects.at(*leaf)));
             self.branch_of[*leaf] = Some(index);
         }
         let mut branch = TBranch {
@@ -134,7 +134,7 @@ fn new_leaf(members: &Members<'_>) -> TLeaf {
     TLeaf {
         name: members.text(TextField::Name),
         title: members.text(TextField::Title),
-        class_name: members.class_name.to_string(),
+        class_name: String::from(&*members.class_name),
         length: members.number(NumberField::Len),
         is_unsigned: members.number(NumberField::IsUnsigned) != 0,
         count_name: None,
@@ -160,7 +160,7 @@ fn new_info(members: &Members<'_>) -> BranchInfo {
         path: String::new(),
         name: members.text(TextField::Name),
         title: members.text(TextField::Title),
-        class_name: members.class_name.to_string(),
+        class_name: String::from(&*members.class_name),
         parent: None,
         has_children: false,
         leaves: Vec::new(),

@@ -6,6 +6,10 @@ use crate::number::Number;
 
 use super::walk::{Value, Visitor, Walker};
 
+/// Room that is reserved for the pointers of an array: most arrays are short, and a damaged file may claim long ones
+/// within each other.
+const LINKS_RESERVED_MAX: usize = 16;
+
 impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
     /// A TArray: a count and so many numbers.
     pub(super) fn numbers(&mut self, number: Number) -> Result<()> {
@@ -51,7 +55,7 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         let _lower_bound = self.buffer.cursor.i32()?;
         let count = self.buffer.cursor.checked_count(count, 4)?;
         let begun = self.visitor.array_begins(start..self.buffer.cursor.position());
-        let mut links = Vec::new();
+        let mut links = Vec::with_capacity(count.min(LINKS_RESERVED_MAX));
         for _ in 0..count {
             links.push(self.pointer()?);
             self.visitor.array_pointer_ends(begun, self.buffer.cursor.position());

@@ -16,6 +16,7 @@ pub(super) struct Description<'i> {
 }
 
 /// The checksum behind the version of an object of a foreign class; 0 for all other objects.
+#[inline]
 pub(super) fn checksum(infos: &ClassInfos, name: &str, header: VersionHeader, cursor: &mut Cursor<'_>) -> Result<u32> {
     if header.version > 0 || header.end.is_none() {
         return Ok(0);

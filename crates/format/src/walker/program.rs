@@ -36,7 +36,9 @@ pub(super) enum Action {
     CountedArray(Scalar, CounterId),
     /// Offsets of baskets in an old TBranch: a byte that says of how many bytes they are, and so many numbers.
     OldSeeks(CounterId),
-    /// A base class, whose numbers may count arrays of this class.
+    /// A TObject, as a base class or a member.
+    Object,
+    /// Another base class, whose numbers may count arrays of this class.
     Base(ClassId),
     /// So many objects.
     Objects(ClassId, usize),
@@ -258,8 +260,9 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
     fn action(&mut self, element: &'i Element, kind: MemberKind, is_wanted: bool) -> Action {
         let walks_all = self.purpose.walks_all;
         match kind {
+            MemberKind::Base if element.name == "TObject" => Action::Object,
             MemberKind::Base => Action::Base(self.class(&element.name)),
-            MemberKind::TObject(Times::One) => Action::Base(self.class("TObject")),
+            MemberKind::TObject(Times::One) => Action::Object,
             MemberKind::TNamed(Times::One) => Action::Base(self.class("TNamed")),
             MemberKind::Number(Scalar::Plain(number)) => match self.counters.get(element.name.as_str()) {
                 None if !is_wanted => Action::Skip(number.size()),

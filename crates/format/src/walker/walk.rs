@@ -224,23 +224,15 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
     }
 
     fn step(&mut self, step: &Step<'i, V::Member>) -> Result<()> {
-        let Some(member) = step.wanted else { return self.pass(step) };
+        let Some(member) = step.wanted else { return self.read(step).map(|_| ()) };
         let begun = self.visitor.member_begins(member, self.position());
         let value = self.read(step)?;
         self.visitor.member_ends(member, begun, value, self.buffer.cursor.position());
         Ok(())
     }
 
-    /// Walks through a member that is not wanted. Most of them are numbers.
-    fn pass(&mut self, step: &Step<'i, V::Member>) -> Result<()> {
-        match step.action {
-            Action::Skip(size) => self.buffer.cursor.skip(size),
-            Action::Base(class) => self.object(class).map(|_| ()),
-            _ => self.read(step).map(|_| ()),
-        }
-    }
-
     /// Reads a member.
+    #[inline(always)]
     fn read(&mut self, step: &Step<'i, V::Member>) -> Result<Value<'b>> {
         match step.action {
             Action::Skip(size) => self.buffer.cursor.skip(size)?,
@@ -264,6 +256,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
                 let number = if self.buffer.cursor.u8()? == 2 { Number::I64 } else { Number::I32 };
                 return Ok(Value::Numbers(number, self.counted(counter, number.size())?));
             }
+            Action::Object => self.buffer.skip_tobject()?,
             Action::Base(class) => return self.object(class),
             Action::Objects(class, 1) => return V::member_object(self, class),
             Action::Objects(class, count) => {

@@ -71,7 +71,7 @@ impl Content for ObjectContent {
         match Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()) {
             Ok(addend) => Ok(Self::Sum { plain, addend: Box::new(addend) }),
             Err(error) if error.kind == ErrorKind::Unsupported => {
-                Ok(Self::Copy { stored: stored_object(opening.reader, key)?, reason: Some(error.message) })
+                Ok(Self::Copy { stored: stored_object(opening.reader, key)?, reason: Some(error.message.clone()) })
             }
             Err(error) => {
                 let error = error.in_object(format!("{} {}", key.class_name, entry.path));
@@ -228,7 +228,7 @@ impl MergedObject {
                     sum.add(*addend, &plan);
                     return None;
                 }
-                Err(error) => self.reason = self.reason.take().or(Some(error.message)),
+                Err(error) => self.reason = self.reason.take().or_else(|| Some(error.message.clone())),
             }
         }
         Some(addend)
