@@ -264,7 +264,9 @@ impl Directories {
     pub fn entries_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<Entry>> {
         let places = self.places(path, loaded).map_err(|error| match error {
             DecodeError::Format(error) => error,
-            DecodeError::MissingBytes { offset, .. } => FormatError::damaged(offset, "a directory was not read"),
+            DecodeError::MissingBytes { offset, .. } => FormatError::internal(format!(
+                "the directory at offset {offset} was not read before its keys were listed"
+            )),
         })?;
         let room = self.file_size.saturating_mul(KEYS_FACTOR_MAX).min(KEYS_SIZE_MAX);
         let mut walk = Walk { directories: self, room, entries: Vec::new() };

@@ -10,9 +10,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use branchline_format::column::Column;
 use branchline_format::compress::Decompressor;
-use branchline_format::error::Result as FormatResult;
+use branchline_format::error::{ErrorKind, Result as FormatResult};
 use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::cluster::{FieldCluster, FieldReader, Scratch, Stored, Unpacker};
+use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::footer::read_footer;
 use branchline_format::ntuple::form::{standalone_form, Form};
@@ -216,8 +217,8 @@ fn file(parts: &Parts) -> (Bytes, Link, Link) {
 /// The columns of a branch: of each cluster the whole and its second half.
 type Read = Vec<(String, Vec<Column>)>;
 
-/// All branches, or what is wrong first.
-fn read(parts: &Parts) -> Result<Read, String> {
+/// The fields, and what each cluster has of them; or what is wrong first.
+fn opened(parts: &Parts) -> Result<(Bytes, Schema, Vec<Cluster>), String> {
     let (bytes, header, footer) = file(parts);
     let loaded = LoadedBytes::whole(bytes.clone());
     let mut decompressor = Decompressor::new();
@@ -236,12 +237,22 @@ fn read(parts: &Parts) -> Result<Read, String> {
         let list = envelope(&group.page_list, EnvelopeKind::PageList)?;
         clusters.extend(read_page_list(list, group, header.checksum).map_err(|error| error.to_string())?);
     }
+    Ok((bytes, schema, clusters))
+}
+
+/// All branches, or what is wrong first.
+fn read(parts: &Parts) -> Result<Read, String> {
+    let (bytes, schema, clusters) = opened(parts)?;
     let classes = schema.classes(&Arc::new(Classes::new(Arc::default()))).map_err(|error| error.to_string())?;
     let mut all = Vec::new();
     for branch in branches(&schema) {
         let Ok(form) = standalone_form(&schema, &classes, branch.field) else { continue };
         let columns = clusters.iter().flat_map(|cluster| read_cluster(&bytes, &schema, &form, cluster));
-        all.push((branch.path, columns.collect::<FormatResult<_>>().map_err(|error| error.to_string())?));
+        let columns = columns.collect::<FormatResult<_>>().map_err(|error| {
+            assert_ne!(error.kind, ErrorKind::Internal, "{error}");
+            error.to_string()
+        });
+        all.push((branch.path, columns?));
     }
     Ok(all)
 }
@@ -303,6 +314,44 @@ fn what_was_written_is_read() {
     assert_eq!(whole("o"), Column::Option { valid: vec![1, 0], content: Box::new(double) });
     let Column::Union { tags, contents } = whole("u") else { panic!("no union") };
     assert_eq!((tags, contents.len()), (vec![2, 1], 3));
+}
+
+#[test]
+fn columns_of_a_kind_that_does_not_fit_the_field_are_refused() {
+    let (_, schema, _) = opened(&parts()).unwrap();
+    let classes = schema.classes(&Arc::new(Classes::new(Arc::default()))).unwrap();
+    let quantized = Encoding::new(0x1d, 8, Some((0.0, 1.0)));
+    for (path, column, wrong) in [("s", 1, quantized), ("u", 0, Encoding::new(0x14, 32, None))] {
+        let field = branches(&schema).iter().find(|branch| branch.path == path).unwrap().field;
+        assert!(standalone_form(&schema, &classes, field).is_ok());
+        let mut changed = schema.clone();
+        let column = schema.fields[field].columns[0][column];
+        changed.columns[column].encoding = wrong.map_err(Into::into);
+        assert!(changed.columns[column].encoding.is_ok());
+        let refused = standalone_form(&changed, &classes, field).unwrap_err();
+        assert!(refused.contains("structure"), "{path}: {refused}");
+    }
+}
+
+#[test]
+fn pages_that_the_caller_did_not_fetch_and_wrong_room_are_faults_of_branchline() {
+    let (bytes, schema, clusters) = opened(&parts()).unwrap();
+    let classes = schema.classes(&Arc::new(Classes::new(Arc::default()))).unwrap();
+    let field = branches(&schema).iter().find(|branch| branch.path == "n").unwrap().field;
+    let form = standalone_form(&schema, &classes, field).unwrap();
+    let cluster = FieldCluster::new(&form, &clusters[0]).unwrap();
+    let mut decompressor = Decompressor::new();
+    let mut decompress = |from: &[u8], to: &mut [u8]| decompressor.decompress_into(from, to);
+    let mut scratch = Scratch::default();
+    let mut unpacker = Unpacker::new(&mut decompress, &mut scratch);
+    let stored = Stored::new(bytes.len() as u64, 1 << 30);
+    let reader = FieldReader { schema: &schema, form: &form, cluster: &cluster, stored: &stored };
+    for error in [
+        reader.decode(&(0..2), &mut unpacker).unwrap_err(),
+        reader.decode_fixed(&(0..2), &mut unpacker, &mut [0; 7]).unwrap_err(),
+    ] {
+        assert_eq!(error.kind, ErrorKind::Internal, "{error}");
+    }
 }
 
 #[test]

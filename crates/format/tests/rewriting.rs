@@ -149,5 +149,5 @@ fn a_sum_that_could_not_be_read_again_is_refused() {
     let mut sum = Sum::new(object.to_vec(), 36, "TH3I", &infos, addend());
     let plan = sum.plan(&addend()).unwrap();
     sum.add(addend(), &plan);
-    assert_eq!(sum.record(77).unwrap_err().kind, ErrorKind::Unsupported);
+    assert_eq!(sum.record(77).unwrap_err().kind, ErrorKind::Damaged);
 }

@@ -310,6 +310,10 @@ fn member_objects(
     let Some(piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
         return Err(FormatError::unsupported("it is not stored"));
     };
+    if is_collected && (piece.steps.len() != 1 || member.kind() == MemberKind::ObjectArray) {
+        let message = "a member of this kind in a split collection: its lengths are in another branch";
+        return Err(FormatError::unsupported(message));
+    }
     let type_name = if member.type_name == "BASE" { &member.name } else { &member.type_name };
     let type_name = CppType::parse(type_name).map_or(String::new(), |of_type| of_type.name());
     let program = match is_collected {

@@ -394,7 +394,7 @@ impl<'a> FieldReader<'a> {
                 reader.check(&place.elements, number.size())?;
                 if place.count() * number.size() != values.len() {
                     let message = format!("{} elements where room is for {} bytes", place.count(), values.len());
-                    return Err(FormatError::damaged(0, message));
+                    return Err(FormatError::internal(message));
                 }
                 reader.numbers(place.elements, *number, unpacker, values)
             }

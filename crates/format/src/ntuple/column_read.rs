@@ -240,7 +240,9 @@ impl ColumnReader<'_> {
     fn page(&self, page: &Page) -> Result<Cow<'_, [u8]>> {
         let stored = self.stored.page(page).map_err(|error| match error {
             DecodeError::Format(error) => error,
-            DecodeError::MissingBytes { .. } => FormatError::damaged(page.locator.offset, "the page was not fetched"),
+            DecodeError::MissingBytes { offset, size } => {
+                FormatError::internal(format!("{size} bytes of a page at offset {offset} were not fetched"))
+            }
         })?;
         let size = verified(&stored, page)?.len();
         Ok(match stored {

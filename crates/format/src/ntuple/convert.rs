@@ -27,7 +27,11 @@ pub(super) fn convert(from: Number, values: &[u8], to: Number, out: &mut [u8]) -
         (Number::F32, Number::F64) => each::<4, 8>(values, out, |raw| f64::from(f32::from_ne_bytes(raw)).to_ne_bytes()),
         (Number::F64, Number::F32) => each::<8, 4>(values, out, |raw| (f64::from_ne_bytes(raw) as f32).to_ne_bytes()),
         _ if from.is_real() || to.is_real() => {
-            return Err(FormatError::unsupported(format!("{} stored as {}", to.dtype(), from.dtype())));
+            return Err(FormatError::internal(format!(
+                "numbers of type {} are decoded as {}",
+                from.dtype(),
+                to.dtype()
+            )));
         }
         _ => return convert_whole(from, values, to, out),
     }

@@ -149,7 +149,7 @@ impl Encoding {
         number: Number,
         out: &mut [u8],
     ) -> Result<()> {
-        let natural = self.natural().ok_or_else(|| FormatError::unsupported("an index where numbers are wanted"))?;
+        let natural = self.natural().ok_or_else(|| FormatError::internal("an index column is decoded as numbers"))?;
         if natural == number {
             self.natural_numbers(plain, count, wanted, out);
             return Ok(());
@@ -208,7 +208,7 @@ impl Encoding {
         let (number, is_split) = match self.kind {
             Kind::Index(number) => (number, false),
             Kind::SplitIndex(number) => (number, true),
-            _ => return Err(FormatError::unsupported("numbers where an index is wanted")),
+            _ => return Err(FormatError::internal("a column of numbers is decoded as an index")),
         };
         let size = number.size();
         if !is_split {
@@ -245,7 +245,7 @@ impl Encoding {
     /// Decodes indexes and tags of variants.
     pub(super) fn switches(&self, plain: &[u8], wanted: Range<usize>, out: &mut Vec<(u64, u32)>) -> Result<()> {
         if self.kind != Kind::Switch {
-            return Err(FormatError::unsupported("no tags where a variant is wanted"));
+            return Err(FormatError::internal("a column without tags is decoded as that of a variant"));
         }
         for raw in plain[12 * wanted.start..12 * wanted.end].as_chunks::<12>().0 {
             let [i0, i1, i2, i3, i4, i5, i6, i7, tag @ ..] = *raw;

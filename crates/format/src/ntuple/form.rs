@@ -9,6 +9,7 @@ use crate::number::Number;
 use crate::objects::{Classes, Program};
 
 use super::convert::{becomes, number_of_type};
+use super::encoding::{Encoding, Kind};
 use super::schema::{Role, Schema};
 
 /// Fields within fields deeper than this do not exist in C++ code that compiles.
@@ -129,7 +130,7 @@ fn form_within(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: us
         },
         Role::Record => record(schema, classes, number, depth),
         Role::Variant if (1..=ALTERNATIVES_MAX).contains(&field.children.len()) => {
-            let columns = single_columns(schema, number)?;
+            let columns = switch_columns(schema, number)?;
             let contents = field.children.iter().map(|one| child(*one)).collect::<Result<_, _>>()?;
             Ok(Form::Union { columns, contents })
         }
@@ -175,12 +176,20 @@ fn single_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused>
 }
 
 fn index_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused> {
+    columns_with(schema, number, Encoding::is_index)
+}
+
+fn switch_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused> {
+    columns_with(schema, number, |encoding| encoding.kind == Kind::Switch)
+}
+
+/// The column of each representation, if its elements are stored as they must be.
+fn columns_with(schema: &Schema, number: usize, is_right: fn(&Encoding) -> bool) -> Result<Vec<usize>, Refused> {
     let columns = single_columns(schema, number)?;
-    let is_index = |column: &usize| matches!(&schema.columns[*column].encoding, Ok(encoding) if encoding.is_index());
-    if columns.iter().all(is_index) {
-        Ok(columns)
-    } else {
-        Err(unknown_structure(schema, number))
+    let is_right = |column: &usize| schema.columns[*column].encoding.as_ref().is_ok_and(is_right);
+    match columns.iter().all(is_right) {
+        true => Ok(columns),
+        false => Err(unknown_structure(schema, number)),
     }
 }
 
@@ -207,8 +216,9 @@ fn leaf(schema: &Schema, number: usize) -> Result<Form, Refused> {
 fn byte_columns(schema: &Schema, number: usize) -> Result<Vec<[usize; 2]>, Refused> {
     let columns = columns_of::<2>(schema, number)?;
     let encoding = |column: usize| schema.columns[column].encoding.as_ref().ok();
+    let is_byte = |one: &Encoding| matches!(one.kind, Kind::Plain(Number::U8 | Number::I8));
     let are_bytes = |[ends, bytes]: &[usize; 2]| {
-        encoding(*ends).is_some_and(|one| one.is_index()) && encoding(*bytes).is_some_and(|one| one.bits == 8)
+        encoding(*ends).is_some_and(Encoding::is_index) && encoding(*bytes).is_some_and(is_byte)
     };
     match columns.iter().all(are_bytes) {
         true => Ok(columns),

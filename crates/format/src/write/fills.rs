@@ -51,7 +51,7 @@ impl Addend {
                 }
                 let numbers = (count as usize).saturating_mul(fills.width());
                 let values = buffer.get(1..numbers.saturating_add(1));
-                let short = || FormatError::unsupported("its buffer is shorter than the entries that it counts");
+                let short = || FormatError::damaged(0, "its buffer is shorter than the entries that it counts");
                 fills.values = values.ok_or_else(short)?.to_vec();
             }
             let has_limits = self.axes_of(owner, dimensions).all(|axis| axis.low < axis.high);

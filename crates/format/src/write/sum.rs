@@ -176,7 +176,7 @@ impl Sum {
         // A damaged description may name a counter that does not count the array.
         let again = Recording::of_object(&record, key_size, &self.class_name, &self.infos);
         if again.is_err_and(|error| error.kind == ErrorKind::Damaged) {
-            return Err(FormatError::unsupported("its sum could not be read again"));
+            return Err(FormatError::damaged(0, "its sum could not be read again"));
         }
         Ok(record)
     }

@@ -120,15 +120,15 @@ impl<'a> Compiler<'a> {
 
     /// An object whose header may have any version.
     pub(super) fn any_version(&self, class_name: &str, steps: Vec<Step>) -> Step {
+        Step::Object(Arc::new(Object { takes_any: true, ..self.one_version(class_name, 1, steps) }))
+    }
+
+    /// An object of this version.
+    pub(super) fn one_version(&self, class_name: &str, version: i32, steps: Vec<Step>) -> Object {
         let members = flattened(&steps);
-        let versions = vec![Version { version: 1, checksum: 0, steps, members }];
-        Step::Object(Arc::new(Object {
-            class_name: class_name.to_string(),
-            is_base: false,
-            versions,
-            takes_any: true,
-            header: Arc::new(HeaderKind::supposed(Header::Versioned)),
-        }))
+        let versions = vec![Version { version, checksum: 0, steps, members }];
+        let header = Arc::new(HeaderKind::supposed(Header::Versioned));
+        Object { class_name: class_name.to_string(), is_base: false, versions, takes_any: false, header }
     }
 
     /// Compiles a part of a class.

@@ -7,7 +7,7 @@ use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::steps::{Block, Pointers, PointersKind, Step};
 
-use super::compiler::{unsupported, Compiler};
+use super::compiler::Compiler;
 use super::piece::Piece;
 
 /// Before this version an index had one number for both of its values.
@@ -92,13 +92,8 @@ impl Compiler<'_> {
             steps.extend(numbers.steps);
             members.push((name, numbers.form));
         }
-        let Step::Object(mut shared) = self.any_version("TTreeIndex", steps) else {
-            return Err(unsupported("the index of a tree"));
-        };
-        let object = Arc::make_mut(&mut shared);
-        object.takes_any = false;
-        object.versions.iter_mut().for_each(|version| version.version = TREE_INDEX_VERSION);
-        Ok(Piece { steps: vec![Step::Object(shared)], form: record("TTreeIndex", members) })
+        let object = Arc::new(self.one_version("TTreeIndex", TREE_INDEX_VERSION, steps));
+        Ok(Piece { steps: vec![Step::Object(object)], form: record("TTreeIndex", members) })
     }
 
     /// The header and members of TMatrixTBase, and behind them one half of the matrix.

@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
                 self.machine.push_list(list, done);
                 Ok(())
             }
-            (Some(_), _) => Err(self.machine.damaged("a member that is read in several steps")),
+            (Some(_), _) => Err(FormatError::internal("a member of a collection is read in several steps")),
             (None, steps) => self.machine.run(steps, 0, 1),
         }
     }

@@ -179,7 +179,7 @@ impl<'a> Machine<'a> {
             Step::Undescribed { numbers: Some(slot), .. } => {
                 self.block(&Block::numbers(Scalar::Plain(Number::I32), 1, *slot), base, count)
             }
-            Step::Undescribed { class_name, .. } => self.each(count, |machine| Err(machine.undescribed(class_name))),
+            Step::Undescribed { class_name, .. } => self.each(count, |_| Err(undescribed(class_name))),
             Step::Default(form) => self.defaults(form, base, count).map(|()| count),
         }
     }
@@ -349,10 +349,6 @@ impl<'a> Machine<'a> {
         self.damaged(format!("an object of class {class_name} {which} that the file does not describe"))
     }
 
-    fn undescribed(&self, class_name: &str) -> FormatError {
-        self.damaged(format!("an object of class {class_name}, which the file does not describe"))
-    }
-
     /// The end of an object must be where its header says.
     pub(super) fn finish(&mut self, header: VersionHeader, class_name: &str) -> Result<()> {
         match header.end {
@@ -407,7 +403,7 @@ impl<'a> Machine<'a> {
                 let elements = machine.count(usize::from(!members.is_empty()))?;
                 if let (true, [Step::Undescribed { numbers: Some(_), class_name }]) = (elements > 0, &*collection.steps)
                 {
-                    return Err(machine.undescribed(class_name));
+                    return Err(undescribed(class_name));
                 }
                 machine.push_list(base + collection.list, elements);
                 if elements > 0 || version < EMPTY_LEFT_OUT_VERSION {
@@ -445,7 +441,7 @@ impl<'a> Machine<'a> {
 
     fn counted(&mut self, counted: &Counted, base: usize, count: usize) -> Result<usize> {
         if count == REST {
-            return Err(self.damaged("an array whose length is not at hand"));
+            return Err(FormatError::internal("an array is decoded without the branch that counts it"));
         }
         for index in 0..count {
             let is_there = !counted.has_flag || self.cursor.u8()? != 0;
@@ -502,7 +498,8 @@ impl<'a> Machine<'a> {
                 }
                 self.push_list(base + repeated.list, elements);
             }
-            _ => return Err(self.damaged("an array whose length is not at hand")),
+            (None, None) => return Err(self.damaged("an array of objects without its length")),
+            _ => return Err(FormatError::unsupported("arrays of objects whose lengths are in another branch")),
         }
         self.finish(header, "an array of objects")?;
         Ok(count)
@@ -540,4 +537,8 @@ impl<'a> Machine<'a> {
         self.push_list(base + list, count);
         self.finish(header, "a ROOT container")
     }
+}
+
+fn undescribed(class_name: &str) -> FormatError {
+    FormatError::unsupported(format!("an object of class {class_name}, which the file does not describe"))
 }

@@ -142,9 +142,7 @@ impl Machine<'_> {
 
     /// Reads an object that a pointer leads to.
     fn pointed(&mut self, known: &KnownClass, slot: usize) -> Result<()> {
-        if let Some(reason) = &known.class.unread {
-            return Err(self.damaged(reason.as_str()));
-        }
+        check_readable(known)?;
         let base = self.instance(known, slot)?;
         self.run(&known.steps, base, 1)
     }
@@ -156,7 +154,8 @@ impl Machine<'_> {
         let index = match found {
             Some(index) => index,
             None if instances.len() >= INSTANCES_MAX => {
-                return Err(self.damaged(format!("pointers of one member to objects of over {INSTANCES_MAX} classes")));
+                let message = format!("pointers of one member to objects of over {INSTANCES_MAX} classes");
+                return Err(FormatError::unsupported(message));
             }
             None => {
                 let base = self.slots.len();
@@ -215,6 +214,7 @@ impl Machine<'_> {
         each: usize,
     ) -> Result<usize> {
         let known = self.class_named(class_name.as_bytes())?;
+        check_readable(&known)?;
         let Some(object) = known.class.memberwise() else {
             return Err(self.damaged(format!("objects of class {class_name} are streamed memberwise")));
         };
@@ -280,6 +280,7 @@ impl Machine<'_> {
     }
 
     fn clones_memberwise(&mut self, known: &KnownClass, version: Option<i32>, count: usize, slot: usize) -> Result<()> {
+        check_readable(known)?;
         let Some(class) = known.class.memberwise() else {
             return Err(self.damaged(format!("objects of class {} are streamed memberwise", known.class.name)));
         };
@@ -298,5 +299,13 @@ impl Machine<'_> {
         self.run(members, base, count)?;
         let read = self.cursor.position().saturating_sub(start);
         self.count_expansion(count.saturating_sub(read).saturating_mul(ROUND_BYTES))
+    }
+}
+
+/// Refuses a class of which the file does not say how its objects are stored, or says what is not read.
+fn check_readable(known: &KnownClass) -> Result<()> {
+    match &known.class.unread {
+        Some(reason) => Err(FormatError::unsupported(reason.as_str())),
+        None => Ok(()),
     }
 }
