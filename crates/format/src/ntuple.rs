@@ -11,6 +11,7 @@ pub mod envelope;
 pub mod footer;
 pub mod form;
 pub mod names;
+pub mod number_types;
 pub mod page_list;
 mod reader;
 pub mod schema;

@@ -24,7 +24,8 @@ pub enum Number {
 }
 
 impl Number {
-    const ALL: [Self; 12] = [
+    /// All of them.
+    pub(crate) const ALL: [Self; 12] = [
         Self::Bool,
         Self::I8,
         Self::U8,

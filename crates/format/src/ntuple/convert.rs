@@ -4,18 +4,9 @@
 use crate::error::{FormatError, Result};
 use crate::number::{half_to_float, Number};
 
-/// The number that a field's type name stands for, in the normalised form of RNTuple.
-pub fn number_of_type(name: &str) -> Option<Number> {
-    match name.strip_prefix("std::").unwrap_or(name) {
-        "byte" | "char" => Some(Number::U8),
-        "Double32_t" => Some(Number::F64),
-        name => Number::of_type_name(name),
-    }
-}
-
-/// Whether numbers of one kind are read as those of another.
+/// Whether numbers of one kind are read as those of another. Nothing is read as half precision but itself.
 pub fn becomes(from: Number, to: Number) -> bool {
-    from.is_real() == to.is_real()
+    from == to || (from.is_real() == to.is_real() && to != Number::F16)
 }
 
 /// Changes numbers of one kind into another; `out` has room for exactly as many. Whole numbers that do not fit are an

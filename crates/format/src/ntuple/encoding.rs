@@ -8,6 +8,10 @@ use pulp::Arch;
 use crate::error::{FormatError, Result};
 
 use super::convert::convert;
+use super::number_types::{
+    number_of_column, ColumnType, BYTE, CHARACTER, INDEX_32, INDEX_64, QUANTIZED, SPLIT_INDEX_32, SPLIT_INDEX_64,
+    SWITCH, TRUNCATED,
+};
 use crate::number::Number;
 
 /// How elements are stored.
@@ -46,39 +50,29 @@ pub struct Encoding {
 }
 
 /// The kind behind a type number on disk, and its number of bits; none for packed ones, which may have several.
-fn kind_of(number: u16, range: Option<(f64, f64)>) -> Option<(Kind, Option<usize>)> {
-    let plain = |number: Number| Some((Kind::Plain(number), Some(8 * number.size())));
-    let split = |number: Number| Some((Kind::Split(number), Some(8 * number.size())));
-    match number {
-        0x00 => Some((Kind::Bit, Some(1))),
-        0x01 | 0x02 | 0x04 => plain(Number::U8),
-        0x03 => plain(Number::I8),
-        0x05 => plain(Number::I16),
-        0x06 => plain(Number::U16),
-        0x07 => plain(Number::I32),
-        0x08 => plain(Number::U32),
-        0x09 => plain(Number::I64),
-        0x0a => plain(Number::U64),
-        0x0b => plain(Number::F16),
-        0x0c => plain(Number::F32),
-        0x0d => plain(Number::F64),
-        0x0e => Some((Kind::Index(Number::U32), Some(32))),
-        0x0f => Some((Kind::Index(Number::U64), Some(64))),
-        0x10 => Some((Kind::Switch, Some(96))),
-        0x11 => split(Number::I16),
-        0x12 => split(Number::U16),
-        0x13 => split(Number::I32),
-        0x14 => split(Number::U32),
-        0x15 => split(Number::I64),
-        0x16 => split(Number::U64),
-        0x17 => split(Number::F16),
-        0x18 => split(Number::F32),
-        0x19 => split(Number::F64),
-        0x1a => Some((Kind::SplitIndex(Number::U32), Some(32))),
-        0x1b => Some((Kind::SplitIndex(Number::U64), Some(64))),
-        0x1c => Some((Kind::Truncated, None)),
-        0x1d => range.map(|(min, max)| (Kind::Quantized { min, max }, None)),
-        _ => None,
+fn kind_of(column: u16, range: Option<(f64, f64)>) -> Option<(Kind, Option<usize>)> {
+    let of = |kind: fn(Number) -> Kind, number: Number| (kind(number), Some(8 * number.size()));
+    Some(match column {
+        BYTE | CHARACTER => of(Kind::Plain, Number::U8),
+        INDEX_32 => of(Kind::Index, Number::U32),
+        INDEX_64 => of(Kind::Index, Number::U64),
+        SPLIT_INDEX_32 => of(Kind::SplitIndex, Number::U32),
+        SPLIT_INDEX_64 => of(Kind::SplitIndex, Number::U64),
+        SWITCH => (Kind::Switch, Some(96)),
+        TRUNCATED => (Kind::Truncated, None),
+        QUANTIZED => range.map(|(min, max)| (Kind::Quantized { min, max }, None))?,
+        _ => match number_of_column(column)? {
+            (Number::Bool, _) => (Kind::Bit, Some(1)),
+            (number, false) => of(Kind::Plain, number),
+            (number, true) => of(Kind::Split, number),
+        },
+    })
+}
+
+impl ColumnType {
+    /// How such elements are stored; an error for a type of a later version.
+    pub fn encoding(&self) -> std::result::Result<Encoding, String> {
+        Encoding::new(self.number, self.bits, self.range)
     }
 }
 
@@ -315,6 +309,7 @@ fn unzigzag(size: usize, values: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::number_types::{number_of_type, type_of_number};
     use super::*;
 
     fn decoded(number: u16, bits: u16, plain: &[u8], count: usize, to: Number) -> Vec<u8> {
@@ -402,5 +397,27 @@ mod tests {
             assert!(Encoding::new(number, bits, Some((0.0, 1.0))).is_err(), "{number:#x} with {bits} bits");
         }
         assert!(Encoding::new(0x1d, 8, None).is_err());
+    }
+
+    #[test]
+    fn columns_that_are_written_are_read_as_the_same_kind() {
+        for number in Number::ALL {
+            for is_split in [false, true] {
+                let encoding = ColumnType::of_numbers(number, is_split).encoding().unwrap();
+                assert_eq!(encoding.natural(), Some(number));
+                let has_split = number.size() > 1 && number != Number::F16;
+                assert_eq!(matches!(encoding.kind, Kind::Split(_)), is_split && has_split, "{number:?}");
+            }
+            let read_as = if number == Number::F16 { Number::F32 } else { number };
+            assert_eq!(number_of_type(type_of_number(number)), Some(read_as));
+        }
+        for (column, kind) in [
+            (ColumnType::CHARACTERS, Kind::Plain(Number::U8)),
+            (ColumnType::SWITCHES, Kind::Switch),
+            (ColumnType::of_ends(false), Kind::Index(Number::U64)),
+            (ColumnType::of_ends(true), Kind::SplitIndex(Number::U64)),
+        ] {
+            assert_eq!(column.encoding().unwrap().kind, kind);
+        }
     }
 }

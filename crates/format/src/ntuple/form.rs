@@ -8,8 +8,9 @@ use crate::error::FormatError;
 use crate::number::Number;
 use crate::objects::{Classes, Program};
 
-use super::convert::{becomes, number_of_type};
+use super::convert::becomes;
 use super::encoding::{Encoding, Kind};
+use super::number_types::number_of_type;
 use super::schema::{Role, Schema};
 
 /// Fields within fields deeper than this do not exist in C++ code that compiles.
@@ -345,7 +346,8 @@ pub(super) fn optional(content: Column) -> Column {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::{Column, ColumnType, Field};
+    use super::super::number_types::ColumnType;
+    use super::super::schema::{Column, Field};
     use super::*;
 
     fn field(name: &str, parent: Option<usize>, array_size: Option<u64>) -> Field {

@@ -9,6 +9,7 @@ use crate::streamer::ClassInfos;
 
 use super::encoding::Encoding;
 use super::envelope::Envelope;
+use super::number_types::ColumnType;
 use super::reader::Reader;
 
 /// Bytes of the smallest field, column and alias frames: numbers on which the counts of lists are checked.
@@ -74,24 +75,6 @@ pub struct Field {
     pub children: Vec<usize>,
     /// Numbers of its columns, for each of its representations.
     pub columns: Vec<Vec<usize>>,
-}
-
-/// The type of a column's elements, as it stands on disk.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ColumnType {
-    /// Number of the type.
-    pub number: u16,
-    /// Bits of an element.
-    pub bits: u16,
-    /// Lowest and highest value, if the schema has them.
-    pub range: Option<(f64, f64)>,
-}
-
-impl ColumnType {
-    /// How such elements are stored; an error for a type of a later version.
-    pub fn encoding(&self) -> std::result::Result<Encoding, String> {
-        Encoding::new(self.number, self.bits, self.range)
-    }
 }
 
 /// What the schema records of a type in addition to its fields.

@@ -2,7 +2,8 @@
 //! of C++ Types to Fields and Columns").
 
 use branchline_format::column::Column as Values;
-use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema};
+use branchline_format::ntuple::number_types::{type_of_number, ColumnType};
+use branchline_format::ntuple::schema::{Column, Field, Role, Schema};
 use branchline_format::number::Number;
 
 /// A field that shows a part of another: the elements of a collection, or how many there are.
@@ -82,14 +83,14 @@ impl SchemaBuilder {
         let sink = match values {
             Values::Flat { dtype, .. } => {
                 let kind = Number::of_dtype(dtype).ok_or_else(|| format!("numbers of type {dtype} have no field"))?;
-                self.schema.fields[number].type_name = type_name(kind).to_string();
-                let column = self.column(number, self.number_type(kind));
+                self.schema.fields[number].type_name = type_of_number(kind).to_string();
+                let column = self.column(number, ColumnType::of_numbers(kind, self.is_split));
                 FieldSink::Number { column, number: kind }
             }
             Values::Text { .. } => {
                 self.schema.fields[number].type_name = "std::string".to_string();
-                let ends = self.column(number, self.index_type());
-                FieldSink::Text { ends, bytes: self.column(number, (0x02, 8)) }
+                let ends = self.column(number, ColumnType::of_ends(self.is_split));
+                FieldSink::Text { ends, bytes: self.column(number, ColumnType::CHARACTERS) }
             }
             Values::Regular { size, content } => self.regular(number, *size, content)?,
             Values::List { content, .. } => self.collection(number, content, false)?,
@@ -117,7 +118,11 @@ impl SchemaBuilder {
         let content = Box::new(content);
         if item.is_empty() {
             self.schema.fields[number].role = Role::Collection;
-            return Ok(FieldSink::Repeated { ends: self.column(number, self.index_type()), size, content });
+            return Ok(FieldSink::Repeated {
+                ends: self.column(number, ColumnType::of_ends(self.is_split)),
+                size,
+                content,
+            });
         }
         let field = &mut self.schema.fields[number];
         field.type_name = format!("std::array<{item},{size}>");
@@ -127,7 +132,7 @@ impl SchemaBuilder {
 
     fn collection(&mut self, number: usize, content: &Values, is_option: bool) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Collection;
-        let ends = self.column(number, self.index_type());
+        let ends = self.column(number, ColumnType::of_ends(self.is_split));
         let (child, content) = self.field("_0", Some(number), content)?;
         let item = self.schema.fields[child].type_name.clone();
         let template = if is_option { "std::optional" } else { "std::vector" };
@@ -157,7 +162,7 @@ impl SchemaBuilder {
     /// The first of the contents stands for missing values.
     fn variant(&mut self, number: usize, contents: &[Values]) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Variant;
-        let switch = self.column(number, (0x10, 96));
+        let switch = self.column(number, ColumnType::SWITCHES);
         let (mut alternatives, mut names) = (Vec::new(), Vec::new());
         for (place, content) in contents.iter().skip(1).enumerate() {
             let (child, sink) = self.field(&format!("_{place}"), Some(number), content)?;
@@ -236,8 +241,7 @@ impl SchemaBuilder {
         number
     }
 
-    fn column(&mut self, field: usize, (number, bits): (u16, u16)) -> usize {
-        let kind = ColumnType { number, bits, range: None };
+    fn column(&mut self, field: usize, kind: ColumnType) -> usize {
         let column = self.schema.columns.len();
         let encoding = kind.encoding();
         let (first_element, suppressed_before) = (0, false);
@@ -247,30 +251,6 @@ impl SchemaBuilder {
             None => self.schema.fields[field].columns.push(vec![column]),
         }
         column
-    }
-
-    fn index_type(&self) -> (u16, u16) {
-        (if self.is_split { 0x1b } else { 0x0f }, 64)
-    }
-
-    fn number_type(&self, number: Number) -> (u16, u16) {
-        let (plain, split) = match number {
-            Number::Bool => (0x00, 0x00),
-            Number::I8 => (0x03, 0x03),
-            Number::U8 => (0x04, 0x04),
-            Number::I16 => (0x05, 0x11),
-            Number::U16 => (0x06, 0x12),
-            Number::I32 => (0x07, 0x13),
-            Number::U32 => (0x08, 0x14),
-            Number::I64 => (0x09, 0x15),
-            Number::U64 => (0x0a, 0x16),
-            // ROOT never splits them.
-            Number::F16 => (0x0b, 0x0b),
-            Number::F32 => (0x0c, 0x18),
-            Number::F64 => (0x0d, 0x19),
-        };
-        let bits = if number == Number::Bool { 1 } else { 8 * number.size() as u16 };
-        (if self.is_split { split } else { plain }, bits)
     }
 }
 
@@ -289,21 +269,4 @@ fn field_names(members: &[(String, Values)]) -> Vec<String> {
         names.push(free);
     }
     names
-}
-
-fn type_name(number: Number) -> &'static str {
-    match number {
-        Number::Bool => "bool",
-        Number::I8 => "std::int8_t",
-        Number::U8 => "std::uint8_t",
-        Number::I16 => "std::int16_t",
-        Number::U16 => "std::uint16_t",
-        Number::I32 => "std::int32_t",
-        Number::U32 => "std::uint32_t",
-        Number::I64 => "std::int64_t",
-        Number::U64 => "std::uint64_t",
-        // C++ has no name for it; ROOT stores floats so.
-        Number::F16 | Number::F32 => "float",
-        Number::F64 => "double",
-    }
 }

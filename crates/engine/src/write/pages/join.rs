@@ -2,13 +2,12 @@
 //! in different ways, which then are representations of one field.
 
 use branchline_format::ntuple::encoding::{Encoding, Kind};
-use branchline_format::ntuple::schema::{Column, ColumnType, Field, Role, Schema, TypeInfo};
+use branchline_format::ntuple::number_types::ColumnType;
+use branchline_format::ntuple::schema::{Column, Field, Role, Schema, TypeInfo};
+use branchline_format::number::Number;
 
 /// For each column of an input the one of the output.
 pub(crate) type ColumnMap = Vec<usize>;
-
-const SPLIT_REAL_32: ColumnType = ColumnType { number: 0x18, bits: 32, range: None };
-const SPLIT_REAL_64: ColumnType = ColumnType { number: 0x19, bits: 64, range: None };
 
 /// In what an RNTuple differs from others.
 #[derive(Debug)]
@@ -154,11 +153,8 @@ impl Joiner<'_> {
 
 /// How the numbers of a field are stored when they are not packed.
 pub(crate) fn real_kind(field: &Field) -> ColumnType {
-    if field.type_name == "float" {
-        SPLIT_REAL_32
-    } else {
-        SPLIT_REAL_64
-    }
+    let number = if field.type_name == "float" { Number::F32 } else { Number::F64 };
+    ColumnType::of_numbers(number, true)
 }
 
 fn is_packed(column: &Column) -> bool {
