@@ -58,7 +58,7 @@ fn elements_of_a_class_that_the_file_does_not_describe_are_not_read() {
 fn arrays_of_objects_in_split_collections_are_not_read() {
     // Type code 501: objects that a member of their class counts (kStreamLoop).
     let element = ElementBranch {
-        class_name: "Hit*".to_string(),
+        class_name: "TNamed*".to_string(),
         id: 0,
         branch_type: 41,
         streamer_type: 501,

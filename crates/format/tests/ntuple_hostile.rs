@@ -326,7 +326,7 @@ fn columns_of_a_kind_that_does_not_fit_the_field_are_refused() {
         assert!(standalone_form(&schema, &classes, field).is_ok());
         let mut changed = schema.clone();
         let column = schema.fields[field].columns[0][column];
-        changed.columns[column].encoding = wrong.map_err(Into::into);
+        changed.columns[column].encoding = wrong;
         assert!(changed.columns[column].encoding.is_ok());
         let refused = standalone_form(&changed, &classes, field).unwrap_err();
         assert!(refused.contains("structure"), "{path}: {refused}");

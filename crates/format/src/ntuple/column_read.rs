@@ -238,18 +238,25 @@ impl ColumnReader<'_> {
 
     /// The stored bytes of a page, which agree with its checksum.
     fn page(&self, page: &Page) -> Result<Cow<'_, [u8]>> {
-        let stored = self.stored.page(page).map_err(|error| match error {
-            DecodeError::Format(error) => error,
-            DecodeError::MissingBytes { offset, size } => {
-                FormatError::internal(format!("{size} bytes of a page at offset {offset} were not fetched"))
-            }
-        })?;
+        let stored = self.fetched(page)?;
         let size = verified(&stored, page)?.len();
         Ok(match stored {
             Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..size]),
             Cow::Owned(mut bytes) => {
                 bytes.truncate(size);
                 Cow::Owned(bytes)
+            }
+        })
+    }
+
+    /// The stored bytes of a page. The caller has fetched what [`FieldReader::missing`] returned.
+    ///
+    /// [`FieldReader::missing`]: super::cluster::FieldReader::missing
+    fn fetched(&self, page: &Page) -> Result<Cow<'_, [u8]>> {
+        self.stored.page(page).map_err(|error| match error {
+            DecodeError::Format(error) => error,
+            DecodeError::MissingBytes { offset, size } => {
+                FormatError::internal(format!("{size} bytes of a page at offset {offset} were not fetched"))
             }
         })
     }
@@ -262,7 +269,7 @@ impl ColumnReader<'_> {
             return Err(FormatError::damaged(page.locator.offset, message));
         }
         let size = size as usize;
-        let stored = self.stored.page(page).unwrap_or_default();
+        let stored = self.fetched(page)?;
         let stored = stored.get(..page.locator.size as usize).unwrap_or_default();
         if size != stored.len() {
             check_declared_size(stored, size)
