@@ -446,7 +446,7 @@ class FailedSource:
 
 @final
 class Stream:
-    """Chunks of many sources in their order, which threads of the engine read ahead."""
+    """Chunks of many sources in their order, which threads of the engine prefetch."""
 
     def __new__(cls, sources: Sequence[_Source], request: _StreamRequest) -> Stream: ...
     def next(self) -> Chunk | FailedSource | None:
@@ -456,7 +456,7 @@ class Stream:
         """What was read so far and what it cost."""
 
     def close(self) -> None:
-        """Stops reading ahead."""
+        """Stops prefetching, and ends the threads."""
 
 @final
 class Chunk:
@@ -654,7 +654,7 @@ def trace_begin(folder: str) -> None:
     """Records every request from now on, in a file of this process in the folder. Raises OSError."""
 
 def trace_end() -> None:
-    """Ends the recording; all of it is in the file. Raises OSError."""
+    """Ends the recording; all of it is in the file. Raises OSError if a part of it could not be written."""
 
 def trace_is_on() -> bool:
     """Whether requests are being recorded."""

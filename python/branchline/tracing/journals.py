@@ -18,6 +18,8 @@ from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, Trac
 from branchline.tracing.traced_job import TracedJob
 
 JOB_FILE = "about.json"
+#: The end of the name of a file that says why a journal lacks records; see crates/trace/src/journal/writer.rs.
+INCOMPLETE = ".incomplete"
 #: The head of a journal: these bytes, the process, the time; and the head of a block: a letter, the thread, its bytes.
 _MAGIC, _HEAD, _BLOCK = b"BLJOURN2", struct.Struct("<8sIQ"), struct.Struct("<B3xII")
 #: Numbers of four bytes in a record of each letter, and of eight after these; see crates/trace/src/journal/records.rs.
@@ -73,11 +75,20 @@ def read_journals(folder: Path) -> Trace:
     for path in journals:
         _read_one(path, read)
     start = job.started_unix_ns
-    job = replace(job, wall_ns=job.wall_ns or max(read.last - start, 0), processes=len(journals))
+    notes = (*job.notes, *(_lost(path) for path in sorted(folder.glob(f"*{INCOMPLETE}"))))
+    wall_ns = job.wall_ns or max(read.last - start, 0)
+    job = replace(job, wall_ns=wall_ns, processes=len(journals), notes=notes)
     trace = Trace.of(
         [*_requests(read, start, job), *_uses(read, start), *_pages(read, start), *_waits(read, start)], job
     )
     return with_parts(trace, _maps(trace, read), read.table("P")[:, :3])
+
+
+def _lost(path: Path) -> str:
+    """The note on a process that could not write all records."""
+    process = path.name.split(".")[0]
+    reason = path.read_text(errors="replace") or "there was no room for them"
+    return f"Process {process} could not record all of its requests: {reason}."
 
 
 def _read_one(path: Path, read: _Read) -> None:
@@ -164,7 +175,7 @@ def _requests(read: _Read, start: int, job: TracedJob) -> list[dict[str, Any]]:
     table = read.table("R")
     if not len(table):
         return []
-    (number, file, store, what, outcome, wagon, connection, attempt, offset, asked, got,
+    (number, file, store, what, outcome, wagon, connection, attempt, offset, requested, got,
      queued, sent, first, last, thread, process) = table.T  # fmt: skip
     return [
         {
@@ -177,7 +188,7 @@ def _requests(read: _Read, start: int, job: TracedJob) -> list[dict[str, Any]]:
             "what": read.names.codes(what),
             "file": read.names.codes(file),
             "offset": offset,
-            "size_bytes": asked,
+            "size_bytes": requested,
             "got_bytes": got,
             "queued_ns": np.maximum(queued - start, 0),
             "sent_ns": np.maximum(sent - start, 0),
@@ -285,6 +296,6 @@ def _ends(read: _Read) -> dict[str, int]:
     """How far each file was read."""
     table, texts = read.table("R"), list(read.names.numbers)
     ends: dict[str, int] = {}
-    for file, offset, asked in table[:, (1, 8, 9)].tolist():
-        ends[texts[file]] = max(ends.get(texts[file], 0), offset + asked)
+    for file, offset, requested in table[:, (1, 8, 9)].tolist():
+        ends[texts[file]] = max(ends.get(texts[file], 0), offset + requested)
     return ends

@@ -19,7 +19,7 @@ from typing import Any
 from branchline import _core
 from branchline.errors import MissingFileError, OptionError
 from branchline.report.whole_files import failed_writing
-from branchline.tracing.journals import JOB_FILE, read_journals
+from branchline.tracing.journals import INCOMPLETE, JOB_FILE, read_journals
 from branchline.tracing.trace import UNFINISHED, Trace, check_replaceable
 from branchline.tracing.traced_job import TracedJob
 
@@ -68,7 +68,7 @@ def _held(path: Path, job: TracedJob) -> Iterator[Path]:
     with file:
         try:
             with failed_writing(path):
-                for left in folder.glob("*.journal"):
+                for left in (*folder.glob("*.journal"), *folder.glob(f"*{INCOMPLETE}")):
                     left.unlink()
                 file.truncate(0)
                 file.write(json.dumps(job.to_json()).encode())
@@ -151,9 +151,9 @@ def recover(path: Path) -> Trace:
         return _finish(folder, path, notes=("The job did not end: its last moments may be missing.",))
 
 
-def _finish(folder: Path, path: Path, **known: Any) -> Trace:
+def _finish(folder: Path, path: Path, notes: tuple[str, ...] = (), **known: Any) -> Trace:
     found = read_journals(folder)
-    trace = replace(found, job=replace(found.job, **known))
+    trace = replace(found, job=replace(found.job, notes=(*found.job.notes, *notes), **known))
     trace.write(path)
     _remove(folder)
     return trace

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from tests.command_line import run_command
 from tests.unit.tree.conftest import write_sample
 
-from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.errors import BranchlineError, OptionError
 from branchline.report.whole_files import whole_file
 from branchline.tracing import recording as recordings
 from branchline.tracing.recording import recording, recover
@@ -88,14 +90,72 @@ def test_a_folder_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
     assert (folder / "precious").exists()
 
 
-def test_a_disk_without_room_is_left_without_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: str) -> None:
-        raise OSError(errno.ENOSPC, "full")
+def run_on_small_disk(folder: Path, options: str, program: str, *arguments: str) -> list[str]:
+    """The lines that a program prints whose current folder is a file system of its own, mounted with these options."""
+    unshare = ["unshare", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("needs a kernel that lets this user mount a file system of his own")
+    script = f'mount -t tmpfs -o {options} none "$0" && cd "$0" && exec "$@"'
+    command = [*unshare, "sh", "-c", script, str(folder), sys.executable, "-c", program, *arguments]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
 
-    monkeypatch.setattr(recordings._core, "trace_begin", full)
-    with pytest.raises(StorageError, match="No space left"), recording(tmp_path / "t.parquet", "a test"):
-        raise AssertionError
-    assert list(tmp_path.iterdir()) == []
+
+NO_ROOM_FOR_JOURNAL = """
+from pathlib import Path
+from branchline.errors import StorageError
+from branchline.tracing.recording import recording
+
+try:
+    with recording(Path("t.parquet"), "a test"):
+        print("recorded")
+except StorageError as error:
+    print(error)
+print(list(Path().iterdir()))
+"""
+
+
+def test_a_disk_without_room_is_left_without_a_rest(tmp_path: Path) -> None:
+    # The third inode is that of the job's description.
+    (error, left) = run_on_small_disk(tmp_path, "nr_inodes=3", NO_ROOM_FOR_JOURNAL)
+    assert "No space left" in error
+    assert left == "[]"
+
+
+FULL_FOR_A_WHILE = """
+import sys
+import time
+from pathlib import Path
+from branchline import _core
+from branchline.errors import StorageError
+from branchline.tracing.recording import recording, recover
+
+store = _core.Store(sys.argv[1])
+filler = Path("filler")
+try:
+    with recording(Path("t.parquet"), "a test"):
+        filler.write_bytes(bytes(900_000))
+        while _core.trace_is_on():
+            store.read([(0, 10)])
+        filler.unlink()
+        for _ in range(1000):
+            store.read([(0, 10)])
+except StorageError as error:
+    print(error)
+print(*recover(Path("t.parquet")).notes)
+print(*(path.name for path in Path().iterdir()))
+"""
+
+
+def test_records_that_a_full_disk_lost_are_reported(tmp_path: Path) -> None:
+    data, disk = tmp_path / "data.root", tmp_path / "disk"
+    write_sample(data, None, (5, 3))
+    disk.mkdir()
+    error, notes, left = run_on_small_disk(disk, "size=1M", FULL_FOR_A_WHILE, str(data))
+    assert "No space left" in error
+    assert "could not record all of its requests" in notes
+    assert left == "t.parquet"
 
 
 def test_an_error_of_the_job_stays_what_it_is(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ use super::records::{self, Buffer, BUFFER_MAX};
 
 /// The environment variable with the folder of the journal.
 pub const FOLDER_VARIABLE: &str = "BRANCHLINE_TRACE";
+/// The extension of the file that says why a journal lacks records.
+const INCOMPLETE: &str = "incomplete";
 /// What was logged is written at the latest after this time.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -31,13 +33,15 @@ thread_local! {
 
 pub(super) struct Journal {
     pub(super) number: u64,
-    folder: PathBuf,
+    path: PathBuf,
     pub(super) start: Instant,
     start_ns: u64,
     pub(super) names: Mutex<Names>,
     /// Those of all threads that logged something.
     pub(super) buffers: Mutex<Vec<Arc<Mutex<Buffer>>>>,
     output: Mutex<Output>,
+    /// Why not all records could be written.
+    failure: Mutex<Option<io::Error>>,
     sleep: Mutex<()>,
     woken: Condvar,
     is_ended: AtomicBool,
@@ -68,16 +72,18 @@ pub fn begin(folder: &Path) -> io::Result<()> {
     forks::watch();
     let process = std::process::id();
     let start_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let mut file = File::create(folder.join(format!("{process}.{start_ns}.journal")))?;
+    let path = folder.join(format!("{process}.{start_ns}.journal"));
+    let mut file = File::create(&path)?;
     file.write_all(&records::head(process, start_ns))?;
     let journal = Arc::new(Journal {
         number: NEXT_JOURNAL.fetch_add(1, Ordering::Relaxed),
-        folder: folder.to_owned(),
+        path,
         start: Instant::now(),
         start_ns,
         names: Mutex::default(),
         buffers: Mutex::default(),
         output: Mutex::new(Output { file, bytes: Vec::new(), behind: Vec::new() }),
+        failure: Mutex::default(),
         sleep: Mutex::default(),
         woken: Condvar::new(),
         is_ended: AtomicBool::new(false),
@@ -99,7 +105,7 @@ pub fn begin_as_environment_says() -> io::Result<()> {
     }
 }
 
-/// Ends the journal. All that was logged is in the file.
+/// Ends the journal. All that was logged is in the file, or the first error of writing it is returned.
 pub fn end() -> io::Result<()> {
     CURRENT.store(0, Ordering::Release);
     let journal = JOURNAL.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -107,7 +113,9 @@ pub fn end() -> io::Result<()> {
     journal.is_ended.store(true, Ordering::Release);
     drop(locked(&journal.sleep));
     journal.woken.notify_all();
-    journal.write_all()
+    let written = journal.write_all();
+    let first = locked(&journal.failure).take();
+    first.map_or(written, Err)
 }
 
 /// Writes all that was logged until now, as far as that is possible.
@@ -146,8 +154,9 @@ pub(super) fn with_log<T>(act: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
 }
 
 fn begin_in_child() {
-    let folder = JOURNAL.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|journal| journal.folder.clone());
-    if folder.is_none_or(|folder| begin(&folder).is_err()) {
+    let folder = JOURNAL.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|journal| journal.path.clone());
+    let folder = folder.as_deref().and_then(Path::parent);
+    if folder.is_none_or(|folder| begin(folder).is_err()) {
         // The child logs nothing where that cannot be written.
         CURRENT.store(0, Ordering::Release);
         forks::IS_CHILD.store(false, Ordering::Relaxed);
@@ -172,6 +181,7 @@ impl ThreadLog {
         put(&mut buffer);
         if buffer.bytes_count() >= BUFFER_MAX {
             drop(buffer);
+            // The end of the journal reports the error.
             let _ = self.journal.write(std::slice::from_ref(&self.buffer));
         }
     }
@@ -193,7 +203,18 @@ impl Journal {
         if bytes.is_empty() {
             return Ok(());
         }
-        file.write_all(bytes)
+        file.write_all(bytes).inspect_err(|error| self.fail(error))
+    }
+
+    /// Ends the journal, not the job: a block that is cut must be its last. A file next to it says that records are
+    /// missing, as this process may end without reporting it.
+    fn fail(&self, error: &io::Error) {
+        let _ = CURRENT.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let mut failure = locked(&self.failure);
+        if failure.is_none() {
+            let _ = std::fs::write(self.path.with_extension(INCOMPLETE), error.to_string());
+            *failure = Some(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error));
+        }
     }
 
     /// Writes the buffers of all threads, and forgets those of threads that ended.
@@ -210,8 +231,6 @@ impl Journal {
         while !self.is_ended.load(Ordering::Acquire) {
             drop(self.woken.wait_timeout(locked(&self.sleep), FLUSH_INTERVAL));
             if self.write_all().is_err() {
-                // A full disk ends the journal, not the job.
-                let _ = CURRENT.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
                 return;
             }
         }
