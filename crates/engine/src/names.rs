@@ -1,6 +1,6 @@
-//! Which branch a name means that a person typed.
+//! Which branch a user means by a name.
 
-/// Branches that a name may stand for, from the strictest reading of it that fits any.
+/// The branches that a name may stand for, by the strictest rule that any branch matches.
 ///
 /// `paths` are the chains of names, `names` the branches' own. A name is the branch's own; the end of a chain
 /// (`fCoordinates/fCoordinates.fX`); the same without dimensions, dots at the end and prefixes that repeat the parent's

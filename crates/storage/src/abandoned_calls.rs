@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_answer_is_left_and_what_does_is_told() {
+    fn what_does_not_answer_is_left_and_what_does_is_returned() {
         assert_eq!(within(Duration::from_secs(20), || 7).unwrap(), 7);
         let (go, wait) = channel::<()>();
         let error = within(Duration::from_millis(5), move || wait.recv().is_ok()).unwrap_err();

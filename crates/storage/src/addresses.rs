@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_silent_is_asked_last_and_who_refuses_in_turn() {
+    fn a_silent_address_is_tried_last_and_one_that_refuses_in_turn() {
         let [dead, closed, living] = ["192.0.2.1:1", "192.0.2.2:1", "192.0.2.3:1"].map(|one| one.parse().unwrap());
         let mut tried = Vec::new();
         let mut read = |addresses: &[SocketAddr]| {

@@ -80,10 +80,10 @@ impl Meter {
         now
     }
 
-    fn end(&self, began: Instant, asked_bytes: u64, bytes: u64) {
+    fn end(&self, began: Instant, requested_bytes: u64, bytes: u64) {
         let now = Instant::now();
         let mut state = self.lock();
-        state.end(now, asked_bytes, bytes);
+        state.end(now, requested_bytes, bytes);
         state.took(now - began);
     }
 
@@ -117,13 +117,13 @@ impl State {
         }
     }
 
-    fn end(&mut self, now: Instant, asked_bytes: u64, bytes: u64) {
+    fn end(&mut self, now: Instant, requested_bytes: u64, bytes: u64) {
         self.pass(now);
         if self.full_since.is_some() {
             self.bytes += bytes as f64;
             self.moved_bytes += bytes;
         }
-        self.due_bytes = self.due_bytes.saturating_sub(asked_bytes);
+        self.due_bytes = self.due_bytes.saturating_sub(requested_bytes);
         if self.due_bytes < LINK_FULL_BYTES {
             self.full_since = None;
         }
@@ -170,10 +170,10 @@ impl Around for Measured {
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
-        let asked_bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
-        let began = self.meter.begin(asked_bytes);
+        let requested_bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
+        let began = self.meter.begin(requested_bytes);
         let result = self.inner.read_ranges(reads);
-        self.meter.end(began, asked_bytes, result.as_ref().map_or(0, |effort| effort.read_bytes));
+        self.meter.end(began, requested_bytes, result.as_ref().map_or(0, |effort| effort.read_bytes));
         result
     }
 }

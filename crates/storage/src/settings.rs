@@ -69,7 +69,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of the environment; what is not a number there is not taken.
+    /// The settings of the environment; a value that is not a number is ignored.
     pub(crate) fn from_environment() -> Self {
         let mut settings = Self::default();
         let number = |name: &str| std::env::var(name).ok().and_then(|value| value.trim().parse::<f64>().ok());

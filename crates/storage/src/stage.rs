@@ -243,7 +243,7 @@ fn reserve(part: &File, size_bytes: u64, path: &Path) -> std::result::Result<(),
     }
     match fallocate(part, FallocateFlags::empty(), 0, size_bytes) {
         Err(rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG | rustix::io::Errno::DQUOT) => Err(no_room()),
-        // A file system that cannot promise has told at least what is free now.
+        // A file system that cannot reserve room has at least reported what is free now.
         _ => Ok(()),
     }
 }

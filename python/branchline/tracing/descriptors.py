@@ -137,12 +137,12 @@ class Follower:
 
     def _open(self, call: Call, table: _Table) -> None:
         number, path = descriptor(call.result or "")
-        asked = flags(call)
+        requested = flags(call)
         if number < 0 or path is None:
             return
         table.files[number] = OpenFile(path, 0)
-        _mark(table, number, closes="O_CLOEXEC" in asked)
-        if asked & {"O_WRONLY", "O_RDWR"} or call.name == "creat":
+        _mark(table, number, closes="O_CLOEXEC" in requested)
+        if requested & {"O_WRONLY", "O_RDWR"} or call.name == "creat":
             self.found.written.add(path)
 
     def _close(self, call: Call, table: _Table) -> None:
@@ -193,7 +193,7 @@ class Follower:
         if offset == -1:
             offset = file.position
             at = None
-        size = _asked(call, got)
+        size = _requested(call, got)
         if at is None and file.position is not None:
             file.position += got
         self._add(call, number, file.path, offset, size, got)
@@ -208,8 +208,8 @@ class Follower:
         offset = int(stated[1] or stated[2]) if stated else file.position
         if not stated and file.position is not None:
             file.position += got
-        asked = min(int(call.arguments[length]), got or int(call.arguments[length]))
-        self._add(call, number, file.path, offset, asked, got)
+        requested = min(int(call.arguments[length]), got or int(call.arguments[length]))
+        self._add(call, number, file.path, offset, requested, got)
 
     def _mmap(self, call: Call, table: _Table) -> None:
         if len(call.arguments) < 6 or "PROT_EXEC" in call.arguments[2]:
@@ -273,7 +273,7 @@ def _mark(table: _Table, number: int, *, closes: bool) -> None:
         table.closes.discard(number)
 
 
-def _asked(call: Call, got: int) -> int:
+def _requested(call: Call, got: int) -> int:
     """Bytes that a read requested."""
     if call.name in ("read", "pread64"):
         return int(call.arguments[2])

@@ -35,7 +35,7 @@ class Requests:
     file: Numbers
     files: list[str]
     offset: Numbers
-    asked: Numbers
+    requested: Numbers
     got: Numbers
     sent: Numbers
     last: Numbers
@@ -59,9 +59,9 @@ class Requests:
         ]  # fmt: skip
         is_read = what != (whats.index("mmap") if "mmap" in whats else -2)
         order = np.nonzero(is_read)[0][np.argsort(sent[is_read], kind="stable")]
-        number, file, offset, asked, got, sent, last, thread = (column[order] for column in columns)
+        number, file, offset, requested, got, sent, last, thread = (column[order] for column in columns)
         end = _ends(trace, number, offset + got)
-        return cls(number, file, files, offset, asked, got, sent, np.maximum(last, sent), thread, end)
+        return cls(number, file, files, offset, requested, got, sent, np.maximum(last, sent), thread, end)
 
     def __len__(self) -> int:
         return len(self.number)
@@ -190,7 +190,7 @@ def _totals(trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[
     ended = dict(zip(outcomes, np.bincount(outcome[outcome >= 0], minlength=len(outcomes)).tolist(), strict=True))
     return Totals(
         read_calls=len(requests),
-        asked_bytes=int(requests.asked.sum()),
+        asked_bytes=int(requests.requested.sum()),
         read_bytes=int(requests.got.sum()),
         distinct_bytes=int(parts.fresh.sum()),
         again_bytes=int(requests.got.sum() - parts.fresh.sum()),

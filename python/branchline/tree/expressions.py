@@ -74,7 +74,7 @@ PYTHON = Language(lambda text: ast.parse(text.strip(), mode="eval").body, FUNCTI
 class Expression:
     """A parsed expression; ``names`` are the branches and aliases that it needs.
 
-    ``is_name`` tells whether a branch or alias has a name, ``known`` lists names for the hint of an error, ``path`` is
+    ``is_name`` says whether a branch or alias has a name, ``known`` lists names for the hint of an error, ``path`` is
     the file to name in one. Raises ExpressionError if the text is no expression or holds what is not allowed,
     NoSuchKeyError if a name is not known.
     """

@@ -224,7 +224,7 @@ class Directory:
 class File(Directory):
     """An open ROOT file: ``file["tree"]`` is a Tree, ``file["folder"]`` a Directory. Raises what ``open`` raises.
 
-    ``size_bytes`` is its size. It keeps the trees that were asked for last, so that asking again costs nothing.
+    ``size_bytes`` is its size. It keeps the trees that were opened last, so that opening them again costs nothing.
 
         >>> with branchline.open("file.root") as file:
         ...     pt = file["Events/Muon_pt"].array()

@@ -95,7 +95,7 @@ def iterate(
     skipped: list[SkippedFile] | None = None,
     **options: Any,
 ) -> Iterator[Any]:
-    """Branches of many files, step by step in their order; files are read ahead by ``workers`` decoding threads.
+    """Branches of many files, step by step in their order; ``workers`` threads prefetch and decode files.
 
     ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists. What is
     read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. A step is of entries

@@ -12,7 +12,7 @@ use branchline_trace::journal;
 use crate::error::Result;
 use crate::limits;
 use crate::read::basket_source::BasketSource;
-use crate::read::chunk::{Chunk, Making, Reporter};
+use crate::read::chunk::{Chunk, Reporter, UnfinishedColumn};
 use crate::read::fetch_request::{BasketId, Needed};
 use crate::read::task::{Countings, Target, Task};
 use crate::tree::content::Shape;
@@ -77,7 +77,7 @@ pub(crate) fn assemble(
     for (column, baskets) in columns.zip(by_column) {
         let assembly = Assembly { chunk, column, countings, tasks: &mut tasks };
         match assembly.assemble(baskets) {
-            Ok(making) => chunk.set_making(column, making),
+            Ok(column_parts) => chunk.begin_column(column, column_parts),
             Err(error) => {
                 tasks.into_iter().for_each(Task::cancel);
                 return Err(error);
@@ -96,7 +96,7 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    fn assemble(mut self, baskets: Vec<Fetched>) -> Result<Making> {
+    fn assemble(mut self, baskets: Vec<Fetched>) -> Result<UnfinishedColumn> {
         let shape = self.chunk.tree.shape(self.chunk.columns[self.column])?;
         let element_size = shape.numbers().and_then(|numbers| {
             numbers.dimensions.iter().try_fold(numbers.size, |product, extent| product.checked_mul(*extent))
@@ -130,15 +130,15 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    fn place_fixed(&mut self, baskets: Vec<Fetched>, entry_size: usize) -> Result<Making> {
+    fn place_fixed(&mut self, baskets: Vec<Fetched>, entry_size: usize) -> Result<UnfinishedColumn> {
         let entries: usize = baskets.iter().map(|one| one.entries.len()).sum();
         let (slab, mut parts) = OpenSlab::new(entries * entry_size, &self.chunk.pool).share();
         self.add_tasks(baskets, |_, one| Some(Target::Fixed { values: parts.cut(one.entries.len() * entry_size)? }))?;
         debug_assert!(parts.is_used_up());
-        Ok(Making::Direct { values: slab, offsets: None })
+        Ok(UnfinishedColumn::InPlace { values: slab, offsets: None })
     }
 
-    fn place_runs(&mut self, baskets: Vec<Fetched>, counts: &[usize], element_size: usize) -> Result<Making> {
+    fn place_runs(&mut self, baskets: Vec<Fetched>, counts: &[usize], element_size: usize) -> Result<UnfinishedColumn> {
         let entries: usize = baskets.iter().map(|one| one.entries.len()).sum();
         let mut offsets_slab = OpenSlab::new(8 * (entries + 1), &self.chunk.pool);
         offsets_slab.bytes_mut()[..8].fill(0);
@@ -155,18 +155,18 @@ impl Assembly<'_> {
             Some(Target::Run { first_element, offsets, values: values_parts.cut(count * element_size)? })
         })?;
         debug_assert!(offsets_parts.is_used_up() && values_parts.is_used_up());
-        Ok(Making::Direct { values: values_slab, offsets: Some(offsets_slab) })
+        Ok(UnfinishedColumn::InPlace { values: values_slab, offsets: Some(offsets_slab) })
     }
 
     /// Each basket gives a piece; the pieces are joined when all are there.
-    fn in_pieces(&mut self, baskets: Vec<Fetched>) -> Result<Making> {
+    fn in_pieces(&mut self, baskets: Vec<Fetched>) -> Result<UnfinishedColumn> {
         let pieces = baskets.iter().map(|_| None).collect();
         let (branch, countings) = (self.chunk.columns[self.column], self.countings);
         self.add_tasks(baskets, |index, one| {
             let counting = countings.of(BasketId { branch, basket: one.basket });
             Some(Target::Piece { index, counting })
         })?;
-        Ok(Making::Pieces(pieces))
+        Ok(UnfinishedColumn::Pieces(pieces))
     }
 }
 

@@ -115,8 +115,8 @@ impl Budget {
         self.changed.notify_all();
     }
 
-    /// Sets scratch of `least` bytes aside, and up to `wish` or what it was before if so many are free: memory that is
-    /// given back to be taken again costs time, and allocators keep it.
+    /// Reserves at least `least` bytes for scratch, and up to `wish` or as many as before if they are free: to give memory
+    /// back and take it again costs time, and allocators keep it.
     pub(crate) fn set_scratch(&self, least: u64, wish: u64, own_chunks: usize) -> Result<(), Refusal> {
         let before = std::mem::take(&mut self.lock().scratch);
         let waited = self.wait_for(least, own_chunks, false);

@@ -1,4 +1,4 @@
-//! A chunk in the making: columns of a range of entries of one tree, filled basket by basket by many threads.
+//! A chunk that is being made: columns of a range of entries of one tree, filled basket by basket by many threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,12 +24,12 @@ pub(crate) struct BasketOrder {
 /// A finished column.
 pub type Values = Column<Buffer, Buffer>;
 
-/// How a column is put together.
+/// A column whose baskets are still being decoded.
 #[derive(Debug)]
-pub(crate) enum Making {
-    /// Every basket has its place in the buffers.
-    Direct { values: SharedSlab, offsets: Option<SharedSlab> },
-    /// Every basket gives a piece.
+pub(crate) enum UnfinishedColumn {
+    /// Each basket is decoded to its place in the buffers.
+    InPlace { values: SharedSlab, offsets: Option<SharedSlab> },
+    /// Each basket becomes a piece, and the pieces are joined at the end.
     Pieces(Vec<Option<Column>>),
 }
 
@@ -55,7 +55,7 @@ pub struct Chunk {
 
 #[derive(Debug, Default)]
 struct State {
-    makings: Vec<Option<Making>>,
+    unfinished: Vec<Option<UnfinishedColumn>>,
     /// The error of the first basket in order, so that the same file gives the same message.
     error: Option<(BasketOrder, ReadError)>,
     is_finished: bool,
@@ -75,7 +75,7 @@ impl Chunk {
         pool: &Arc<Pool>,
     ) -> Self {
         let costs = columns.iter().map(|_| ColumnCost::default()).collect();
-        let state = State { makings: columns.iter().map(|_| None).collect(), ..State::default() };
+        let state = State { unfinished: columns.iter().map(|_| None).collect(), ..State::default() };
         Self {
             tree,
             source_index,
@@ -101,15 +101,15 @@ impl Chunk {
         (self.entries.end - self.entries.start) as usize
     }
 
-    /// Sets how a column is made, before any of its baskets is decoded.
-    pub(crate) fn set_making(&self, column: usize, making: Making) {
-        if let Some(place) = lock(&self.state).makings.get_mut(column) {
-            *place = Some(making);
+    /// Begins a column, before any of its baskets is decoded.
+    pub(crate) fn begin_column(&self, column: usize, column_parts: UnfinishedColumn) {
+        if let Some(place) = lock(&self.state).unfinished.get_mut(column) {
+            *place = Some(column_parts);
         }
     }
 
     pub(crate) fn put_piece(&self, column: usize, index: usize, piece: Column) {
-        if let Some(Some(Making::Pieces(pieces))) = lock(&self.state).makings.get_mut(column) {
+        if let Some(Some(UnfinishedColumn::Pieces(pieces))) = lock(&self.state).unfinished.get_mut(column) {
             if let Some(place) = pieces.get_mut(index) {
                 *place = Some(piece);
             }
@@ -124,14 +124,14 @@ impl Chunk {
     }
 
     fn finish(&self) {
-        let (makings, failed) = {
+        let (unfinished, failed) = {
             let mut state = lock(&self.state);
-            (std::mem::take(&mut state.makings), state.error.is_some())
+            (std::mem::take(&mut state.unfinished), state.error.is_some())
         };
         let mut values = Vec::new();
         if !failed {
-            for (column, making) in makings.into_iter().enumerate() {
-                match guarded(self.tree.file().path(), || self.put_together(column, making)) {
+            for (column, column_parts) in unfinished.into_iter().enumerate() {
+                match guarded(self.tree.file().path(), || self.finish_column(column, column_parts)) {
                     Ok(one) => values.push(Some(one)),
                     Err(error) => {
                         self.put_error(BasketOrder { column, basket: 0 }, error);
@@ -148,16 +148,16 @@ impl Chunk {
         self.finished.notify_all();
     }
 
-    fn put_together(&self, column: usize, making: Option<Making>) -> Result<Values> {
+    fn finish_column(&self, column: usize, column_parts: Option<UnfinishedColumn>) -> Result<Values> {
         let shape = self.tree.shape(self.columns[column])?;
-        match making {
-            Some(Making::Direct { values, offsets }) => {
+        match column_parts {
+            Some(UnfinishedColumn::InPlace { values, offsets }) => {
                 let unfinished = || self.internal("a basket is still being decoded");
                 let values = values.close().ok_or_else(unfinished)?;
                 let offsets = offsets.map(|offsets| offsets.close().ok_or_else(unfinished)).transpose()?;
-                Ok(direct_values(shape, values, offsets))
+                Ok(values_in_place(shape, values, offsets))
             }
-            Some(Making::Pieces(pieces)) => {
+            Some(UnfinishedColumn::Pieces(pieces)) => {
                 let whole = Column::joined(pieces.into_iter().flatten().collect()).unwrap_or_else(|| shape.empty());
                 Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
             }
@@ -177,7 +177,7 @@ impl Chunk {
         counters.add(Counter::DecodeNs, sum(|cost| &cost.decode_ns));
     }
 
-    /// Waits until it is finished, at most so long; returns whether it is.
+    /// Waits for `timeout` at most until it is finished; returns whether it is.
     pub fn wait(&self, timeout: Duration) -> bool {
         let state = lock(&self.state);
         let waited = self.finished.wait_timeout_while(state, timeout, |state| !state.is_finished);
@@ -242,7 +242,7 @@ impl Drop for Reporter {
     }
 }
 
-fn direct_values(shape: Shape<'_>, values: Slab, offsets: Option<Slab>) -> Values {
+fn values_in_place(shape: Shape<'_>, values: Slab, offsets: Option<Slab>) -> Values {
     let Some(Numbers { dtype, dimensions, .. }) = shape.numbers() else {
         // Only numbers are decoded in place.
         return shape.empty().map(&mut Buffer::Bytes, &mut Buffer::Numbers);

@@ -32,7 +32,7 @@ impl MemoryLimit {
     }
 
     /// A hint that names a limit which is enough for this stream.
-    fn enough_is(self, bytes: u64) -> String {
+    fn sufficient_hint(self, bytes: u64) -> String {
         format!("a memory_limit of \"{} MiB\" is enough", self.parts.saturating_mul(bytes).div_ceil(1 << 20))
     }
 }
@@ -100,7 +100,7 @@ impl MemoryPlan {
         let is_loaded = tree.file().whole_bytes() > 0;
         let stored_bytes =
             if is_loaded { file_bytes } else { all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0) };
-        let shared = |stored_bytes| Shared::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
+        let shared = |stored_bytes| ChunkShares::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
         // A chunk that begins in one basket of a branch and ends in the next needs both.
         let both = if is_loaded { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
         let roomy = both.and_then(shared);
@@ -108,8 +108,8 @@ impl MemoryPlan {
         let estimated = roomy.or_else(|| shared(stored_bytes));
         let fits_estimate = estimated.is_some();
         // The estimate comes from averages. Baskets that are fetched may take less, so that the plan is tried without it.
-        let without_scratch = || Shared::new(memory_limit.shares().leased, stored_bytes, 0);
-        let Some(Shared { chunk_bytes, group_bytes, carried_bytes }) = estimated.or_else(without_scratch) else {
+        let without_scratch = || ChunkShares::new(memory_limit.shares().leased, stored_bytes, 0);
+        let Some(ChunkShares { chunk_bytes, group_bytes, carried_bytes }) = estimated.or_else(without_scratch) else {
             let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));
             let (column, bytes) = worst.copied().unwrap_or_default();
             let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
@@ -134,7 +134,7 @@ impl MemoryPlan {
     pub(crate) fn set_scratch(&mut self, bytes: u64, memory_limit: MemoryLimit) -> bool {
         self.scratch_bytes = bytes;
         self.largest.scratch = self.largest.scratch.max(bytes);
-        Shared::new(memory_limit.shares().leased, self.largest.stored, bytes).is_some()
+        ChunkShares::new(memory_limit.shares().leased, self.largest.stored, bytes).is_some()
     }
 
     /// How many entries a chunk may have, each of which has so many stored bytes.
@@ -148,14 +148,14 @@ impl MemoryPlan {
     }
 }
 
-/// Shares of what is leased while some branches are read.
-struct Shared {
+/// How the leased memory is shared out while some branches are read.
+struct ChunkShares {
     chunk_bytes: u64,
     group_bytes: u64,
     carried_bytes: u64,
 }
 
-impl Shared {
+impl ChunkShares {
     /// None where the largest baskets, of so many stored and decompressed bytes, leave too little for chunks.
     fn new(leased: u64, stored_bytes: u64, scratch_bytes: u64) -> Option<Self> {
         let part = leased / limits::BASKET_MEMORY_SHARE;
@@ -192,7 +192,7 @@ fn smallest_limit(is_enough: impl Fn(u64) -> bool) -> u64 {
 
 /// The smallest memory limit that is enough for baskets of so many stored and decompressed bytes.
 fn sufficient_limit(stored_bytes: u64, scratch_bytes: u64) -> u64 {
-    smallest_limit(|limit| Shared::new(Shares::of(limit, 1).leased, stored_bytes, scratch_bytes).is_some())
+    smallest_limit(|limit| ChunkShares::new(Shares::of(limit, 1).leased, stored_bytes, scratch_bytes).is_some())
 }
 
 /// The error for a basket that does not fit, where the largest of all are so large.
@@ -211,7 +211,7 @@ pub(crate) fn basket_too_large(
         memory_limit.given(),
     );
     let enough = sufficient_limit(largest.stored.max(basket.stored), largest.scratch.max(basket.scratch));
-    tree.error(ReadErrorKind::MemoryLimit, message).with_hint(memory_limit.enough_is(enough))
+    tree.error(ReadErrorKind::MemoryLimit, message).with_hint(memory_limit.sufficient_hint(enough))
 }
 
 /// The error for so many entries of which the values, or the stored bytes that are needed together, do not fit.
@@ -239,7 +239,7 @@ pub(crate) fn too_many_entries(
         all.into_iter().fold(0, u64::saturating_add) <= leased
     });
     tree.error(ReadErrorKind::MemoryLimit, message)
-        .with_hint(format!("take fewer entries at a time; {}", memory_limit.enough_is(enough)))
+        .with_hint(format!("take fewer entries at a time; {}", memory_limit.sufficient_hint(enough)))
 }
 
 fn in_mb(bytes: u64) -> String {
@@ -263,7 +263,7 @@ mod tests {
                 let own = shares.own_scratch * threads as u64;
                 assert!(shares.pool + shares.read_buffers + own + shares.prefetched + shares.leased <= limit);
                 for (stored, scratch) in [(0, 0), (limit / 4, 0), (0, limit / 4), (limit / 8, limit / 8)] {
-                    let Some(shared) = Shared::new(shares.leased, stored, scratch) else { continue };
+                    let Some(shared) = ChunkShares::new(shares.leased, stored, scratch) else { continue };
                     let in_use = shares.leased / limits::CHUNK_MEMORY_SHARE;
                     assert!(shared.chunk_bytes <= in_use, "{limit}, {stored}, {scratch}");
                     let parts = in_use + shared.chunk_bytes + shared.group_bytes + shared.carried_bytes + scratch;
@@ -277,7 +277,7 @@ mod tests {
     fn a_file_that_is_read_whole_fits_with_the_one_before() {
         for limit in [MIB, 64 * MIB, 1 << 30] {
             let shares = Shares::of(limit, 4);
-            assert!(Shared::new(shares.leased, shares.whole_file, 0).is_some());
+            assert!(ChunkShares::new(shares.leased, shares.whole_file, 0).is_some());
             assert!(shares.whole_file <= shares.leased / limits::BASKET_MEMORY_SHARE);
         }
     }
@@ -286,7 +286,7 @@ mod tests {
     fn the_smallest_sufficient_limit_is_enough_and_a_mebibyte_less_is_not() {
         for (stored, scratch) in [(15_000_000, 15_000_000), (0, 100 * MIB), (48 * MIB, 0), (MIB, 1 << 30)] {
             let enough = sufficient_limit(stored, scratch);
-            let fits = |limit: u64| Shared::new(Shares::of(limit, 4).leased, stored, scratch).is_some();
+            let fits = |limit: u64| ChunkShares::new(Shares::of(limit, 4).leased, stored, scratch).is_some();
             assert!(fits(enough) && !fits(enough - MIB), "{stored} and {scratch}: {enough}");
             assert!(2 * enough < 7 * (stored + scratch), "{stored} and {scratch}: {enough}");
         }

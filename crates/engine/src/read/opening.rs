@@ -47,7 +47,7 @@ pub(crate) enum FileRoom<'a> {
     Prefetched { prefetcher: &'a Arc<Prefetcher>, index: usize, claim: Cell<Claim> },
 }
 
-/// What a prefetched file has before its size is known.
+/// What a prefetched file holds before its size is known.
 #[derive(Default)]
 pub(crate) enum Claim {
     #[default]
@@ -261,7 +261,7 @@ impl Slot {
     }
 }
 
-/// The duty to fill a slot.
+/// Fills a slot: with an outcome, or when it is dropped with none.
 pub(crate) struct Filler(Arc<Slot>);
 
 impl Filler {

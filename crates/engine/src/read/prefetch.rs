@@ -201,9 +201,9 @@ impl Prefetcher {
         (queue.bytes_in_flight_max, queue.threads_max) = (choice.bytes_in_flight, choice.requests_in_flight);
         queue.jobs.push_back(Job { bytes, queued: journal::is_on().then(Instant::now), work });
         if queue.idle_count < queue.jobs.len() && queue.threads.len() < choice.requests_in_flight {
-            let (own, seat) = (Arc::clone(self), self.watch.seat("prefetch"));
+            let (own, activity) = (Arc::clone(self), self.watch.thread("prefetch"));
             let work = move || {
-                seat.take();
+                activity.attach();
                 own.work();
             };
             let thread = std::thread::Builder::new().name("branchline-prefetch".to_owned()).spawn(work);

@@ -255,7 +255,7 @@ impl Records {
         last_codec
     }
 
-    /// The consumer's waiting.
+    /// How long the consumer has waited so far.
     pub fn wait(&self) -> Wait {
         *lock(&self.wait)
     }

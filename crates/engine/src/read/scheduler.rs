@@ -98,9 +98,9 @@ impl Scheduler {
         let is_done = !is_prefetching || shared.start_what_fits();
         let (own, name) = (Arc::clone(&shared), "branchline-schedule".to_owned());
         let start = || {
-            let seat = own.prefetcher.watch().seat("schedule");
+            let activity = own.prefetcher.watch().thread("schedule");
             let run = move || {
-                seat.take();
+                activity.attach();
                 own.run();
             };
             std::thread::Builder::new().name(name).spawn(run).ok()

@@ -25,7 +25,7 @@ use crate::read::records::{Busy, Records};
 use crate::read::source::{Options, Source};
 use crate::read::strategy::Strategy;
 use crate::read::task::Task;
-use crate::read::watch::{end_by, watched, BasketName, Doing, Named, Seat, Watch};
+use crate::read::watch::{end_by, watched, Activity, BasketName, Doing, LazyBasketName, Watch};
 use crate::read::worker::Worker;
 use crate::read_buffers;
 
@@ -92,8 +92,8 @@ impl Stream {
             let stop = Arc::clone(&stop);
             let worker = Worker::new(shares.own_scratch, budget.scratch());
             let name = format!("decode-{index}");
-            let seat = watch.seat(&name);
-            threads.push(spawn(&name, seat, move || decode_all(worker, &tasks, &records, &stop))?);
+            let activity = watch.thread(&name);
+            threads.push(spawn(&name, activity, move || decode_all(worker, &tasks, &records, &stop))?);
         }
         let strategy = Strategy::of(&options.access);
         let failed_source = Arc::new(AtomicUsize::new(usize::MAX));
@@ -111,7 +111,7 @@ impl Stream {
             records: Arc::clone(&records),
             pool: Arc::clone(&pool),
         };
-        threads.push(spawn("fetch", watch.seat("fetch"), move || fetcher.run())?);
+        threads.push(spawn("fetch", watch.thread("fetch"), move || fetcher.run())?);
         let items = Some(items);
         let (pending, in_use, waiting_since) = (None, None, None);
         Ok(Self {
@@ -234,9 +234,9 @@ impl Drop for Stream {
     }
 }
 
-fn spawn(name: &str, seat: Arc<Seat>, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+fn spawn(name: &str, activity: Arc<Activity>, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let run = move || {
-        seat.take();
+        activity.attach();
         work();
     };
     std::thread::Builder::new().name(format!("branchline-{name}")).spawn(run).map_err(|error| {
@@ -246,9 +246,9 @@ fn spawn(name: &str, seat: Arc<Seat>, work: impl FnOnce() + Send + 'static) -> R
 }
 
 /// Names the basket of a task.
-fn naming(task: &Task) -> Named {
+fn naming(task: &Task) -> LazyBasketName {
     let (chunk, column, basket) = (Arc::clone(&task.chunk), task.column, task.basket);
-    Named(Box::new(move || {
+    LazyBasketName(Box::new(move || {
         let (tree, branch) = (&chunk.tree, chunk.columns[column]);
         let name =
             format!("tree {}, branch {}: {}", tree.path(), tree.branch_path(branch), tree.basket_name(branch, basket));

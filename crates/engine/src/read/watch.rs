@@ -19,11 +19,11 @@ pub(crate) enum Doing {
     /// So many bytes are read from a store, the first of them there.
     Reading { path: String, store: String, bytes: u64, offset: u64 },
     /// A basket is decoded.
-    Decoding(Named),
+    Decoding(LazyBasketName),
 }
 
 /// Names a basket when it is needed, as the name costs more than a small basket.
-pub(crate) struct Named(pub(crate) Box<dyn Fn() -> BasketName + Send>);
+pub(crate) struct LazyBasketName(pub(crate) Box<dyn Fn() -> BasketName + Send>);
 
 /// The file of a basket, and the basket as errors name it.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub(crate) struct BasketName {
     pub(crate) basket: String,
 }
 
-impl std::fmt::Debug for Named {
+impl std::fmt::Debug for LazyBasketName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Named").field(&(self.0)()).finish()
+        f.debug_tuple("LazyBasketName").field(&(self.0)()).finish()
     }
 }
 
@@ -54,7 +54,7 @@ impl Doing {
             Self::Reading { path, store, bytes, offset } => {
                 (path.clone(), format!("reading {bytes} bytes at offset {offset} from {store}"))
             }
-            Self::Decoding(Named(name)) => {
+            Self::Decoding(LazyBasketName(name)) => {
                 let BasketName { path, basket } = name();
                 (path, format!("decoding {basket}"))
             }
@@ -70,9 +70,9 @@ impl Doing {
     }
 }
 
-/// What one thread does.
+/// What one thread does now.
 #[derive(Debug, Default)]
-pub(crate) struct Seat {
+pub(crate) struct Activity {
     thread: String,
     /// Changes whenever something begins, ends, or gets on.
     beat: Arc<AtomicU64>,
@@ -80,28 +80,28 @@ pub(crate) struct Seat {
 }
 
 thread_local! {
-    static SEAT: RefCell<Option<Arc<Seat>>> = const { RefCell::new(None) };
+    static ACTIVITY: RefCell<Option<Arc<Activity>>> = const { RefCell::new(None) };
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Seat {
+impl Activity {
     fn set(&self, doing: Option<Doing>) -> Option<Doing> {
         self.beat.fetch_add(1, Ordering::Relaxed);
         std::mem::replace(&mut *lock(&self.doing), doing)
     }
 
     /// This thread is watched from here on.
-    pub(crate) fn take(self: Arc<Self>) {
+    pub(crate) fn attach(self: Arc<Self>) {
         count_progress_in(Arc::clone(&self.beat));
-        SEAT.with(|seat| *seat.borrow_mut() = Some(self));
+        ACTIVITY.with(|activity| *activity.borrow_mut() = Some(self));
     }
 }
 
 /// Puts back what was done before.
-struct Done(Arc<Seat>, Option<Doing>);
+struct Done(Arc<Activity>, Option<Doing>);
 
 impl Drop for Done {
     fn drop(&mut self) {
@@ -120,10 +120,10 @@ pub(crate) fn waiting_for_others<T>(work: impl FnOnce() -> T) -> T {
 }
 
 fn seen_as<T>(doing: Option<Doing>, work: impl FnOnce() -> T) -> T {
-    let seat = SEAT.with(|seat| seat.borrow().clone());
-    let _done = seat.map(|seat| {
-        let before = seat.set(doing);
-        Done(seat, before)
+    let activity = ACTIVITY.with(|activity| activity.borrow().clone());
+    let _done = activity.map(|activity| {
+        let before = activity.set(doing);
+        Done(activity, before)
     });
     work()
 }
@@ -176,8 +176,8 @@ impl Around for Watched {
 /// A thread of a stream.
 #[derive(Debug)]
 struct WatchedThread {
-    seat: Arc<Seat>,
-    /// The beat of the seat that was seen last.
+    activity: Arc<Activity>,
+    /// The beat that was seen last.
     seen: u64,
     /// How long the consumer has waited since then.
     waited: Duration,
@@ -190,29 +190,29 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A seat for one more thread, which gives it up when it ends.
-    pub(crate) fn seat(&self, thread: &str) -> Arc<Seat> {
-        let seat = Arc::new(Seat { thread: thread.to_owned(), ..Seat::default() });
-        let watched = WatchedThread { seat: Arc::clone(&seat), seen: 0, waited: Duration::ZERO };
+    /// The activity of one more thread, which drops it when it ends.
+    pub(crate) fn thread(&self, thread: &str) -> Arc<Activity> {
+        let activity = Arc::new(Activity { thread: thread.to_owned(), ..Activity::default() });
+        let watched = WatchedThread { activity: Arc::clone(&activity), seen: 0, waited: Duration::ZERO };
         lock(&self.threads).push(watched);
-        seat
+        activity
     }
 
     /// The consumer has waited for `time` more. Returns an error if a thread is stuck.
     pub(crate) fn waited(&self, time: Duration) -> Option<ReadError> {
         let mut threads = lock(&self.threads);
-        threads.retain(|thread| Arc::strong_count(&thread.seat) > 1);
-        for WatchedThread { seat, seen, waited } in threads.iter_mut() {
-            let beat = seat.beat.load(Ordering::Relaxed);
+        threads.retain(|thread| Arc::strong_count(&thread.activity) > 1);
+        for WatchedThread { activity, seen, waited } in threads.iter_mut() {
+            let beat = activity.beat.load(Ordering::Relaxed);
             if beat != *seen {
                 (*seen, *waited) = (beat, Duration::ZERO);
                 continue;
             }
-            let doing = lock(&seat.doing);
+            let doing = lock(&activity.doing);
             let Some(doing) = doing.as_ref() else { continue };
             *waited += time;
             if *waited > doing.limit() {
-                return Some(doing.error(&seat.thread, *waited));
+                return Some(doing.error(&activity.thread, *waited));
             }
         }
         None
@@ -227,10 +227,10 @@ mod tests {
     #[test]
     fn a_thread_that_does_the_same_for_too_long_is_stuck_and_named() {
         let watch = Watch::default();
-        let (seat, other) = (watch.seat("fetch"), watch.seat("decode-0"));
+        let (activity, other) = (watch.thread("fetch"), watch.thread("decode-0"));
         let reading =
             || Doing::Reading { path: "root://h//f?authz=x".into(), store: "root://h".into(), bytes: 7, offset: 9 };
-        seat.set(Some(reading()));
+        activity.set(Some(reading()));
         let limit = reading().limit();
         assert_eq!(watch.waited(limit), None, "it has just begun");
         other.set(None);
@@ -239,39 +239,39 @@ mod tests {
         assert_eq!((error.kind, error.path.as_str()), (ReadErrorKind::Stuck, "root://h//f?authz=***"));
         let message = "reading 7 bytes at offset 9 from root://h has taken";
         assert!(error.message.starts_with(message) && error.message.contains("branchline-fetch"), "{error}");
-        seat.set(Some(reading()));
+        activity.set(Some(reading()));
         assert_eq!(watch.waited(limit * 2), None, "it has begun something else");
-        seat.set(None);
+        activity.set(None);
         assert_eq!((watch.waited(limit * 2), watch.waited(limit * 2)), (None, None), "it has nothing to do");
     }
 
     #[test]
     fn the_watch_sees_what_a_thread_does_and_did_before() {
         let watch = Watch::default();
-        let seat = watch.seat("fetch");
-        Arc::clone(&seat).take();
-        let at = |seat: &Seat| lock(&seat.doing).as_ref().map(|doing| format!("{doing:?}"));
+        let activity = watch.thread("fetch");
+        Arc::clone(&activity).attach();
+        let at = |activity: &Activity| lock(&activity.doing).as_ref().map(|doing| format!("{doing:?}"));
         let opening = |path: &str| Doing::Opening { path: path.to_owned() };
         watched(opening("outer"), || {
-            watched(opening("inner"), || assert!(at(&seat).unwrap().contains("inner")));
-            assert!(at(&seat).unwrap().contains("outer"));
-            waiting_for_others(|| assert_eq!(at(&seat), None));
-            assert!(at(&seat).unwrap().contains("outer"));
+            watched(opening("inner"), || assert!(at(&activity).unwrap().contains("inner")));
+            assert!(at(&activity).unwrap().contains("outer"));
+            waiting_for_others(|| assert_eq!(at(&activity), None));
+            assert!(at(&activity).unwrap().contains("outer"));
         });
-        assert_eq!(at(&seat), None);
+        assert_eq!(at(&activity), None);
     }
 
     #[test]
     fn a_thread_that_gets_on_is_not_stuck_and_one_that_has_ended_is_not_watched() {
         let watch = Watch::default();
-        let seat = watch.seat("prefetch");
-        seat.set(Some(Doing::Opening { path: "f".to_owned() }));
+        let activity = watch.thread("prefetch");
+        activity.set(Some(Doing::Opening { path: "f".to_owned() }));
         let limit = Doing::Opening { path: String::new() }.limit();
         for _ in 0..3 {
-            seat.beat.fetch_add(1, Ordering::Relaxed);
+            activity.beat.fetch_add(1, Ordering::Relaxed);
             assert_eq!((watch.waited(limit), watch.waited(limit)), (None, None));
         }
-        drop(seat);
+        drop(activity);
         assert_eq!((watch.waited(limit), lock(&watch.threads).len()), (None, 0));
     }
 }

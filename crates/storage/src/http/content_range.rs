@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_asked_for_by_their_first_and_last_byte() {
+    fn ranges_are_requested_by_their_first_and_last_byte() {
         let ranges = [ByteRange::new(0, 1), ByteRange::new(10, 5)];
         assert_eq!(range_header(ranges.iter()), "bytes=0-0,10-14");
     }

@@ -372,13 +372,13 @@ impl Store for HttpFile {
         let since = journal::decided_at();
         let thread = || {
             let _decided = journal::decided(since);
-            guarded(|| self.run_lane(&queue))
+            guarded(|| self.read_queued(&queue))
                 .unwrap_or_else(|panic| Err(StorageError::panicked(&self.location.path, &panic)))
         };
         std::thread::scope(|scope| {
             // The calling thread reads too.
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(thread)).collect();
-            let own = self.run_lane(&queue);
+            let own = self.read_queued(&queue);
             let all = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             all.chain([own]).try_fold(of_first, |sum, thread| thread.map(|effort| sum + effort))
         })
@@ -392,7 +392,7 @@ impl Store for HttpFile {
 
 impl HttpFile {
     /// Reads groups until there are none. After an error the other threads find the queue empty.
-    fn run_lane(&self, queue: &Queue<'_>) -> crate::Result<ReadEffort> {
+    fn read_queued(&self, queue: &Queue<'_>) -> crate::Result<ReadEffort> {
         let mut sum = ReadEffort::default();
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_read_than_was_asked_for_and_what_was_there_stays() {
+    fn no_more_is_read_than_was_requested_and_what_was_there_stays() {
         let file = File::open("/proc/self/exe").unwrap();
         let mut buffer = Vec::with_capacity(100);
         buffer.push(7);

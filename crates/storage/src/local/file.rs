@@ -166,7 +166,7 @@ impl LocalFile {
         let mut calls_count = u64::from(cached > 0);
         let mut adviser = (cached < length).then(|| Adviser::new(&self.file, reads));
         if adviser.is_some() && self.is_on_network {
-            return self.fill_in_lanes(reads).map(|calls| calls_count + calls);
+            return self.fill_by_threads(reads).map(|calls| calls_count + calls);
         }
         for (index, read) in reads.iter_mut().enumerate() {
             if let Some(adviser) = &mut adviser {
@@ -181,24 +181,24 @@ impl LocalFile {
     }
 
     /// Reads with several threads, the calling one among them.
-    fn fill_in_lanes(&self, reads: &mut [RangeRead]) -> Result<u64> {
+    fn fill_by_threads(&self, reads: &mut [RangeRead]) -> Result<u64> {
         let threads = reads.len().min(LOCAL_THREADS);
         let queue = Mutex::new(reads.iter_mut().collect::<Vec<_>>().into_iter());
         let since = journal::decided_at();
         let read = || {
             let _decided = journal::decided(since);
-            guarded(|| self.run_lane(&queue)).unwrap_or_else(|panic| Err(StorageError::panicked(&self.path, &panic)))
+            guarded(|| self.read_queued(&queue)).unwrap_or_else(|panic| Err(StorageError::panicked(&self.path, &panic)))
         };
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
-            let own = self.run_lane(&queue);
+            let own = self.read_queued(&queue);
             let all = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             all.chain([own]).try_fold(0, |sum, done| done.map(|calls| sum + calls))
         })
     }
 
     /// Reads ranges until there are none. After an error the other threads find the queue empty.
-    fn run_lane(&self, queue: &Mutex<IntoIter<&mut RangeRead>>) -> Result<u64> {
+    fn read_queued(&self, queue: &Mutex<IntoIter<&mut RangeRead>>) -> Result<u64> {
         let mut calls_count = 0;
         let mut sectors = None;
         loop {
@@ -279,7 +279,7 @@ impl LocalFile {
             }
         }
         if self.direct.is_some() || (self.mode == LocalMode::Threads && reads.len() > 1) {
-            return self.fill_in_lanes(reads);
+            return self.fill_by_threads(reads);
         }
         self.fill_in_order(reads)
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::StorageErrorKind;
 
 #[test]
-fn schemes_are_told_from_plain_paths() {
+fn schemes_are_distinguished_from_plain_paths() {
     assert_eq!(split_scheme("root://host//f.root"), Some(("root", "host//f.root")));
     assert_eq!(split_scheme("s3+x.y-z://b/k"), Some(("s3+x.y-z", "b/k")));
     for path in ["f.root", "/data/f.root", "a:b", "1st://f", "./odd name://f", "://f", ""] {

@@ -61,7 +61,7 @@ mod tests {
     use crate::Memory;
 
     #[test]
-    fn a_store_with_one_other_byte_in_what_was_read_is_told() {
+    fn a_store_with_one_other_byte_in_what_was_read_is_found() {
         let bytes: Vec<u8> = (0..100_000).map(|index| (index % 251) as u8).collect();
         let store: Arc<dyn Store> = Arc::new(Memory::new("f", bytes.clone()));
         let limit = Duration::from_secs(20);

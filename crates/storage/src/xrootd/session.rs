@@ -328,13 +328,13 @@ impl Session {
                     return Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now());
                 }
                 wire::WAIT => {
-                    let pause = self.wait_asked(&body, wait_end)?;
+                    let pause = self.announced_wait(&body, wait_end)?;
                     std::thread::sleep(pause);
                     deadline += pause;
                     self.resend(request, stream)?;
                 }
                 wire::WAIT_FOR_ANSWER => {
-                    let pause = self.wait_asked(&body, wait_end)?;
+                    let pause = self.announced_wait(&body, wait_end)?;
                     self.link.allow_silence(pause)?;
                     deadline += pause;
                 }
@@ -344,7 +344,7 @@ impl Session {
     }
 
     /// How long the server wants us to wait, up to a limit.
-    pub(super) fn wait_asked(&mut self, body: &[u8], wait_end: Instant) -> Result<Duration> {
+    pub(super) fn announced_wait(&mut self, body: &[u8], wait_end: Instant) -> Result<Duration> {
         let seconds = number(body, 0).ok_or_else(|| self.nonsense("a wait without a time"))?;
         let pause = Duration::from_secs(u64::from(seconds));
         if Instant::now() + pause > wait_end {

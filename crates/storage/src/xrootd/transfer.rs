@@ -163,7 +163,7 @@ impl<'a> Transfer<'a> {
             wire::ERROR => return self.take_error(sent, header.length),
             wire::WAIT => {
                 let body = self.session.body(header.length, self.deadline)?;
-                let pause = self.session.wait_asked(&body, self.wait_end)?;
+                let pause = self.session.announced_wait(&body, self.wait_end)?;
                 std::thread::sleep(pause);
                 self.deadline += pause;
                 self.session.resend(&mut sent.request, header.stream)?;
@@ -171,7 +171,7 @@ impl<'a> Transfer<'a> {
             }
             wire::WAIT_FOR_ANSWER => {
                 let body = self.session.body(header.length, self.deadline)?;
-                let pause = self.session.wait_asked(&body, self.wait_end)?;
+                let pause = self.session.announced_wait(&body, self.wait_end)?;
                 self.session.link.allow_silence(pause)?;
                 self.deadline += pause;
                 return Ok(false);

@@ -53,7 +53,7 @@ pub(super) struct Request {
     pub(super) connection: u32,
     pub(super) attempt: u32,
     pub(super) offset: u64,
-    pub(super) asked: u64,
+    pub(super) requested: u64,
     pub(super) got: u64,
     /// Queued, sent, first byte, last byte.
     pub(super) times: [u64; 4],
@@ -119,7 +119,7 @@ impl Buffer {
         let [queued, sent, first_byte, last] = one.times;
         let first_byte = if one.has_first { first_byte } else { 0 };
         let small = [one.number, file, store, what, outcome, wagon, one.connection, one.attempt];
-        let large = [one.offset, one.asked, one.got, queued, sent, first_byte, last];
+        let large = [one.offset, one.requested, one.got, queued, sent, first_byte, last];
         put::<88>(&mut self.requests, &small, &large);
     }
 

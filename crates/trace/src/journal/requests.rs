@@ -140,14 +140,14 @@ impl Drop for Request {
             }
             let outcome = own.name(Kind::Outcome, &self.outcome);
             let journal = &*own.journal;
-            let asked = self.more.iter().fold(self.span.1, |sum, (_, length)| sum.saturating_add(*length));
+            let requested = self.more.iter().fold(self.span.1, |sum, (_, length)| sum.saturating_add(*length));
             let record = records::Request {
                 number: NEXT_REQUEST.fetch_add(1, Ordering::Relaxed),
                 texts: [self.file, self.store, self.what, outcome, self.wagon],
                 connection: self.connection,
                 attempt: self.attempt,
                 offset: self.span.0,
-                asked,
+                requested,
                 got: self.got_bytes,
                 times: [self.queued, self.sent, self.first_byte.unwrap_or(journal.start), last]
                     .map(|at| journal.ns(at)),

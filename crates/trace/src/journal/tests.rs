@@ -66,7 +66,7 @@ const REQUESTS_EACH: u32 = 20_000;
 
 /// One test for all, as there is one journal in a process.
 #[test]
-fn what_is_told_is_in_the_file_and_memory_stays_bounded() {
+fn what_is_logged_is_in_the_file_and_memory_stays_bounded() {
     let folder = std::env::temp_dir().join(format!("branchline-journal-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     assert!(request("read", "a.root", "local", [(0, 5)].into_iter()).is_none());

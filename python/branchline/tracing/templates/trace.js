@@ -52,7 +52,7 @@ function size(bytes) {
   return (unit ? bytes.toPrecision(3) : String(Math.round(bytes))) + " " + UNITS[unit];
 }
 
-/* A place in a file, with as many digits as tell it from one that is a step away. */
+/* A place in a file, with as many digits as it takes to differ from one that is a step away. */
 function place(bytes, step) {
   const unit = Math.min(Math.max(Math.floor(Math.log10(Math.abs(bytes) || 1) / 3), 0), UNITS.length - 1);
   const digits = Math.ceil(3 * unit - Math.log10(step) - 1e-9);
@@ -242,7 +242,7 @@ class View {
     return [x, y, Math.max((parts.end[part] - parts.begin[part]) * per, 2), Math.max(parts.size[part] * down, 2)];
   }
 
-  /* Of parts too small to be told apart one is painted in each place of two pixels: of millions there are no more. */
+  /* Of parts too small to be seen apart one is painted in each place of two pixels: of millions there are no more. */
   drawParts(pen) {
     const parts = this.parts, used = new Map(), per = this.width / (this.x1 - this.x0), down = this.height / (this.y1 - this.y0);
     const across = Math.ceil(this.width / 2) + 1, painted = new Int8Array(across * (Math.ceil(this.height / 2) + 1)).fill(-2);
@@ -367,18 +367,18 @@ class View {
 }
 
 /* A picture of bars; `joined` of what is numbered are together in each. */
-function bars(title, groups, labels, told, joined = 1) {
+function bars(title, groups, labels, formatted, joined = 1) {
   const top = Math.max(...groups, 1), wide = 460, high = 130, left = 52, step = (wide - left) / Math.max(groups.length, 1);
   const svg = drawn("svg", { viewBox: `0 0 ${wide} ${high + 34}`, role: "img", "aria-label": title });
   for (const tick of ticks(0, top, Math.min(4, top))) {
     const y = high - tick / top * (high - 6);
-    svg.append(drawn("path", { class: "grid", d: `M${left} ${y}H${wide}` }), drawn("text", { x: left - 5, y: y + 4, "text-anchor": "end" }, told(tick)));
+    svg.append(drawn("path", { class: "grid", d: `M${left} ${y}H${wide}` }), drawn("text", { x: left - 5, y: y + 4, "text-anchor": "end" }, formatted(tick)));
   }
   groups.forEach((value, number) => {
     const tall = value / top * (high - 6), x = left + number * step;
     const bar = drawn("rect", { x, y: high - tall, width: Math.max(step - (step > 3 ? 1 : 0), 0.6), height: tall });
     const from = number * joined, name = labels ? labels[number] : joined > 1 ? `${from} to ${from + joined - 1}` : from;
-    bar.append(drawn("title", {}, `${name}: ${told(value)}`));
+    bar.append(drawn("title", {}, `${name}: ${formatted(value)}`));
     svg.append(bar);
     const every = labels ? Math.ceil(groups.length / 6) : Math.max(1, ticks(0, Math.max(groups.length, 2), 8)[1]);
     if (number % every === 0) svg.append(drawn("text", { x: x + step / 2, y: high + 15, "text-anchor": "middle" }, labels ? labels[number] : count(from)));

@@ -164,7 +164,7 @@ fn what_no_replica_gives_is_an_error_that_names_all() {
 }
 
 #[test]
-fn the_only_replica_is_tried_again_and_a_final_error_told_as_it_is() {
+fn the_only_replica_is_tried_again_and_a_final_error_returned_as_it_is() {
     let all = sites(&[("/data/f", Mood::Well, bytes())]);
     let store = open(&all, &["/data/f"]).unwrap();
     *lock(&all["/data/f"].mood) = Mood::Resets;
