@@ -198,7 +198,8 @@ fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> O
         }
         (Shape::Clusters(form), BasketSource::Pages(pages)) => {
             let elements = usize::try_from(pages.cluster.run_elements(&pages.ntuple.schema, form)?).ok()?;
-            let size = elements.checked_mul(element_size)?;
+            // A cluster may claim any number of entries, and each takes an offset.
+            let size = elements.checked_mul(element_size)?.checked_add(fetched.entries.len().checked_mul(8)?)?;
             (size / limits::PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements)
         }
         // Two chunks share the first kind. The second has no header, and the others are of the other kind of tree.
