@@ -1,6 +1,6 @@
 """Access: how a job reads its files.
 
-A field's ``metadata`` describes its option on the command line: flag, metavar, help and the heading in the help.
+A field's ``metadata`` describes its option on the command line: flag, metavar, type, help and its heading there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ EXPERIMENT_OPTIONS = "Experiments (other ways to read, slow or failing storage)"
 
 
 def _option(default: Any, flag: str, metavar: str, text: str, group: str = READING_OPTIONS) -> Any:
-    return dataclasses.field(default=default, metadata={"flag": flag, "metavar": metavar, "help": text, "group": group})
+    metadata = {"flag": flag, "metavar": metavar, "help": text, "group": group, "type": int if metavar == "N" else str}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def _experiment(default: Any, flag: str, metavar: str, text: str) -> Any:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 from branchline.cli.parameters import GENERAL, Members, Option, Parameter, flat, members_of
 
@@ -55,7 +54,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 GROUPS = {"trace": "Records which bytes a job or any other program reads, shows it, compares it."}
 
 _DEBUG = Annotated[bool, Option("--debug", help="Print the traceback of an error.", group=GENERAL)]
-_EXAMPLES = re.compile(r"^Examples?:$", re.MULTILINE)
+_EXAMPLES = r"(?m)^Examples?:$"
 
 
 def names() -> list[str]:
@@ -63,21 +62,11 @@ def names() -> list[str]:
     return [name for section in SECTIONS.values() for name in section]
 
 
-@dataclass(frozen=True)
-class Example:
-    """A command line, and what it does."""
-
-    text: str
-    line: str
-
-
-@dataclass(frozen=True)
 class Command:
     """A command: its name (two words for one of a group), its heading in the help, and the function that does it."""
 
-    name: str
-    section: str
-    function: Callable[..., int | None]
+    def __init__(self, name: str, section: str, function: Callable[..., int | None]) -> None:
+        self.name, self.section, self.function = name, section, function
 
     @cached_property
     def members(self) -> Members:
@@ -101,11 +90,11 @@ class Command:
         return _paragraphs(self._text())[1:]
 
     @property
-    def examples(self) -> list[Example]:
-        """Command lines of the docstring's ``Examples:``, each below a line with its purpose."""
-        parts = _EXAMPLES.split(inspect.getdoc(self.function) or "")
+    def examples(self) -> list[tuple[str, str]]:
+        """The purpose and the command line of each of the docstring's ``Examples:``."""
+        parts = re.split(_EXAMPLES, inspect.getdoc(self.function) or "")
         lines = [line.strip() for line in parts[1].splitlines() if line.strip()] if len(parts) > 1 else []
-        return [Example(text.rstrip(":"), line) for text, line in zip(lines[::2], lines[1::2], strict=True)]
+        return [(purpose.rstrip(":"), line) for purpose, line in zip(lines[::2], lines[1::2], strict=True)]
 
     @property
     def usage(self) -> str:
@@ -117,7 +106,7 @@ class Command:
         return " ".join(words)
 
     def _text(self) -> str:
-        return _EXAMPLES.split(inspect.getdoc(self.function) or "")[0]
+        return re.split(_EXAMPLES, inspect.getdoc(self.function) or "")[0]
 
 
 def _with_debug(debug: _DEBUG = False) -> None:
@@ -133,6 +122,5 @@ def command(name: str) -> Command:
     for section, members in SECTIONS.items():
         if name in members:
             module, _, function = members[name].partition(":")
-            found: Any = getattr(import_module(f"branchline.cli.{module}"), function)
-            return Command(name, section, found)
+            return Command(name, section, getattr(import_module(f"branchline.cli.{module}"), function))
     raise KeyError(name)

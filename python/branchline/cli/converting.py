@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
@@ -19,8 +18,7 @@ KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
 _LAYOUT = "How the output is laid out"
 
 
-@dataclass(frozen=True)
-class OutputLayout:
+class OutputLayout(NamedTuple):
     """The layout of the output."""
 
     codec: Annotated[

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
@@ -48,8 +47,7 @@ FillMissing = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class FilesToMerge:
+class FilesToMerge(NamedTuple):
     """The inputs and the output of every command that merges."""
 
     inputs: Annotated[list[str], Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt).")]
@@ -57,8 +55,7 @@ class FilesToMerge:
     force: Annotated[bool, Option("--force", help="Replace OUT if it exists.")] = False
 
 
-@dataclass(frozen=True)
-class NewBaskets:
+class NewBaskets(NamedTuple):
     """Options that put entries into new baskets."""
 
     basket_size: Annotated[
@@ -77,8 +74,7 @@ class NewBaskets:
     ] = None
 
 
-@dataclass(frozen=True)
-class MergeLimits:
+class MergeLimits(NamedTuple):
     """Limits of a merge, and its reaction to failures."""
 
     max_size: Annotated[
@@ -141,7 +137,7 @@ def merge(
             branchline merge data/*.root -o all.root --codec zstd:5 --resume
 
     """
-    options = {"fill_missing_branches": fill_missing_branches, "order": order, "codec": codec, **vars(baskets)}
+    options = {"fill_missing_branches": fill_missing_branches, "order": order, "codec": codec, **baskets._asdict()}
     return run_merge(merge_files, files, reading, limits, tree=tree, **options)
 
 

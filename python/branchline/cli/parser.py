@@ -148,7 +148,7 @@ def _parser(wanted: Command) -> argparse.ArgumentParser:
 def _examples(wanted: Command) -> str | None:
     if not wanted.examples:
         return None
-    lines = [f"  {one.text}:\n    {one.line}" for one in wanted.examples]
+    lines = [f"  {purpose}:\n    {line}" for purpose, line in wanted.examples]
     return "\n".join(["Examples:", *lines])
 
 

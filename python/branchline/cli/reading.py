@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from branchline.access import READING_OPTIONS, Access
 from branchline.cli.parameters import Option
@@ -19,8 +18,7 @@ Trace = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """How a command reads. The help lists the fields of Access under two headings: reading, and experiments."""
 
     access: Access

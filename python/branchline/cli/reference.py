@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.cli.commands import Command, Example, command, names
+from branchline.cli.commands import Command, command, names
 from branchline.cli.parameters import GENERAL, Parameter
 
 
@@ -27,6 +27,14 @@ class ParameterHelp:
     is_required: bool
     is_repeatable: bool
     group: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command line, and what it does."""
+
+    text: str
+    line: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ def _command_help(one: Command) -> CommandHelp:
         details=tuple(one.details),
         arguments=tuple(parameter for parameter in parameters if not parameter.flags),
         options=(*(parameter for parameter in parameters if parameter.flags), HELP),
-        examples=tuple(one.examples),
+        examples=tuple(Example(*example) for example in one.examples),
     )
 
 

@@ -96,7 +96,7 @@ def slim(
     from branchline.layout.skimming import slim as slim_files
 
     kept = {"branches": _names(branches), "drop": _names(drop), "tree": tree, "only_tree": only_tree}
-    return run_merge(slim_files, files, reading, limits, order=order, codec=codec, **kept, **vars(baskets))
+    return run_merge(slim_files, files, reading, limits, order=order, codec=codec, **kept, **baskets._asdict())
 
 
 def skim(
@@ -136,7 +136,7 @@ def skim(
         raise OptionError("skim needs either --where or --wagon")
     selection = None if wagon is None else _selection_of(wagon, reading.access)
     selected = {"where": where, "select_chunk": selection, "tree": tree, "only_tree": only_tree}
-    return run_merge(skim_files, files, reading, limits, **selected, order=order, codec=codec, **vars(baskets))
+    return run_merge(skim_files, files, reading, limits, **selected, order=order, codec=codec, **baskets._asdict())
 
 
 def _names(text: str | None) -> list[str] | None:

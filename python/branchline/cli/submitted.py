@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 _GROUP = "Where to run"
 
 
-@dataclass(frozen=True)
-class Farm:
+class Farm(NamedTuple):
     """Where a train runs if not on this machine."""
 
     on: Annotated[

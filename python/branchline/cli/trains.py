@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
@@ -62,8 +61,7 @@ Debug = Annotated[bool, Option("--debug", help="Print the traceback of every err
 NoReuse = Annotated[bool, Option("--no-reuse", help="Run everything, also what an earlier run into OUT has done.")]
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(NamedTuple):
     """How many workers, and how much each reads at a time."""
 
     workers: Workers = None
@@ -73,7 +71,7 @@ class Pace:
 
     def settings(self) -> dict[str, Any]:
         """As ``branchline.run`` takes them."""
-        return vars(self) | {"step_size": _step(self.step_size)}
+        return self._asdict() | {"step_size": _step(self.step_size)}
 
 
 def run(

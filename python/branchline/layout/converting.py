@@ -18,9 +18,9 @@ from branchline.errors import DatasetError, OptionError
 from branchline.layout.datasets import some_of
 from branchline.layout.fields import FieldPlan, plan_fields
 from branchline.layout.parquet import ParquetFile
+from branchline.layout.root_files import ENTRIES_END, check_root_name
 from branchline.layout.targets import (
     CLUSTER_BYTES,
-    ENTRIES_END,
     PAGE_BYTES,
     ConvertProgress,
     FileSize,
@@ -28,7 +28,6 @@ from branchline.layout.targets import (
     Layout,
     Target,
     Writer,
-    check_root_name,
     kind_of_name,
 )
 from branchline.limits import parse_bytes

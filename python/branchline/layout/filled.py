@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from branchline import _core
 
 
-@dataclass(frozen=True)
-class FilledBranch:
+class FilledBranch(NamedTuple):
     """A branch ``name`` of a ``tree`` that so many ``files`` lack. Their ``entries`` have 0, false or nothing in it."""
 
     tree: str

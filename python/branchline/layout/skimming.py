@@ -15,7 +15,7 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import BranchlineError, DatasetError, ExpressionError, NoSuchKeyError, OptionError
 from branchline.layout.merge_request import EntrySelection, Kept
 from branchline.layout.merging import MergeResult, merge
-from branchline.layout.targets import check_root_name
+from branchline.layout.root_files import check_root_name
 from branchline.quantities import count, counted
 from branchline.tree import Chunk, ChunkStream, File, ReadRequest, Tree
 from branchline.tree.lazy import lazy_array
@@ -150,7 +150,7 @@ class Others:
             left_out += (" and ".join(parts),)
         elif parts:
             notes += (f"kept whole: {' and '.join(parts)}",)
-        return replace(made, left_out=left_out, notes=notes)
+        return made._replace(left_out=left_out, notes=notes)
 
 
 def _files(inputs: Any, tree: str | None) -> tuple[list[DataFile], str | None]:

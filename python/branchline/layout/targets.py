@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -16,44 +15,10 @@ if TYPE_CHECKING:
 
 #: What a file is converted to.
 Kind = Literal["rntuple", "ttree", "parquet"]
-#: Entries of a tree are counted below this.
-ENTRIES_END = 2**63
 # A cluster holds some MB of each of many columns, and fits well into the memory of a chunk.
 CLUSTER_BYTES = "64 MiB"
 # The largest page that ROOT writes.
 PAGE_BYTES = "1 MiB"
-
-
-#: Endings of files that are no ROOT files.
-OTHER_ENDINGS = {
-    *(
-        ".arrow",
-        ".avro",
-        ".csv",
-        ".feather",
-        ".h5",
-        ".hdf5",
-        ".ipc",
-        ".json",
-        ".jsonl",
-        ".npy",
-        ".npz",
-        ".orc",
-        ".parquet",
-    ),
-    *(".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".pickle", ".pkl", ".py", ".toml", ".xml", ".yaml", ".yml"),
-    *(".htm", ".html", ".log", ".md", ".pdf", ".png", ".svg", ".txt"),
-}
-
-
-def check_root_name(output: str | os.PathLike[str]) -> Path:
-    """The path of a ROOT file to write. Raises `OptionError` for a name with the ending of another format."""
-    path = Path(output)
-    ending = path.suffix.lower()
-    if ending in OTHER_ENDINGS:
-        hint = "name it OUT.root" + (", and convert that file to Parquet" if ending == ".parquet" else "")
-        raise OptionError(f"the output is a ROOT file, and {path} has the ending of another format", hint=hint)
-    return path
 
 
 def kind_of_name(output: Path, other: Kind) -> Kind:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from branchline import _core
 from branchline.access import Access
@@ -13,8 +12,7 @@ from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchEr
 from branchline.layout.filled import FilledBranch, filled_branches
 
 
-@dataclass(frozen=True)
-class VerifiedTree:
+class VerifiedTree(NamedTuple):
     """A tree that was compared: ``copied`` are branches whose baskets have the same bytes, ``equal`` others with the
     same values, and ``differences`` sentences on all else. ``entries`` and ``baskets`` are those of the output.
     """
@@ -27,8 +25,7 @@ class VerifiedTree:
     differences: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(NamedTuple):
     """The result: trees, the number of other ``objects`` that are the same, and how others differ.
 
     ``filled`` are branches of the output that some inputs lack. For the entries of these inputs they have 0 or nothing,
@@ -99,6 +96,8 @@ def _compared(
 ) -> dict[str, tuple[str, bool | BranchlineError]]:
     """Whether each of these branches has the same values, or the error that kept them from being compared."""
     found: dict[str, tuple[str, bool | BranchlineError]] = {}
+    if not differing:
+        return found
     try:
         both = [_values(files, tree, list(differing), access) for files in (made, given)]
         return {name: (reason, both[0][name] == both[1][name]) for name, reason in differing.items()}

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import uproot
+
 HEAVY = ("awkward", "hist", "matplotlib", "numpy", "pandas", "pyarrow", "uproot")
 
 
@@ -30,6 +33,14 @@ def test_merging_imports_nothing_that_takes_longer_than_it() -> None:
 def test_commands_without_tables_import_nothing_that_draws_them(tmp_path: Path) -> None:
     for words in (["version"], ["verify", "none.root", "none.root"], ["merge", "none.root", "-o", "out.root"]):
         assert not loaded_by(tmp_path, *words).intersection({*HEAVY, "rich"}), words
+
+
+def test_verifying_a_true_copy_imports_nothing_that_reads_values(tmp_path: Path) -> None:
+    with uproot.recreate(tmp_path / "in.root") as file:
+        file["events"] = {"x": np.arange(10.0)}
+    loaded_by(tmp_path, "merge", "in.root", "-o", "out.root")
+    assert (tmp_path / "out.root").is_file()
+    assert not loaded_by(tmp_path, "verify", "out.root", "in.root").intersection({*HEAVY, "rich"})
 
 
 def test_help_and_completion_import_nothing_that_commands_work_with(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def given(line: str) -> dict[str, Any]:
     found = filled(command("merge").members, parse(command("merge"), words))
     flat: dict[str, Any] = {}
     for name, value in found.items():
-        flat |= vars(value) if dataclasses.is_dataclass(value) else {name: value}
+        flat |= value._asdict() if hasattr(value, "_asdict") else {name: value}
     return flat
 
 
