@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,47 @@ def test_a_bad_file_fails_its_own_sub_job(submit: Any, train: Train) -> None:
     bad.write_bytes(content)
     assert submitted.resume() == 1
     assert submitted.wait(TIMEOUT_S).ended == "finished"
+
+
+def test_failures_at_the_same_place_are_one_group_in_the_record(submit: Any, train: Train) -> None:
+    for name in ("f01.root", "f03.root"):
+        bad = train.folder / "data" / name
+        content = bad.read_bytes()
+        bad.unlink()
+        bad.write_bytes(content[:1000])
+    submitted = submit("--tasks", FILES)
+    assert submitted.wait(TIMEOUT_S).failed == 2
+    record = json.loads((submitted.out / "job.json").read_text())
+    [group] = record["failures"]
+    assert group["subjobs"] == [1, 3]
+    assert group["files"] == ["data/f01.root", "data/f03.root"]
+    assert "Traceback" in group["example"]
+    assert Path(group["log"]).is_file()
+    processing = [one for one in record["activity"] if not one["stage"]]
+    assert len(processing) == FILES - 2
+    assert [one["is_last"] for one in record["activity"]] == [False] * (FILES - 2) + [True]
+    assert all(0 <= one["begin_s"] <= one["end_s"] <= record["wall_s"] for one in record["activity"])
+    page = (submitted.out / "report.html").read_text()
+    assert "2 sub-jobs:" in page
+    assert "The job over time" in page
+
+
+def test_a_directory_that_is_gone_for_a_while_is_waited_for(submit: Any, train: Train, original: Train) -> None:
+    train.pause(2)
+    submitted = submit("--tasks", 2)
+    process_of(submitted, "0.0 1")
+    away = train.folder / "away"
+    submitted.out.rename(away)
+    time.sleep(12)
+    away.rename(submitted.out)
+    train.pause(0)
+    status = submitted.wait(TIMEOUT_S)
+    if status.ended != "finished":
+        # The system could not open the log of a task that began meanwhile: that is named, and sent again.
+        assert status.failed == 0 or status.causes
+        submitted.resume()
+        assert submitted.wait(TIMEOUT_S).ended == "finished"
+    assert files_of(submitted.out) == files_of(original.folder / "local")
 
 
 def test_resume_refuses_changed_wagons(submit: Any, train: Train) -> None:

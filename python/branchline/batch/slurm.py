@@ -90,9 +90,8 @@ class Slurm:
                 ended = self._from_controller(array.id)
             for task, (state, code) in ended.items():
                 if state in _WORDS:
-                    causes[array.step, array.first_task + task] = (
-                        f"Slurm says {state}: {_WORDS[state].format(code=code)}"
-                    )
+                    what = _killed(code) or _WORDS[state].format(code=code.partition(":")[0])
+                    causes[array.step, array.first_task + task] = f"Slurm says {state}: {what}"
         return causes
 
     def cancel(self, submitted: Submitted) -> None:
@@ -158,6 +157,12 @@ class Slurm:
             if task.isdigit():
                 ended[int(task)] = (values.get("JobState", ""), values.get("ExitCode", ""))
         return ended
+
+
+def _killed(code: str) -> str:
+    """The signal of an exit code in Slurm's form, CODE:SIGNAL; empty if there was none."""
+    signal = code.partition(":")[2]
+    return f"it was killed by signal {signal}" if signal.isdigit() and int(signal) else ""
 
 
 def _log_prefix(step: Step, first: int) -> Path:

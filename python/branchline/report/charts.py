@@ -128,6 +128,45 @@ def rates_chart(
     )
 
 
+class Spans(NamedTuple):
+    """Stretches of time of one kind, as (begin, end) in seconds."""
+
+    label: str
+    colour: str
+    spans: Sequence[tuple[float, float]]
+
+
+def at_work_chart(title: str, unit: str, kinds: Sequence[Spans], wall_s: float) -> Chart | None:
+    """Return how many spans of each kind there are at a time, or None if the job took no time."""
+    if wall_s <= 0 or not kinds:
+        return None
+    edges = numpy.linspace(0.0, wall_s, TIME_BINS_MAX + 1)
+    counts = [_at_work(one, edges) for one in kinds]
+    ticks = nice_ticks(max(float(one.max()) for one in counts))
+    time_ticks = [value for value in nice_ticks(wall_s, 6) if value <= wall_s * 1.0001]
+    lines = []
+    for kind, at_work in zip(kinds, counts, strict=True):
+        total_s = sum(end - begin for begin, end in kind.spans)
+        series = Series(kind.label, kind.colour, [total_s])
+        lines.append(_line(series, at_work, edges, ticks[-1]))
+    return Chart(
+        title,
+        unit,
+        lines,
+        [Tick(round(100 * value / wall_s, 2), tick_text(value)) for value in time_ticks],
+        [Tick(round(100 - 100 * value / ticks[-1], 2), tick_text(value)) for value in ticks],
+    )
+
+
+def _at_work(kind: Spans, edges: numpy.ndarray) -> numpy.ndarray:
+    """The mean number of spans in each bin."""
+    count = numpy.zeros(len(edges) - 1)
+    for begin, end in kind.spans:
+        count += numpy.clip(numpy.minimum(edges[1:], end) - numpy.maximum(edges[:-1], begin), 0.0, None)
+    mean: numpy.ndarray = count / numpy.diff(edges)
+    return mean
+
+
 def _rates(times: numpy.ndarray, series: Series, edges: numpy.ndarray) -> numpy.ndarray:
     grown = numpy.interp(edges, numpy.append(0.0, times), numpy.append(0.0, series.cumulative))
     rates: numpy.ndarray = numpy.maximum(numpy.diff(grown) / numpy.diff(edges) * series.scale, 0.0)

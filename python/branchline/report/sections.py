@@ -21,6 +21,13 @@ from branchline.quantities import (
     significant,
     size,
 )
+from branchline.report.activity import (
+    failure_sentence,
+    merging_sentence,
+    node_rows,
+    profile_chart,
+    restarted_sentences,
+)
 from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.diagnosis import diagnosis
@@ -89,6 +96,9 @@ def page_content(job: JobRecord) -> dict[str, Any]:
         "phases": _phases(job),
         "workers": _workers(job),
         "charts": _charts(job),
+        "profile": profile_chart(job),
+        "merging": merging_sentence(job),
+        "nodes": node_rows(job),
         "wagons": wagon_rows(job),
         "misses": late_reads(job),
         "branches": branch_table(job),
@@ -181,6 +191,8 @@ def _problems(job: JobRecord) -> list[Problem]:
         _job_errors,
         _wagon_errors,
         _missing_subjobs,
+        _failures,
+        _restarted,
         _skipped_files,
         _recovered_files,
         _lost_workers,
@@ -229,6 +241,17 @@ def _missing_subjobs(job: JobRecord) -> Iterable[Problem]:
         allowed = f"{share} of all, where {percent(job.allow_missing, 1)} may be missing"
         text = f"{counted(len(job.missing), 'sub-job')} without a result, {allowed}."
         yield Problem("Missing", text, missing_sentences(job)[:SKIPPED_SHOWN_MAX], "")
+
+
+def _failures(job: JobRecord) -> Iterable[Problem]:
+    for group in job.failures[:PROBLEMS_SHOWN_MAX]:
+        lines = [f"The log is {group.log}"] if group.log else []
+        lines.append(f"Run one of them here: branchline rerun OUT {group.subjobs[0]}")
+        yield Problem("Failed", failure_sentence(group), lines, group.example)
+
+
+def _restarted(job: JobRecord) -> Iterable[Problem]:
+    yield from _listed("Began again", restarted_sentences(job))
 
 
 def _memory_retries(job: JobRecord) -> Iterable[Problem]:

@@ -261,6 +261,41 @@ class MemoryRetry:
 
 
 @dataclass
+class ActivitySpan:
+    """When a process of a job was at work, in seconds from the job's start. ``stage`` is 0 for one that processes
+    events, and else the stage of merging; ``is_last`` is the merge that writes the results.
+    """
+
+    host: str = ""
+    stage: int = 0
+    begin_s: float = 0.0
+    end_s: float = 0.0
+    is_last: bool = False
+
+
+@dataclass
+class FailureGroup:
+    """Sub-jobs that came to no result in the same way: at the same place of the code, or by the same cause.
+
+    ``example`` is all that is known of the first of them: its traceback, or the end of the log ``log``.
+    """
+
+    message: str = ""
+    subjobs: list[int] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    example: str = ""
+    log: str = ""
+
+
+@dataclass
+class RestartedTask:
+    """A task of a batch system that began more than once, and the machines on which it did."""
+
+    task: str
+    hosts: list[str] = field(default_factory=list)
+
+
+@dataclass
 class RepeatedSubJob:
     """A sub-job that ran twice at the end of a job, since its first worker was slow; ``why`` says how slow.
     ``kept`` is the worker whose result counts, ``dropped`` the other one.
@@ -435,6 +470,9 @@ class JobRecord:
     missing: list[MissingSubJob] = field(default_factory=list)
     memory_retries: list[MemoryRetry] = field(default_factory=list)
     repeated: list[RepeatedSubJob] = field(default_factory=list)
+    failures: list[FailureGroup] = field(default_factory=list)
+    restarted: list[RestartedTask] = field(default_factory=list)
+    activity: list[ActivitySpan] = field(default_factory=list)
     recovered: list[RecoveredFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
     workers_lost: list[LostWorker] = field(default_factory=list)

@@ -25,6 +25,7 @@ from branchline.sensors.record import (
     FINISHED,
     PARTIAL,
     STOPPED,
+    ActivitySpan,
     DatasetFile,
     FileRecord,
     JobFault,
@@ -165,6 +166,7 @@ class RecordMaker:
             of_workers = sum(getattr(one, phase) for one in record.worker_phases) / self.workers_count
             record.phases[phase] = seconds.get(phase, 0.0) + of_workers
         record.wall_s = sum(seconds.values()) + run_s
+        record.activity = record.activity or self._activity(seconds.get("merge", 0.0), record.wall_s)
         record.cpu_s = cpu_s() - self.start.cpu_s
         if not self.plan.is_in_this_process:
             record.cpu_s += sum(one.cpu_s for one in self.times.values())
@@ -172,6 +174,15 @@ class RecordMaker:
         is_here = self.plan.settings.on is None
         if is_here and now_s is not None and self.start.machine_cpu_s is not None:
             record.machine_cpu_s = now_s - self.start.machine_cpu_s
+
+    def _activity(self, merge_s: float, wall_s: float) -> list[ActivitySpan]:
+        """When workers were at work, from their first to their last message, and the merge at the end."""
+        spans = []
+        for _, one in sorted(self.times.items()):
+            end_s = one.until_s - self.start.clock.begin_s
+            begin_s = max(0.0, end_s - sum(one.phases.values()))
+            spans.append(ActivitySpan(one.host, 0, begin_s, max(begin_s, end_s)))
+        return [*spans, ActivitySpan(host(), 1, max(0.0, wall_s - merge_s), wall_s, is_last=True)]
 
     def _worker_phases(self, worker: int, run_s: float) -> WorkerPhases:
         """The phases of a worker. From its last message to the end of the run it is idle, and one that never sent any

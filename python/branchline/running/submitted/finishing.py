@@ -9,13 +9,15 @@ from datetime import datetime
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs import FoldNode, Interruption
 from branchline.running.claim import claimed
+from branchline.running.submitted.activity import activity_of, restarted_tasks
 from branchline.running.submitted.causes import causes_of
+from branchline.running.submitted.failure_groups import failure_groups
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.reusing import enter_rows
 from branchline.running.submitted.submission import Submission
-from branchline.running.submitted.units import UnitResult, has_result, joined_workers
+from branchline.running.submitted.units import MergeSpan, UnitResult, has_result, joined_workers
 from branchline.running.writing import write
-from branchline.sensors import cpu_s
+from branchline.sensors import cpu_s, host
 from branchline.train import TrainResult
 from branchline.train.clock import PhaseClock
 from branchline.train.folding import fold
@@ -38,13 +40,17 @@ def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
     """Folds the results below a node into one; False if one of them is missing, or it is done."""
     if has_result(folder, node, submission.id):
         return False
+    begin_s = time.time()
     submission.sources.install()
     parts = [_result(folder, one) for one in submission.tree.parts_of(node)]
     found = [one for one in parts if isinstance(one, UnitResult)]
     if len(found) < len(parts):
         return False
     lost = [one for part in found for one in part.lost]
-    result = UnitResult(node, fold([one.folded for one in found]), joined_workers(found), lost)
+    folded = fold([one.folded for one in found])
+    merges = [one for part in found for one in part.merges]
+    merges.append(MergeSpan(host(), node.stage, begin_s, time.time()))
+    result = UnitResult(node, folded, joined_workers(found), lost, merges)
     return result.write(folder, submission.id)
 
 
@@ -83,7 +89,8 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         begin_s = time.time()
         plan = submission.train_plan()
         collected = collect(folder, submission)
-        missing = _missing(folder, submission, plan, causes_of(folder, submission, collected.missing))
+        causes = causes_of(folder, submission, collected.missing)
+        missing = _missing(folder, submission, plan, causes)
         clock = PhaseClock("run", time.monotonic() - (begin_s - submission.submitted_s))
         merger = Merger(plan.loaded.wagons, plan.shares, plan.faults, plan.looked_at)
         for part in collected.parts:
@@ -102,6 +109,9 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
             reuse_notes=[*submission.reuse_notes, *notes],
         )
         record = maker.record(merged, outputs, stopped_by)
+        record.failures = failure_groups(folder, submission, causes)
+        record.restarted = restarted_tasks(folder)
+        record.activity = activity_of(submission, collected.parts, begin_s)
         clock.switch("write")
         result = TrainResult(outputs, record, stopped_by, _close_clock=maker.close_clock)
         write(result, claim, submission.pictures)

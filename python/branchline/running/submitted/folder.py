@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import pickle
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ import cloudpickle
 
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs import FoldNode
+from branchline.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
 from branchline.running.claim import JOBS, SUBMISSION
 
 #: The version of these files. Another one is refused.
@@ -108,6 +110,13 @@ class BatchFolder:
     def failed(self, node: FoldNode) -> Path:
         """Why a node failed."""
         return self.units / f"{node.stage}.{node.index}.failed"
+
+
+def wait_until_there(out: Path) -> None:
+    """Waits for a directory that is gone, as while a file system is mounted again, ``OUT_GONE_WAIT_S`` at most."""
+    end_s = time.monotonic() + OUT_GONE_WAIT_S
+    while not out.is_dir() and time.monotonic() < end_s:
+        time.sleep(OUT_GONE_INTERVAL_S)
 
 
 def write_first(path: Path, content: bytes) -> bool:

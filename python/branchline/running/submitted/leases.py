@@ -72,8 +72,8 @@ class Leases:
         # A batch system starts a task again only when the one before has ended.
         if other is None or other.task == self._holder.task:
             return True
-        self._clock.touch()
         try:
+            self._clock.touch()
             return self._clock.stat().st_mtime - path.stat().st_mtime > LEASE_STALE_S
         except OSError:
             return True

@@ -14,7 +14,7 @@ from pathlib import Path
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
 from branchline.running.submitted.finishing import finish, is_good, merge
-from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Holder, Leases
 from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.task_log import log
@@ -30,6 +30,7 @@ def main(words: list[str]) -> int:
     name = f"{label}.{task}"
     log(f"task {name} on {host()}, process {os.getpid()}")
     try:
+        wait_until_there(folder.out)
         submission = Submission.read(folder)
         # The dataset may be named from where it was submitted.
         with suppress(OSError):

@@ -30,14 +30,25 @@ class WorkerSpan:
     times: WorkerTimes
 
 
+@dataclass(frozen=True)
+class MergeSpan:
+    """When a job folded the results of a node, in seconds since 1970."""
+
+    host: str
+    stage: int
+    begin_s: float
+    end_s: float
+
+
 @dataclass
 class UnitResult:
-    """The result of a node, who made it, and the worker processes that were lost on the way."""
+    """The result of a node, who made it, the worker processes that were lost on the way, and when parts were folded."""
 
     node: FoldNode
     folded: FoldedResult
     workers: list[WorkerSpan] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
+    merges: list[MergeSpan] = field(default_factory=list)
 
     def write(self, folder: BatchFolder, submission_id: str) -> bool:
         """Writes it; False if another one was there first. Raises StorageError."""

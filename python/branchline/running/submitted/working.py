@@ -23,7 +23,7 @@ from branchline.jobs import (
     Lost,
     Repeated,
 )
-from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Leases
 from branchline.running.submitted.reusing import KeptForJobs, reuse_in_job, write_rows
 from branchline.running.submitted.sources import StoredSources
@@ -198,6 +198,7 @@ class UnitWorker:
         parts = [opened.results[index] for index in sorted(opened.results)]
         folded = parts[0] if unit.stage == 0 else fold(parts)
         result = UnitResult(unit, folded, list(self._spans.values()), opened.lost)
+        wait_until_there(self._folder.out)
         try:
             write_rows(self._folder, unit, opened.rows)
             is_first = result.write(self._folder, self._submission.id)

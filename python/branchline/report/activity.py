@@ -1,0 +1,89 @@
+"""Who worked on a job and when: the profile over time, the machines, what began again, and how sub-jobs failed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from branchline.quantities import count, counted, duration
+from branchline.report.charts import Chart, Spans, at_work_chart
+from branchline.sensors.record import ActivitySpan, FailureGroup, JobRecord
+
+#: As in the profiles of the ALICE study: processing, stages of merging, the last merge.
+_PROCESSING, _STAGES, _LAST = "#4a9273", ("#4f7cac", "#7a9cc6", "#2f5d8a"), "#d9822b"
+NODES_SHOWN_MAX = 40
+FILES_NAMED_MAX = 3
+
+
+class NodeRow(NamedTuple):
+    """A machine: its processes, and how long they were at work."""
+
+    name: str
+    processes: str
+    at_work: str
+    merges: str
+    lost: str
+
+
+def profile_chart(job: JobRecord) -> Chart | None:
+    """Return how many processes were at work along the job, by processing and stages of merging."""
+    processing = [one for one in job.activity if not one.stage]
+    if not processing:
+        return None
+    kinds = [Spans("processing", _PROCESSING, _ends(processing))]
+    for stage in sorted({one.stage for one in job.activity if one.stage and not one.is_last}):
+        merging = [one for one in job.activity if one.stage == stage and not one.is_last]
+        kinds.append(Spans(f"merging, stage {stage}", _STAGES[(stage - 1) % len(_STAGES)], _ends(merging)))
+    last = [one for one in job.activity if one.is_last]
+    kinds += [Spans("last merge", _LAST, _ends(last))] if last else []
+    return at_work_chart("At work", "processes", kinds, job.wall_s)
+
+
+def node_rows(job: JobRecord) -> list[NodeRow]:
+    """Return the machines, the busiest first; none where the job had one only."""
+    hosts = sorted({one.host for one in job.activity if one.host} | {one.host for one in job.workers_lost if one.host})
+    if len(hosts) < 2:
+        return []
+    seconds = {host: sum(one.end_s - one.begin_s for one in job.activity if one.host == host) for host in hosts}
+    rows = [
+        NodeRow(
+            host,
+            count(sum(one.host == host and not one.stage for one in job.activity)),
+            duration(seconds[host]),
+            count(sum(one.host == host and one.stage > 0 for one in job.activity)),
+            count(sum(one.host == host for one in job.workers_lost)),
+        )
+        for host in sorted(hosts, key=lambda host: (-seconds[host], host))
+    ]
+    return rows[:NODES_SHOWN_MAX]
+
+
+def merging_sentence(job: JobRecord) -> str:
+    """Return what merging cost, beside processing."""
+    processing_s = _seconds(job, merging=False)
+    merging_s = _seconds(job, merging=True)
+    if not processing_s:
+        return ""
+    return f"Processing took {duration(processing_s)} of all processes together, merging {duration(merging_s)}."
+
+
+def restarted_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each task that began more than once."""
+    return [
+        f"Task {one.task} began {len(one.hosts)} times, on {', '.join(one.hosts)}; what it had done was kept."
+        for one in job.restarted
+    ]
+
+
+def failure_sentence(group: FailureGroup) -> str:
+    """Return how many sub-jobs failed in the same way, and their files."""
+    more = len(group.files) - FILES_NAMED_MAX
+    files = ", ".join(group.files[:FILES_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{counted(len(group.subjobs), 'sub-job')}: {group.message} ({files})."
+
+
+def _ends(spans: list[ActivitySpan]) -> list[tuple[float, float]]:
+    return [(one.begin_s, one.end_s) for one in spans]
+
+
+def _seconds(job: JobRecord, *, merging: bool) -> float:
+    return sum(one.end_s - one.begin_s for one in job.activity if (one.stage > 0) == merging)
