@@ -138,12 +138,6 @@ class FolderListing:
 def list_folder(url: str, once: bool = False) -> FolderListing:
     """Lists a folder at a server; ``once``: without retries. Raises MissingFileError, StorageError."""
 
-def located(url: str) -> list[str]:
-    """The URLs of a file at each XRootD server that has it, sorted; the URL itself where its server names no other.
-
-    Raises MissingFileError and StorageError.
-    """
-
 def prefer_replicas(ranks: list[tuple[str, int]]) -> None:
     """Has this process read the replicas of files in the order of their ranks, given for beginnings of locations."""
 

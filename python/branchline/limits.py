@@ -112,6 +112,8 @@ STOP_CHECK_INTERVAL_S = 0.5
 # A worker that does not end when it should is killed after this.
 KILL_GRACE_S = 2.0
 
+# A redirector that does not know a file yet asks its servers for some seconds.
+LOCATE_WAIT_S = 60.0
 # Round trips that are expected where none was measured: to a server on the worker's machine, at its site, elsewhere.
 HOST_ROUND_TRIP_S = 0.0001
 SITE_ROUND_TRIP_S = 0.001

@@ -45,7 +45,7 @@ mod _core {
     use super::proxy::{check_trouble, Proxy, ProxyCounts};
     #[pymodule_export]
     use super::store::{
-        list_folder, listing_wait_s, located, longest_wait_s, prefer_replicas, size_of, take_troubles, without_secrets,
+        list_folder, listing_wait_s, longest_wait_s, prefer_replicas, size_of, take_troubles, without_secrets,
         FolderListing, RangesRead, Store, Troubles,
     };
     #[pymodule_export]

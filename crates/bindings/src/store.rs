@@ -56,12 +56,6 @@ pub fn size_of(py: Python<'_>, url: &str) -> PyResult<u64> {
     stored(py, url, || branchline_storage::size_of(url))
 }
 
-/// The URLs of a file at each XRootD server that has it.
-#[pyfunction]
-pub fn located(py: Python<'_>, url: &str) -> PyResult<Vec<String>> {
-    stored(py, url, || branchline_storage::located(url))
-}
-
 /// Has this process read the replicas with the lowest ranks first: pairs of the beginning of a location and its rank.
 #[pyfunction]
 pub fn prefer_replicas(ranks: Vec<(String, u32)>) {

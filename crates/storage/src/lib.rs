@@ -52,7 +52,7 @@ pub use counted::{Counted, Remarks};
 pub use error::{Result, StorageError, StorageErrorKind};
 pub use http::HttpFile;
 pub use links::{link_to, links, Link};
-pub use list_folder::{list_folder, listing_wait, located};
+pub use list_folder::{list_folder, listing_wait};
 pub use listing::{Listing, ListingForm};
 pub use local::{was_written_to, LocalFile, LocalMode};
 pub use memory::Memory;

@@ -8,7 +8,7 @@ use crate::s3::list_s3;
 use crate::secrets::without_secrets;
 use crate::settings::Settings;
 use crate::url::element_of;
-use crate::xrootd::{list_xrootd, located_xrootd};
+use crate::xrootd::list_xrootd;
 use crate::{Result, StorageError};
 
 /// How long a library may take to list a folder.
@@ -23,17 +23,6 @@ fn settings_for(url: &str, once: bool) -> Settings {
     } else {
         settings
     }
-}
-
-/// The URLs of the replicas of a file at XRootD's servers, as the server in `url` locates them; `url` alone where it
-/// knows no other place. Those of other schemes have no such question.
-pub fn located(url: &str) -> Result<Vec<String>> {
-    let settings = settings_for(url, false);
-    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
-    if !matches!(scheme.as_str(), "root" | "roots" | "xroot" | "xroots") {
-        return Ok(vec![url.to_owned()]);
-    }
-    located_xrootd(url, &settings).map_err(|fault| fault.at(&without_secrets(url), None))
 }
 
 /// Lists the folder at `url`, of a scheme that needs no Python library. Tried only `once` where the job can go on

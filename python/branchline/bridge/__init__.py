@@ -8,7 +8,7 @@ The compiled module calls `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` 
 from branchline.bridge.bridged_file import BridgedFile, BridgeError, ListedFile, in_time
 from branchline.bridge.fsspec_files import list_by_fsspec, open_by_fsspec
 from branchline.bridge.hdfs_files import list_by_hdfs, open_by_hdfs
-from branchline.bridge.xrootd_files import open_by_xrootd
+from branchline.bridge.xrootd_files import locate_by_xrootd, open_by_xrootd
 
 __all__ = [
     "BridgeError",
@@ -17,6 +17,7 @@ __all__ = [
     "in_time",
     "list_by_fsspec",
     "list_by_hdfs",
+    "locate_by_xrootd",
     "open_by_fsspec",
     "open_by_hdfs",
     "open_by_xrootd",

@@ -6,6 +6,7 @@ Its package (``pip install 'branchline[xrootd]'``) takes proxies, certificates a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from branchline.bridge.bridged_file import BridgedFile, BridgeError, Kind
 RANGES_MAX = 1024
 RANGE_BYTES_MAX = 2_097_136
 CALL_BYTES_MAX = 8 * 2**20
+# ``[::ffff:10.0.0.1]``, ``[::10.0.0.1]``.
+MAPPED_ADDRESS = re.compile(r"^\[::(?:ffff:)?(\d+\.\d+\.\d+\.\d+)\]")
 # XRootD's numbers of errors; larger ones are those of the system.
 NOT_FOUND, NOT_AUTHORIZED, IS_DIRECTORY = 3011, 3010, 3016
 # Codes of its client (XrdClStatus.hh): login or authentication failed; a wait ended; a connection broke.
@@ -41,6 +44,31 @@ def open_by_xrootd(url: str, patience_s: float) -> BridgedFile:
     status, info = file.stat(timeout=_whole(patience_s))
     _check(status, "stat")
     return _PackageFile(file, url, info)
+
+
+def locate_by_xrootd(url: str, patience_s: float) -> list[str]:
+    """The URLs of a file at each data server that has it, sorted, as `xrdfs locate` finds them.
+
+    Raises BridgeError.
+    """
+    try:
+        from XRootD import client
+        from XRootD.client.flags import OpenFlags
+    except ImportError as error:
+        reason = "locating files needs the package xrootd, which is not installed: pip install 'branchline[xrootd]'"
+        raise BridgeError("unknown", reason) from error
+    package: Any = client
+    address = package.URL(url)
+    status, found = package.FileSystem(url).deeplocate(address.path, OpenFlags.NONE, timeout=_whole(patience_s))
+    _check(status, "locate")
+    scheme, query = url.partition("://")[0], url.partition("?")[2]
+    end = f"/{address.path}" + (f"?{query}" if query else "")
+    return sorted(f"{scheme}://{_address(one.address)}{end}" for one in found)
+
+
+def _address(found: str) -> str:
+    """Host and port as a URL has them: servers call old addresses by new ones."""
+    return MAPPED_ADDRESS.sub(r"\1", found)
 
 
 def _whole(seconds: float) -> int:

@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "show": "showing:show",
         "inspect": "inspecting:inspect",
         "verify": "verifying:verify",
+        "locate": "locating:locate",
     },
     "Make files": {
         "merge": "merging:merge",

@@ -117,7 +117,7 @@ class _FolderWalk:
             )
         is_first = self._listed == len(folders)
         for folder, entries in zip(
-            folders, _in_threads(lambda one: _listed(one, must_be=is_first), folders), strict=True
+            folders, in_threads(lambda one: _listed(one, must_be=is_first), folders), strict=True
         ):
             yield from ((f"{folder}/{encoded(one.name, self._scheme)}", one) for one in entries)
 
@@ -148,13 +148,13 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
             folders.setdefault(_first_url(one).rpartition("/")[0], []).append(one)
     many = [folder for folder, inside in folders.items() if len(inside) > 1]
     found: dict[str, Found] = {}
-    for entries in _in_threads(_files_in, many):
+    for entries in in_threads(_files_in, many):
         found |= {one.url: one for one in entries}
     left = list(dict.fromkeys(_first_url(one) for one in unknown if _first_url(one) not in found))
     if len(left) > SIZES_ASKED_MAX:
         left = []
     absent: set[str] = set()
-    for url, size in zip(left, _in_threads(_size_of, left), strict=True):
+    for url, size in zip(left, in_threads(_size_of, left), strict=True):
         if size == _ABSENT:
             absent.add(url)
         else:
@@ -194,7 +194,7 @@ def _size_of(url: str) -> int | None:
         return None
 
 
-def _in_threads(work: Callable[[Item], Result], given: Iterable[Item]) -> list[Result]:
+def in_threads(work: Callable[[Item], Result], given: Iterable[Item]) -> list[Result]:
     """The results for all items, in their order. Most of the work is waiting for servers."""
     given = list(given)
     if len(given) < 2:

@@ -37,24 +37,6 @@ pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>
     }
 }
 
-/// The URLs of a file at each server that has it; the one that was given if its server knows no others.
-pub(crate) fn located_xrootd(url: &str, settings: &Settings) -> Result<Vec<String>> {
-    let (entry, path) = entry_of(url)?;
-    let servers = with_retries(settings, |_| servers_with(&entry, &path, settings))?;
-    if servers == [entry] {
-        return Ok(vec![url.to_owned()]);
-    }
-    let scheme = url.split("://").next().unwrap_or("root");
-    let query = url.split_once('?').map_or_else(String::new, |(_, query)| format!("?{query}"));
-    let at = |server: &Server| {
-        let user = server.user.as_ref().map_or_else(String::new, |user| format!("{user}@"));
-        format!("{scheme}://{user}{server}/{path}{query}")
-    };
-    let mut urls: Vec<String> = servers.iter().map(at).collect();
-    urls.sort_unstable();
-    Ok(urls)
-}
-
 /// The servers that have a path; the one that was named if it knows no others.
 fn servers_with(entry: &Server, path: &str, settings: &Settings) -> Result<Vec<Server>> {
     let mut found: Vec<Server> = Vec::new();

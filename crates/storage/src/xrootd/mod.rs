@@ -19,4 +19,4 @@ mod transfer;
 mod wire;
 
 pub use file::XrootdFile;
-pub(crate) use folder::{list_xrootd, located_xrootd};
+pub(crate) use folder::list_xrootd;

@@ -1,0 +1,27 @@
+"""`branchline locate`: the replicas of a dataset's files, as XRootD's servers know them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from branchline.cli.parameters import Argument
+from branchline.cli.printing import print_out
+
+
+def locate(
+    dataset: Annotated[list[str], Argument(metavar="DATASET...", help="Files, patterns, folders or lists of files.")],
+) -> None:
+    """Prints a list of the files with all their replicas, as XRootD's servers locate them (`xrdfs locate`).
+
+    Examples:
+        Write the list that a train over several sites is run on:
+            branchline locate 'root://redirector.example.org//store/data/*.root' > files.json
+
+    """
+    import json
+
+    # Imported here since most commands need no servers.
+    from branchline.dataset import Dataset
+    from branchline.dataset.located import located_fileset
+
+    print_out(json.dumps(located_fileset(Dataset.of(dataset)), indent=1))

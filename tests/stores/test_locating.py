@@ -1,0 +1,53 @@
+"""`branchline locate` finds the servers that XRootD's own client finds, and its list is read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.stores.conftest import Served
+from tests.stores.servers import free_port, program
+
+from branchline import Dataset
+from branchline.dataset.located import located
+from branchline.errors import MissingFileError, StorageError
+
+
+def addresses_of_xrdfs(redirector: str, path: str) -> set[str]:
+    """What `xrdfs locate` prints, as ports: servers name themselves by addresses of their own."""
+    found = subprocess.run(
+        [program("xrdfs"), redirector, "locate", "-h", path], capture_output=True, text=True, check=True
+    )
+    return {line.split()[0].rpartition(":")[2] for line in found.stdout.splitlines() if line.strip()}
+
+
+def test_the_servers_of_a_file_are_those_of_xrdfs(served: Served, tmp_path: Path) -> None:
+    redirector = f"127.0.0.1:{served.cluster.redirector.port}"
+    url = f"root://{redirector}//small.root"
+    found = located(url)
+    assert len(found) == 2
+    assert {one.split("//")[1].rpartition(":")[2] for one in found} == addresses_of_xrdfs(redirector, "/small.root")
+    command = [sys.executable, "-m", "branchline", "locate", f"{url}:events"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    path = tmp_path / "files.json"
+    path.write_text(printed)
+    (file,) = Dataset.of(path)
+    assert (file.locations, file.tree) == ((url, *found), "events")
+    assert len(json.loads(printed)["dataset"]["files"]) == 1
+
+
+def test_a_lone_server_and_a_local_file_are_their_own_places(served: Served) -> None:
+    (lone,) = located(f"root://127.0.0.1:{served.xrootd.port}//small.root")
+    assert lone.endswith(f":{served.xrootd.port}//small.root")
+    assert located(str(served.data / "small.root")) == []
+
+
+def test_what_cannot_be_located_is_an_error(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingFileError, match="no server has this file"):
+        located(f"root://127.0.0.1:{served.cluster.redirector.port}//no-such-file.root")
+    monkeypatch.setattr("branchline.dataset.located.LOCATE_WAIT_S", 3)
+    with pytest.raises(StorageError, match="cannot be located"):
+        located(f"root://127.0.0.1:{free_port()}//small.root")
