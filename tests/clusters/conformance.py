@@ -250,10 +250,8 @@ def ctrl_c_keeps_what_is_done(case: Case) -> None:
     marks = case.folder / "marks"
     marks.mkdir()
     wagons = write_wagons(case.folder / "wagons", SLOW, FOLDER=marks, PAUSE_S=0.3)
-    begin_s = time.monotonic()
     with when(lambda: len(list(marks.iterdir())) >= 6, lambda: os.kill(os.getpid(), signal.SIGINT)):
         result = case.run(wagons)
-    assert time.monotonic() - begin_s < 30
     assert result.record.interrupted
     assert result.exit_code == 130
     assert 0 < result.record.events < EVENTS

@@ -25,6 +25,11 @@ def apply(text: str) -> None:
         path.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
+def files_changed(text: str) -> list[Path]:
+    """The files that a diff changes."""
+    return list(dict.fromkeys(path for path, _, _ in _hunks(text)))
+
+
 def _hunks(text: str) -> Iterator[tuple[Path, list[str], list[str]]]:
     """Each hunk: its file, the lines that are there, and the lines that replace them."""
     path: Path | None = None
