@@ -1,16 +1,13 @@
 //! Compression records of any codec, behind three bytes for the plain size.
 
-#![no_main]
-
 use branchline_format::compress::{Codec, Decompressor};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use libfuzzer_sys::fuzz_target;
 
 /// Plain bytes that are decompressed at most.
 const PLAIN_BYTES_MAX: usize = 1 << 20;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let size = usize::from(input.short()) | usize::from(input.byte()) << 16;
     let mut plain = vec![0xAA; size.min(PLAIN_BYTES_MAX)];
@@ -23,4 +20,4 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(decompressor.decompress_into(input.0, &mut again).ok(), Some(codec));
         assert_eq!(plain, again);
     }
-});
+}

@@ -1,8 +1,6 @@
 //! A whole file: its header, its directories with their keys, and the plain bytes of their objects; once with all bytes
 //! at hand and once fetched as the decoders ask for them.
 
-#![no_main]
-
 use branchline_format::compress::Decompressor;
 use branchline_format::directory::{Directories, Entry};
 use branchline_format::error::Result;
@@ -10,7 +8,6 @@ use branchline_format::file::{read_header, read_object, FileHeader};
 use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_fuzz::memory::bounded;
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
 
 /// Keys and paths may take a multiple of the file's bytes.
 const FACTOR: usize = 64;
@@ -61,7 +58,7 @@ impl Fetched {
     }
 }
 
-fuzz_target!(|input: &[u8]| {
+pub fn run(input: &[u8]) {
     let file = Bytes::copy_from_slice(input);
     let mut whole = Fetched { file: file.clone(), loaded: LoadedBytes::whole(file.clone()), requests_count: 0 };
     let known = bounded(input.len(), FACTOR, || whole.known());
@@ -80,7 +77,7 @@ fuzz_target!(|input: &[u8]| {
     if let Ok((header, entries)) = known {
         check_found(&header, &entries, &mut whole);
     }
-});
+}
 
 /// What lists have is found by its path, too; and its object is read.
 fn check_found(header: &FileHeader, entries: &[Entry], whole: &mut Fetched) {

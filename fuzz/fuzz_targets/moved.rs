@@ -1,8 +1,6 @@
 //! Baskets that are written again, of a branch as for `objects`, two of them behind one another: compressed with another
 //! codec, and their entries moved to new baskets. What is read of the new ones is what is read of the old.
 
-#![no_main]
-
 use std::sync::Arc;
 
 use branchline_format::basket::{BasketRecord, Plain};
@@ -19,14 +17,13 @@ use branchline_fuzz::classes;
 use branchline_fuzz::columns::checked_len;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use libfuzzer_sys::fuzz_target;
 
 /// Programs of classes, tables of codecs, and values that objects make without bytes behind them.
 const BASE_BYTES: usize = 128 << 20;
 /// Bytes of memory for a byte of input.
 const FACTOR: usize = 4096;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let infos = ClassInfos::read(&classes::read_infos(&mut input), 0).expect("streamer infos that were made right");
     let branch = classes::read_branch(&mut input);
@@ -36,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     let form = BasketForm { stores_offsets, bytes_max, setting: Setting::NONE };
     let first = input.part();
     bounded(BASE_BYTES / FACTOR + bytes.len(), FACTOR, || check(&[first, input.0], &kind, form));
-});
+}
 
 fn check(records: &[&[u8]], kind: &Kind, form: BasketForm) {
     let (mut tools, mut moved, mut before) = (BasketTools::new(), Vec::new(), Vec::new());

@@ -1,8 +1,6 @@
 //! What describes an RNTuple. The first byte chooses: an anchor; an envelope as it lies in a file, in several keys and
 //! compressed; or the payloads of header and footer, from which fields become branches.
 
-#![no_main]
-
 use branchline_format::compress::Decompressor;
 use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::anchor::read_anchor;
@@ -14,7 +12,6 @@ use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 use branchline_fuzz::ntuple::{described, is_within, no_classes};
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of memory for a byte of a header: fields of forty bytes, and paths of names that are repeated.
@@ -22,14 +19,14 @@ const FACTOR: usize = 512;
 /// Bytes in front of the fields of an anchor: byte count and version.
 const ANCHOR_HEAD_BYTES: usize = 6;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.byte() % 3 {
         0 => anchor(input.0),
         1 => framing(&mut input),
         _ => schema(&mut input, bytes.len()),
     }
-});
+}
 
 fn anchor(bytes: &[u8]) {
     let fields = bytes.get(ANCHOR_HEAD_BYTES..).unwrap_or_default();

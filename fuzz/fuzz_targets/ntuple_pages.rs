@@ -1,8 +1,6 @@
 //! The pages of an RNTuple: the payloads of header, footer and page list, each behind its length, and the pages, whose
 //! places count from behind those. What is decoded at once has to equal what is decoded in two parts.
 
-#![no_main]
-
 use std::ops::Range;
 
 use branchline_format::column::Column;
@@ -18,7 +16,6 @@ use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 use branchline_fuzz::ntuple::{clusters, described, no_classes};
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
 
 /// Bytes of memory for a byte of pages and what describes them: zeros from before a column was added are up to 1024
 /// times the file, and are copied from one level of a field to the next.
@@ -28,7 +25,7 @@ const BRANCHES_MAX: usize = 32;
 /// Splits are tried of clusters up to so many entries.
 const ENTRIES_MAX: u64 = 1 << 16;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let (header, footer, pages) = (input.part(), input.part(), input.part());
     let Ok((schema, groups, _)) = described(header, footer) else { return };
@@ -43,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
     }
-});
+}
 
 fn check(schema: &Schema, form: &Form, cluster: &Cluster, file: &Bytes) {
     let Ok(pages) = FieldCluster::new(form, cluster) else { return };

@@ -1,8 +1,6 @@
 //! An RNTuple that is made from nothing, as an input describes it: header, footer, page lists and pages of any
 //! elements. What was written is read back as it was described.
 
-#![no_main]
-
 use branchline_format::compress::{Codec, Compressor, Decompressor, Setting};
 use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::encoding::Kind;
@@ -19,20 +17,19 @@ use branchline_format::ntuple::write::schema::{write_footer, write_header};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
 
 /// Bytes of memory for a byte of input: a field of one byte takes 300, in several copies.
 const FACTOR: usize = 8192;
 const ROLES: [Role; 6] = [Role::Plain, Role::Collection, Role::Record, Role::Variant, Role::Streamer, Role::Unknown(9)];
 const CODECS: [Codec; 4] = [Codec::Zlib, Codec::Lz4, Codec::Zstd, Codec::Lzma];
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.byte() % 2 {
         0 => bounded(bytes.len() + 1024, FACTOR, || described(&mut input)),
         _ => page(&mut input),
     }
-});
+}
 
 fn setting(input: &mut Input<'_>) -> Setting {
     let codec = CODECS[usize::from(input.byte()) % CODECS.len()];

@@ -1,7 +1,5 @@
 //! A basket of objects: the first bytes describe classes and a branch that holds objects of them.
 
-#![no_main]
-
 use std::sync::Arc;
 
 use branchline_format::layout::kind_of;
@@ -10,12 +8,11 @@ use branchline_format::streamer::ClassInfos;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 use branchline_fuzz::{baskets, classes};
-use libfuzzer_sys::fuzz_target;
 
 /// Programs of classes take memory for up to a hundred thousand members of classes within classes.
 const PROGRAM_BYTES: usize = 64 << 20;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let infos = ClassInfos::read(&classes::read_infos(&mut input), 0).expect("streamer infos that were made right");
     let branch = classes::read_branch(&mut input);
@@ -24,4 +21,4 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(layout) = kind.layout() {
         baskets::check(layout, &mut input, bytes.len());
     }
-});
+}

@@ -1,8 +1,6 @@
 //! What a merge does to a tree's record: streamer infos and a tree as for `tree`. The record is taken apart and put
 //! together again, at another place and without some branches, and must be the same tree then.
 
-#![no_main]
-
 use std::collections::HashSet;
 
 use branchline_format::error::Result;
@@ -11,7 +9,6 @@ use branchline_format::tree::{read_tree, TTree};
 use branchline_format::write::{join_infos, slim, Changes, Recording};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use libfuzzer_sys::fuzz_target;
 
 /// Bytes of memory for a byte of streamer infos and tree: the tree twice, and its record in pieces.
 const FACTOR: usize = 2048;
@@ -19,7 +16,7 @@ const CLASS_NAME: &str = "TTree";
 /// Of the key of the output, which is no other.
 const NEW_KEY_SIZE: u64 = 77;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let info_key_size = u64::from(input.short());
     let info_bytes = input.part();
@@ -43,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(emitted) = bounded(bytes.len(), FACTOR, || record.emitted(&dropped)) {
         check_same(&slimmed, &emitted, &infos);
     }
-});
+}
 
 struct Record<'a> {
     bytes: &'a [u8],

@@ -1,20 +1,17 @@
 //! The plain bytes of a list of streamer infos, behind two bytes for the size of its key.
 
-#![no_main]
-
 use branchline_format::streamer::ClassInfos;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use libfuzzer_sys::fuzz_target;
 
 /// Bytes of memory for a byte of streamer infos.
 const FACTOR: usize = 256;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let key_size = u64::from(input.short());
     if let Ok(infos) = bounded(bytes.len(), FACTOR, || ClassInfos::read(input.0, key_size)) {
         infos.inherits("TNtuple", "TTree");
         infos.find("TNamed", 1, 0);
     }
-});
+}

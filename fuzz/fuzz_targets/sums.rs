@@ -1,8 +1,6 @@
 //! Objects that add up: behind streamer infos and the number of a class the plain bytes of one, and those of another to
 //! add to it. The sum is an object again, to which both can be added.
 
-#![no_main]
-
 use std::sync::Arc;
 
 use branchline_format::streamer::ClassInfos;
@@ -10,14 +8,13 @@ use branchline_format::write::{Addend, Sum};
 use branchline_fuzz::classes::SUM_CLASSES;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use libfuzzer_sys::fuzz_target;
 
 /// Bytes of memory for a byte of the objects, whose numbers are kept as they are and as numbers.
 const FACTOR: usize = 1024;
 /// Of the key of the output, which is no other.
 const NEW_KEY_SIZE: u64 = 77;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let info_key_size = u64::from(input.short());
     let infos = Arc::new(ClassInfos::read(input.part(), info_key_size).unwrap_or_default());
@@ -25,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     let key_size = u64::from(input.short());
     let (one, other) = (input.part(), input.0);
     bounded(bytes.len(), FACTOR, || check(one, other, key_size, class_name, &infos));
-});
+}
 
 fn check(one: &[u8], other: &[u8], key_size: u64, class_name: &str, infos: &Arc<ClassInfos>) {
     let Ok(first) = Addend::new(one, key_size, class_name, infos) else { return };

@@ -1,8 +1,6 @@
 //! The plain bytes of streamer infos behind the size of their key and their length, and of a tree behind the size of
 //! its key. The layouts of its branches are computed, and the baskets that came with it are decoded.
 
-#![no_main]
-
 use branchline_format::basket::Plain;
 use branchline_format::decode::decode;
 use std::sync::Arc;
@@ -14,12 +12,11 @@ use branchline_format::tree::{read_tree, Place, TTree};
 use branchline_fuzz::columns::checked_len;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use libfuzzer_sys::fuzz_target;
 
 /// Bytes of memory for a byte of streamer infos and tree.
 const FACTOR: usize = 512;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let info_key_size = u64::from(input.short());
     let infos = ClassInfos::read(input.part(), info_key_size).unwrap_or_default();
@@ -27,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(tree) = bounded(bytes.len(), FACTOR, || read_tree(input.0, key_size, "TTree", &infos)) {
         check(&tree, &Arc::new(Classes::new(Arc::new(infos))));
     }
-});
+}
 
 fn check(tree: &TTree, classes: &Arc<Classes>) {
     for (index, branch) in tree.branches.iter().enumerate() {

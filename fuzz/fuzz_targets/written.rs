@@ -1,7 +1,5 @@
 //! The record of a TTree that is made from nothing, as an input describes it: it is read back as it was described.
 
-#![no_main]
-
 use branchline_format::number::Number;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
@@ -10,17 +8,16 @@ use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree};
 use branchline_format::write::{Changes, Recording};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
-use libfuzzer_sys::fuzz_target;
 
 const FACTOR: usize = 16384;
 const LEAVES: [Number; 6] = [Number::Bool, Number::I8, Number::U16, Number::I64, Number::F32, Number::F64];
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let key_size = u64::from(input.short());
     let tree = described(&mut input);
     bounded(bytes.len() + 64, FACTOR, || check(&tree, key_size));
-});
+}
 
 fn described(input: &mut Input<'_>) -> NewTree {
     let mut entries_count = 0;
