@@ -68,7 +68,10 @@ class DataFile:
     @property
     def elements(self) -> tuple[str, ...]:
         """The storage elements that have the file, by the dataset's list alone: the same on every machine."""
-        return tuple(dict.fromkeys(map(self.sites.element_of, self.locations)))
+        element_of = self.sites.element_of
+        if not self.replicas:
+            return (element_of(self.location or self.path),)
+        return tuple(dict.fromkeys(map(element_of, self.locations)))
 
     @property
     def is_missing(self) -> bool:

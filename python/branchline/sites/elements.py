@@ -20,6 +20,8 @@ def server_of(location: str) -> str:
     >>> server_of("root://me@se.site.org:1094//store/f.root")
     'root://se.site.org:1094'
     """
+    if "://" not in location:
+        return LOCAL_ELEMENT
     *_, location = links_in(location)
     scheme, separator, rest = location.partition("://")
     if not separator or scheme.lower() == "file":

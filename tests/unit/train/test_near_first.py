@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from branchline.dataset import DataFile, Dataset
+from branchline.errors import DatasetError
 from branchline.limits import FAR_WORK_WAIT_S, MB
 from branchline.sites import ElementSites, Spot
 from branchline.train.near_first import NearFirst
@@ -107,3 +112,15 @@ def test_a_list_says_where_elements_are() -> None:
     (file,) = Dataset.of(fileset)
     assert file.elements == ("root://se.a", "root://se.b")
     assert [file.sites.site_of(one) for one in file.locations] == ["A", ""]
+
+
+def test_a_list_may_be_toml(tmp_path: Path) -> None:
+    path = tmp_path / "files.toml"
+    text = '[data]\ntree = "Events"\nfiles = [["root://se.a//f.root", "root://se.b//f.root"], "root://se.b//g.root"]\n'
+    path.write_text(text + '[data.sites]\n"root://se.a" = "A"\n')
+    first, second = Dataset.of(path)
+    assert (first.tree, first.dataset, first.sites.site_of(first.path)) == ("Events", "data", "A")
+    assert (first.elements, second.elements) == (("root://se.a", "root://se.b"), ("root://se.b",))
+    path.write_text("[data")
+    with pytest.raises(DatasetError, match="not valid TOML"):
+        Dataset.of(path)
