@@ -69,7 +69,8 @@ impl Column {
         match self {
             Self::Flat { values, .. } => Some(values),
             Self::Regular { content, .. } => content.values_mut(),
-            _ => None,
+            Self::Text { .. } | Self::List { .. } | Self::Option { .. } => None,
+            Self::Record { .. } | Self::Tuple { .. } | Self::Union { .. } => None,
         }
     }
 
@@ -106,7 +107,7 @@ impl Column {
             (Self::Union { tags, contents }, Self::Union { tags: more_tags, contents: more }) => {
                 append_union(tags, contents, &more_tags, more);
             }
-            _ => debug_assert!(false, "columns that are alike are of one kind"),
+            _ => debug_assert!(false, "columns of two kinds are not appended"),
         }
     }
 
@@ -221,14 +222,16 @@ impl Column {
     fn bytes_count(&self) -> usize {
         match self {
             Self::Flat { values: bytes, .. } | Self::Text { bytes, .. } => bytes.len(),
-            _ => 0,
+            Self::Regular { .. } | Self::List { .. } | Self::Option { .. } => 0,
+            Self::Record { .. } | Self::Tuple { .. } | Self::Union { .. } => 0,
         }
     }
 
     fn offsets_count(&self) -> usize {
         match self {
             Self::List { offsets, .. } | Self::Text { offsets, .. } => offsets.len(),
-            _ => 0,
+            Self::Flat { .. } | Self::Regular { .. } | Self::Option { .. } => 0,
+            Self::Record { .. } | Self::Tuple { .. } | Self::Union { .. } => 0,
         }
     }
 }
@@ -239,7 +242,8 @@ fn contents<'a>(columns: &[&'a Column]) -> Vec<&'a Column> {
         Column::Regular { content, .. } | Column::List { content, .. } | Column::Option { content, .. } => {
             Some(&**content)
         }
-        _ => None,
+        Column::Flat { .. } | Column::Text { .. } => None,
+        Column::Record { .. } | Column::Tuple { .. } | Column::Union { .. } => None,
     };
     columns.iter().filter_map(content).collect()
 }

@@ -64,7 +64,9 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
             (Some(bounds), _) => decode_run(plain, &bounds, entries, *scalar, dimensions, *header, &mut column)?,
             (None, Some(Counts::Entries(counts))) => match header {
                 RunHeader::Pointer => decode_pointed(plain, counts, entries, *scalar, dimensions, &mut column)?,
-                _ => decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?,
+                RunHeader::None | RunHeader::Count | RunHeader::Container => {
+                    decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?;
+                }
             },
             _ if plain.entries_count == 0 => {}
             _ => return Err(no_bounds()),

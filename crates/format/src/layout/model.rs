@@ -85,7 +85,10 @@ pub(super) fn array_size(scalar: Scalar, dimensions: &[usize]) -> Option<usize> 
 impl Layout {
     /// Whether entries may refer to places in their basket.
     fn may_refer(&self) -> bool {
-        matches!(self, Self::Objects(program) if program.may_refer())
+        match self {
+            Self::Objects(program) => program.may_refer(),
+            Self::Fixed { .. } | Self::Run { .. } | Self::Arrays { .. } => false,
+        }
     }
 
     /// Bytes of what has a fixed size in an entry, or in an element of one; none beyond any number.
@@ -94,7 +97,7 @@ impl Layout {
             Self::Fixed { scalar, dimensions } | Self::Run { scalar, dimensions, .. } => {
                 array_size(*scalar, dimensions)
             }
-            _ => Some(0),
+            Self::Arrays { .. } | Self::Objects(_) => Some(0),
         }
     }
 }
@@ -113,7 +116,7 @@ impl Kind {
     pub fn layout(&self) -> Option<&Layout> {
         match self {
             Self::Data(layout) => Some(layout),
-            _ => None,
+            Self::Group | Self::Unsupported { .. } => None,
         }
     }
 }

@@ -202,11 +202,11 @@ impl ColumnReader<'_> {
         &self,
         elements: Range<u64>,
         unpacker: &mut Unpacker<'_>,
-        mut tell: impl FnMut(Part<'_>, &mut Vec<u8>) -> Result<()>,
+        mut visit: impl FnMut(Part<'_>, &mut Vec<u8>) -> Result<()>,
     ) -> Result<()> {
         let zeros = self.zeros.min(elements.end).saturating_sub(elements.start);
         if zeros > 0 {
-            tell(Part::Zeros(zeros as usize), &mut unpacker.scratch.staging)?;
+            visit(Part::Zeros(zeros as usize), &mut unpacker.scratch.staging)?;
         }
         for page in self.pages_of(&elements) {
             let named = |error: FormatError| self.named(error.in_object(format!("page at {}", page.locator.offset)));
@@ -217,13 +217,13 @@ impl ColumnReader<'_> {
             let count = page.elements_count as usize;
             if size == stored.len() {
                 let part = Part::Page { plain: &stored, count, wanted };
-                tell(part, &mut unpacker.scratch.staging).map_err(named)?;
+                visit(part, &mut unpacker.scratch.staging).map_err(named)?;
                 continue;
             }
             let Scratch { plain: room, staging } = &mut *unpacker.scratch;
             room.resize(room.len().max(size), 0);
             unpacker.codec = unpack(unpacker.decompress, &stored, &mut room[..size]).map_err(named)?;
-            tell(Part::Page { plain: &room[..size], count, wanted }, staging).map_err(named)?;
+            visit(Part::Page { plain: &room[..size], count, wanted }, staging).map_err(named)?;
         }
         Ok(())
     }

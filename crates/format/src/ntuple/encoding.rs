@@ -85,7 +85,9 @@ impl Encoding {
         let fits = match kind {
             Kind::Truncated => (10..=31).contains(&bits),
             Kind::Quantized { .. } => (1..=32).contains(&bits),
-            _ => width == Some(bits),
+            Kind::Bit | Kind::Plain(_) | Kind::Split(_) | Kind::Index(_) | Kind::SplitIndex(_) | Kind::Switch => {
+                width == Some(bits)
+            }
         };
         if fits {
             Ok(Self { kind, bits })
@@ -125,7 +127,9 @@ impl Encoding {
         match self.kind {
             Kind::Index(_) | Kind::SplitIndex(_) => 8,
             Kind::Switch => 9,
-            _ => self.natural().map_or(8, Number::size),
+            Kind::Bit | Kind::Plain(_) | Kind::Split(_) | Kind::Truncated | Kind::Quantized { .. } => {
+                self.natural().map_or(8, Number::size)
+            }
         }
     }
 
@@ -202,7 +206,9 @@ impl Encoding {
         let (number, is_split) = match self.kind {
             Kind::Index(number) => (number, false),
             Kind::SplitIndex(number) => (number, true),
-            _ => return Err(FormatError::internal("a column of numbers is decoded as an index")),
+            Kind::Bit | Kind::Plain(_) | Kind::Split(_) | Kind::Switch | Kind::Truncated | Kind::Quantized { .. } => {
+                return Err(FormatError::internal("a column of numbers is decoded as an index"));
+            }
         };
         let size = number.size();
         if !is_split {

@@ -315,22 +315,22 @@ impl Form {
     }
 
     /// Visits every column that it has, of all representations.
-    pub fn each_column(&self, tell: &mut impl FnMut(usize)) {
+    pub fn each_column(&self, visit: &mut impl FnMut(usize)) {
         match self {
-            Self::Number { columns, .. } | Self::Cardinality { columns } => columns.iter().for_each(|one| tell(*one)),
+            Self::Number { columns, .. } | Self::Cardinality { columns } => columns.iter().for_each(|one| visit(*one)),
             Self::Text { columns } | Self::Streamed { columns, .. } => {
-                columns.iter().flatten().for_each(|one| tell(*one))
+                columns.iter().flatten().for_each(|one| visit(*one))
             }
-            Self::Regular { content, .. } => content.each_column(tell),
+            Self::Regular { content, .. } => content.each_column(visit),
             Self::List { columns, content } | Self::Option { columns, content } => {
-                columns.iter().for_each(|one| tell(*one));
-                content.each_column(tell);
+                columns.iter().for_each(|one| visit(*one));
+                content.each_column(visit);
             }
-            Self::Record { members, .. } => members.iter().for_each(|(_, member)| member.each_column(tell)),
-            Self::Tuple(items) => items.iter().for_each(|item| item.each_column(tell)),
+            Self::Record { members, .. } => members.iter().for_each(|(_, member)| member.each_column(visit)),
+            Self::Tuple(items) => items.iter().for_each(|item| item.each_column(visit)),
             Self::Union { columns, contents } => {
-                columns.iter().for_each(|one| tell(*one));
-                contents.iter().for_each(|content| content.each_column(tell));
+                columns.iter().for_each(|one| visit(*one));
+                contents.iter().for_each(|content| content.each_column(visit));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! ROOT's own containers, whose streamers are alike in all files.
+//! ROOT's own containers, whose streamers are the same in all files.
 
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};

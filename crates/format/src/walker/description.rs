@@ -11,7 +11,7 @@ use crate::streamer::ClassInfos;
 pub(super) struct Description<'i> {
     /// Its bases and members.
     pub(super) info: &'i ClassInfo,
-    /// Whether other members may follow, which nobody describes.
+    /// Whether members may follow that no description has.
     pub(super) is_beginning: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn checksum(infos: &ClassInfos, name: &str, header: VersionHeader, cu
 }
 
 /// Finds the description of an object of this class: of a version that its own streamer wrote the built-in one, else
-/// the file's, else ROOT's. None if nobody describes it.
+/// the file's, else ROOT's. None if there is no description.
 pub(super) fn find<'i>(
     infos: &'i ClassInfos,
     name: &str,
@@ -55,7 +55,7 @@ pub(super) fn find<'i>(
     Ok(described.map(whole).or_else(|| alike_in_all_versions(name).filter(|_| header.end.is_some())))
 }
 
-/// Of leaves and the like, whose streamers began alike in all versions, the newest layout.
+/// The newest layout of leaves and named objects: their first members are the same in all versions.
 fn alike_in_all_versions(name: &str) -> Option<Description<'static>> {
     match name {
         "TNamed" | "TNtuple" | "TNtupleD" => root_classes::newest(name).map(whole),

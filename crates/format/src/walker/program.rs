@@ -24,31 +24,32 @@ pub(super) struct CounterId(usize);
 /// What one step reads.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Action {
-    /// So many bytes.
+    /// Bytes that are skipped.
     Skip(usize),
     /// A number, which may count arrays.
     Number(Number, Option<CounterId>),
     /// A TString.
     Text,
-    /// A length of four bytes and so many letters.
+    /// A length of four bytes and the letters.
     LongText,
-    /// A byte that says whether there are any, and so many numbers.
+    /// A byte that is 0 if there are none, and the numbers; another member has their count.
     CountedArray(Scalar, CounterId),
-    /// Offsets of baskets in an old TBranch: a byte that says of how many bytes they are, and so many numbers.
+    /// Offsets of baskets in an old TBranch: a byte with the width of a number (2: eight bytes, else four), and the
+    /// numbers.
     OldSeeks(CounterId),
     /// A TObject, as a base class or a member.
     Object,
     /// Another base class, whose numbers may count arrays of this class.
     Base(ClassId),
-    /// So many objects.
+    /// Objects, by their class and count.
     Objects(ClassId, usize),
     /// An object or a container with its length, which is stepped over.
     SkipObject,
-    /// So many pointers.
+    /// Pointers, by their count.
     Pointers(usize),
     /// A container of the standard library, or an object with a streamer of its own.
     Container,
-    /// A member that nobody knows how to read.
+    /// A member that is not read.
     Unknown,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Step<'i, M> {
 #[derive(Debug)]
 pub(super) struct Program<'i, M> {
     pub(super) info: &'i ClassInfo,
-    /// Whether other members may follow, which nobody describes.
+    /// Whether members may follow that no description has.
     pub(super) is_beginning: bool,
     steps: Vec<Step<'i, M>>,
     /// Steps up to the last one that the visitor needs.

@@ -100,7 +100,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Adds a token for bytes that are made anew where the object is written.
+    /// Adds a token for bytes that depend on where the object is written.
     fn replace(&mut self, at: Range<usize>, token: Token) {
         self.copy_up_to(at.start);
         self.copied = at.end;

@@ -53,13 +53,14 @@ pub struct Owner {
 pub enum MemberStorage {
     /// A number.
     Number(Number),
-    /// A byte that says whether there are any, and so many numbers.
+    /// A byte that is 0 if there are none, and the numbers; another member has their count.
     Array(Number),
-    /// Offsets of baskets in an old TBranch: a byte that says of how many bytes they are, and so many numbers.
+    /// Offsets of baskets in an old TBranch: a byte with the width of a number (2: eight bytes, else four), and the
+    /// numbers.
     Seeks(Number),
-    /// A TArray: a count and so many numbers.
+    /// A TArray: a count, and the numbers.
     Counted(Number),
-    /// A std::vector: a header, a count and so many numbers.
+    /// A std::vector: a header, a count, and the numbers.
     Vector(Number),
     /// Something else, which is not replaced.
     Other,

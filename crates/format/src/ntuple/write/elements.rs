@@ -127,7 +127,7 @@ fn ends(number: Number, elements: &[u8], as_differences: bool) -> Result<Vec<u8>
     for raw in elements.as_chunks::<8>().0 {
         let end = u64::from_ne_bytes(*raw);
         if size == 4 && end > u64::from(u32::MAX) {
-            let message = format!("collections with {end} elements in a cluster, of which 32 bits cannot tell");
+            let message = format!("collections with {end} elements in a cluster, more than 32 bits can count");
             return Err(FormatError::unsupported(message));
         }
         let stored = if as_differences { end.wrapping_sub(before) } else { end };

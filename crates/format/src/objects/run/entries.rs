@@ -167,7 +167,7 @@ impl Layout {
     pub(crate) fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
         match self {
             Self::Objects(program) if program.may_refer() => program.references(plain, bounds),
-            _ => Ok(Vec::new()),
+            Self::Fixed { .. } | Self::Run { .. } | Self::Arrays { .. } | Self::Objects(_) => Ok(Vec::new()),
         }
     }
 }
