@@ -112,7 +112,7 @@ fn given_holdings(request: &CompareRequest, made: &Holdings, check: &mut Check<'
             break;
         }
     }
-    let unions = if is_lacking { builders.finish()? } else { Unions::default() };
+    let unions = if is_lacking { builders.finish()?.unions } else { Unions::default() };
     Ok((holdings_of(&request.inputs, request, &unions, check)?, unions))
 }
 

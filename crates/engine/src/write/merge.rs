@@ -18,13 +18,12 @@ use crate::write::journal::records::{InputRecord, SkipReason};
 use crate::write::merge::input::Input;
 use crate::write::merge::open_ahead::OpenAhead;
 use crate::write::merge::publish::publish;
-use crate::write::merge::unions::UnionBuilders;
+use crate::write::merge::unions::{JoinedUnions, UnionBuilders};
 use crate::write::merge::verify::verify;
 use crate::write::merge::volumes::Volumes;
 use crate::write::merged::{Merged, SkippedInput};
 use crate::write::placed::Placed;
 use crate::write::products::output::Transfer;
-use crate::write::products::unions::Unions;
 use crate::write::request::MergeRequest;
 
 /// A merge that other threads can watch and stop.
@@ -46,7 +45,7 @@ struct Run<'a> {
 
 /// What was found when all inputs were opened once.
 struct JoinedInputs {
-    unions: Unions,
+    joined: JoinedUnions,
     /// Inputs that are left out, and why.
     refused: HashMap<String, ReadError>,
 }
@@ -104,8 +103,8 @@ impl Merge {
         let mut checkpoints = Checkpoints::begin(&self.request)?;
         let mut merged = Merged::default();
         merged.notes.extend(checkpoints.note.take());
-        let JoinedInputs { unions, mut refused } = self.joined_inputs()?;
-        let volumes = Volumes::new(&self.request, &checkpoints);
+        let JoinedInputs { joined: JoinedUnions { unions, infos }, mut refused } = self.joined_inputs()?;
+        let volumes = Volumes::new(&self.request, &checkpoints, infos);
         let mut run = Run { merge: self, volumes, checkpoints, merged };
         OpenAhead::new(&self.request, unions).run(|path, input| {
             self.check_stopped()?;
@@ -129,10 +128,10 @@ impl Merge {
     fn joined_inputs(&self) -> Result<JoinedInputs> {
         let mut refused = HashMap::new();
         if !self.request.fills_missing_branches {
-            return Ok(JoinedInputs { unions: Unions::default(), refused });
+            return Ok(JoinedInputs { joined: JoinedUnions::default(), refused });
         }
         let mut builders = UnionBuilders::default();
-        OpenAhead::new(&self.request, Unions::default()).run(|path, input| {
+        OpenAhead::new(&self.request, JoinedUnions::default().unions).run(|path, input| {
             self.check_stopped()?;
             match input.and_then(|input| builders.add(&input)) {
                 Err(error) if self.request.skips(&error) => {
@@ -142,7 +141,7 @@ impl Merge {
                 joined => joined,
             }
         })?;
-        Ok(JoinedInputs { unions: builders.finish()?, refused })
+        Ok(JoinedInputs { joined: builders.finish()?, refused })
     }
 }
 

@@ -61,6 +61,15 @@ impl Entries {
         let key_size = u32::try_from(plain.key_size).map_err(|_| FormatError::damaged(0, "a key of that size"))?;
         Ok(Self { data: plain.data.to_vec(), bounds, references, displaced, key_size, process_ids_before })
     }
+
+    /// Takes a basket apart whose entries are all empty: they refer to nothing, and have one size if the basket does not
+    /// say where they begin.
+    pub fn of_empty(plain: &Plain<'_>, process_ids_before: u16) -> Result<Self> {
+        let size = plain.data.len().checked_div(plain.entries_count).unwrap_or(0);
+        let bounds = plain.bounds()?.map_or(Bounds::Fixed(size), Bounds::Stored);
+        let (references, data) = (References::At(Vec::new()), plain.data.to_vec());
+        Ok(Self { data, bounds, references, displaced: None, key_size: 0, process_ids_before })
+    }
 }
 
 impl Entries {

@@ -22,7 +22,7 @@ pub(crate) struct InfoList {
 }
 
 /// The lists of streamer infos of the inputs, those that are alike once.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct InfoLists {
     lists: Vec<InfoList>,
     digests: HashSet<u128>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use branchline_format::ntuple::schema::Schema;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::write::merge::info_lists::InfoLists;
 use crate::write::merge::input::Input;
 use crate::write::pages::union::NtupleUnionBuilder;
 use crate::write::products::list::AnyContent;
@@ -19,6 +20,16 @@ use crate::write::products::unions::Unions;
 pub(crate) struct UnionBuilders {
     trees: HashMap<String, TreeUnionBuilder>,
     ntuples: HashMap<String, NtupleUnionBuilder>,
+    infos: InfoLists,
+}
+
+/// What all inputs have together.
+#[derive(Default)]
+pub(crate) struct JoinedUnions {
+    pub(crate) unions: Unions,
+    /// The streamer infos of all inputs, if any tree gets branches that it lacks: their classes may be described only in
+    /// inputs that are in another output.
+    pub(crate) infos: InfoLists,
 }
 
 impl UnionBuilders {
@@ -31,6 +42,8 @@ impl UnionBuilders {
                 AnyContent::Directory(_) | AnyContent::Object(_) => {}
             }
         }
+        let new = self.infos.new_of(input)?;
+        self.infos.add(input, new);
         Ok(())
     }
 
@@ -58,7 +71,7 @@ impl UnionBuilders {
     }
 
     /// The unions of trees whose branches differ, and of RNTuples whose fields differ.
-    pub(crate) fn finish(self) -> Result<Unions> {
+    pub(crate) fn finish(self) -> Result<JoinedUnions> {
         let mut unions = Unions::default();
         for (path, builder) in self.trees {
             unions.trees.extend(builder.finish()?.map(|union| (path, Arc::new(union))));
@@ -66,6 +79,8 @@ impl UnionBuilders {
         for (path, builder) in self.ntuples {
             unions.ntuples.extend(builder.finish().map(|union| (path, Arc::new(union))));
         }
-        Ok(unions)
+        let is_needed = !unions.trees.is_empty() || !unions.ntuples.is_empty();
+        let infos = if is_needed { self.infos } else { InfoLists::default() };
+        Ok(JoinedUnions { unions, infos })
     }
 }

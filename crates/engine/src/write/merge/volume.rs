@@ -59,7 +59,7 @@ impl Products {
 
 impl Volume {
     /// Begins an output of which this is the first input.
-    pub(crate) fn begin(output: Output, first: &Input, request: &MergeRequest) -> Result<Self> {
+    pub(crate) fn begin(output: Output, first: &Input, request: &MergeRequest, infos: InfoLists) -> Result<Self> {
         let codec = request.codec;
         let mut frame = first.frame(output.path());
         frame.compress = codec.map_or(frame.compress, Setting::as_root);
@@ -67,7 +67,7 @@ impl Volume {
         Ok(Self {
             output: MergeOutput { file, codec, rewriters: HashMap::new(), is_torn: false },
             products: Products::default(),
-            infos: InfoLists::default(),
+            infos,
             process_ids: Vec::new(),
             left_out: Vec::new(),
             notes: Vec::new(),

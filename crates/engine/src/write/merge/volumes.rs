@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::write::baskets::recompress::Recompressor;
 use crate::write::journal::checkpoints::Checkpoints;
 use crate::write::journal::records::Position;
+use crate::write::merge::info_lists::InfoLists;
 use crate::write::merge::input::Input;
 use crate::write::merge::volume::{Finished, Volume};
 use crate::write::output::leftovers::numbered;
@@ -17,6 +18,8 @@ pub(crate) struct Volumes<'a> {
     number: u32,
     /// Outputs that a killed merge left.
     outputs_before: usize,
+    /// Streamer infos that each output has beside those of its inputs.
+    infos: InfoLists,
     pub(crate) recompressor: Option<Recompressor>,
     pub(crate) current: Option<Volume>,
     pub(crate) finished: Vec<Finished>,
@@ -24,11 +27,12 @@ pub(crate) struct Volumes<'a> {
 
 impl<'a> Volumes<'a> {
     /// None yet.
-    pub(crate) fn new(request: &'a MergeRequest, checkpoints: &Checkpoints<'_>) -> Self {
+    pub(crate) fn new(request: &'a MergeRequest, checkpoints: &Checkpoints<'_>, infos: InfoLists) -> Self {
         Self {
             request,
             number: checkpoints.number,
             outputs_before: checkpoints.outputs_count,
+            infos,
             recompressor: request.codec.map(Recompressor::new),
             current: None,
             finished: Vec::new(),
@@ -55,7 +59,7 @@ impl<'a> Volumes<'a> {
             if self.request.skips_sync {
                 output.skip_sync();
             }
-            self.current = Some(Volume::begin(output, input, self.request)?);
+            self.current = Some(Volume::begin(output, input, self.request, self.infos.clone())?);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use branchline_format::ntuple::encoding::{Encoding, Kind};
-use branchline_format::ntuple::schema::{Column, Field, Role, Schema};
+use branchline_format::ntuple::schema::{Column, Field, Role, Schema, TypeInfo};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::write::pages::join::{join, real_kind};
@@ -155,6 +155,11 @@ impl<'a> Extension<'a> {
             self.add_aliases(field, &mut schema)?;
         }
         let top = other.top.iter().filter(|field| self.is_added[**field]);
+        let is_new = |info: &&TypeInfo| {
+            let key = |one: &TypeInfo| (one.content, one.type_version, one.type_name.clone());
+            own.type_infos.iter().all(|known| key(known) != key(info))
+        };
+        schema.type_infos.extend(other.type_infos.iter().filter(is_new).cloned());
         schema.top.extend(top.map(|field| self.number_of(*field)).collect::<Result<Vec<usize>, _>>()?);
         Ok(schema)
     }
