@@ -56,7 +56,7 @@ pub struct ComparedTree {
     pub baskets_count: u64,
     /// Its branches.
     pub branches_count: u64,
-    /// Branches of which some basket differs, and that have the same entries all the same.
+    /// Branches with the same entries in other baskets.
     pub same: Vec<String>,
     /// Other branches of which some basket differs or stands elsewhere.
     pub differing: Vec<DifferingBranch>,
@@ -75,7 +75,7 @@ pub struct DifferingBranch {
     pub reason: String,
 }
 
-/// Compares files. `check` is called now and then, and may end the comparison with an error.
+/// Compares files. `check` is called between pieces of work, and may end the comparison with an error.
 pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) -> Result<Compared> {
     let made = holdings_of(&request.outputs, request, &Unions::default(), check)?;
     let (given, unions) = given_holdings(request, &made, check)?;

@@ -29,7 +29,7 @@ pub struct Output {
     is_kept: bool,
     /// Whether it has its name and its temporary name.
     has_both_names: bool,
-    /// Up to where the kernel was asked to write it to the disk.
+    /// The end of what was handed to the kernel for writing to the disk.
     begun: u64,
     flushing: Option<Flushing>,
     room: Room,

@@ -5,5 +5,5 @@ use crate::error::Result;
 /// Is called with the bytes that were written since the last call. An error ends the work.
 pub(crate) type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 
-/// Is called now and then. An error ends the work.
+/// Is called between pieces of work. An error ends the work.
 pub(crate) type Check<'a> = dyn FnMut() -> Result<()> + 'a;

@@ -31,7 +31,7 @@ pub type Branches = HashMap<String, HashSet<String>>;
 pub enum ClusterSize {
     /// Entries of a cluster.
     Entries(u64),
-    /// About how many compressed bytes a cluster has, as the entries of the first input compress.
+    /// Compressed bytes of a cluster, approximately: as the entries of the first input compress.
     Bytes(u64),
 }
 
@@ -90,9 +90,9 @@ pub struct MergeRequest {
 /// What a merge may take, in memory and in work that a kill can cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeLimits {
-    /// Memory of inputs and baskets, beside the tables of the output.
+    /// Memory of inputs and baskets, in addition to the tables of the output.
     pub memory_bytes: u64,
-    /// Bytes that are written between two checkpoints in the journal, at most: what a kill can cost, beside an input.
+    /// Bytes that are written between two checkpoints in the journal, at most: what a kill can cost beyond an input.
     pub journal_bytes: u64,
 }
 

@@ -20,7 +20,7 @@ impl Selection {
         self.entries_count
     }
 
-    /// Tells it from others.
+    /// A digest of the entries that are kept.
     pub(crate) fn digest(&self) -> u128 {
         xxhash_rust::xxh3::xxh3_128(&self.bits)
     }

@@ -61,7 +61,7 @@ impl<'a> BasketReader<'a> {
         self.tree.branches.iter().map(|branch| vec![Placed::default(); branch.baskets.len()]).collect()
     }
 
-    /// Gives all baskets and their records to `visit`, in the order that is asked for.
+    /// Gives all baskets and their records to `visit`, in the wanted order.
     pub(crate) fn for_bundles(&self, mut visit: impl FnMut(&[InputBasket], Vec<Bytes>) -> Result<()>) -> Result<()> {
         let baskets = self.in_order();
         let bundles = self.bundles(&baskets, self.bundle_bytes);

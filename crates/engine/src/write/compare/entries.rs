@@ -22,7 +22,7 @@ use crate::write::products::unions::Unions;
 use crate::write::progress::Check;
 use crate::write::request::{Branches, Order};
 
-/// Digests of the entries of branches; none of a branch whose entries cannot be told apart.
+/// Digests of the entries of branches; none of a branch whose entries cannot be separated.
 #[derive(Default)]
 pub(crate) struct EntryDigests {
     all: HashMap<String, Option<Xxh3>>,

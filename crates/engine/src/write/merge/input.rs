@@ -226,7 +226,7 @@ impl Input {
         Err(error.with_hint("merge again when no process writes it"))
     }
 
-    /// About how many bytes it adds to the output, at most.
+    /// An estimate of the bytes that it adds to the output, at most.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.items.iter().map(|item| item.content.size_bytes(&item.entry.key)).sum()
     }

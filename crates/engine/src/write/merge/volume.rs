@@ -24,7 +24,7 @@ pub(crate) struct Volume {
     left_out: Vec<String>,
     notes: Vec<String>,
     files_count: u64,
-    /// About how many bytes are written behind all baskets.
+    /// An estimate of the bytes that are written behind all baskets.
     rest_bytes: u64,
 }
 
@@ -76,7 +76,7 @@ impl Volume {
         })
     }
 
-    /// About how many bytes it will have.
+    /// An estimate of its final size.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.output.file.end() + self.rest_bytes
     }
@@ -133,7 +133,7 @@ impl Volume {
         self.commit(input, written)
     }
 
-    /// Refuses an input that does not go with those before.
+    /// Refuses an input that differs from those before.
     fn check(&self, input: &Input) -> Result<()> {
         input.items.iter().try_for_each(|item| match self.products.get(&item.entry.path) {
             Some(known) => known.product.check(&known.name, &item.content, &item.source(&input.file)),

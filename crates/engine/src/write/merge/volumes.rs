@@ -18,7 +18,7 @@ pub(crate) struct Volumes<'a> {
     number: u32,
     /// Outputs that a killed merge left.
     outputs_before: usize,
-    /// Streamer infos that each output has beside those of its inputs.
+    /// Streamer infos that each output has in addition to those of its inputs.
     infos: InfoLists,
     pub(crate) recompressor: Option<Recompressor>,
     pub(crate) current: Option<Volume>,

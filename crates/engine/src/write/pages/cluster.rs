@@ -121,7 +121,7 @@ impl ClusterColumns {
         self.columns[column].last_end = end;
     }
 
-    /// About how many bytes the cluster will have.
+    /// An estimate of the stored bytes of the cluster.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         let (compressed, plain) = self.ratio;
         let open = (self.open_bytes + self.waiting_bytes) as u128;

@@ -79,7 +79,7 @@ impl ZeroPages {
     }
 }
 
-/// The elements of each page of so many.
+/// How many elements each page has, of `count` in all.
 fn page_counts(encoding: &Encoding, count: u64) -> impl Iterator<Item = u64> {
     let most = (limits::PAGE_BYTES * 8 / encoding.bits as u64).max(1);
     (0..count.div_ceil(most)).map(move |page| most.min(count - page * most))

@@ -15,7 +15,7 @@ use crate::write::products::source::Source;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
-/// About how many bytes a directory takes.
+/// An estimate of the bytes of a directory.
 const SIZE_BYTES: u64 = 100;
 
 /// A directory of an input or of the output. Its key holds all of it.

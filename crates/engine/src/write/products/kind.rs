@@ -36,7 +36,7 @@ pub(crate) struct Remarks {
     pub(crate) note: Option<String>,
 }
 
-/// The content of an object of an input, as it is read before it is written.
+/// What is read of an object of an input before anything is written.
 pub(crate) trait Content: Sized + Send {
     /// Whether the object of a key is of this kind.
     fn is_of(file: &File, key: &TKey) -> bool;
@@ -47,7 +47,7 @@ pub(crate) trait Content: Sized + Send {
     /// Reads all of the object that is not read while it is written.
     fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self>;
 
-    /// About how many bytes it adds to an output, at most.
+    /// An estimate of the bytes that it adds to an output, at most.
     fn size_bytes(&self, key: &TKey) -> u64;
 
     /// Bytes of memory that it takes.

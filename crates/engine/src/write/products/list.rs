@@ -1,4 +1,4 @@
-//! The kinds of objects that are merged. To add one, write its file beside this one and a line in the list below.
+//! The kinds of objects that are merged. To add one, write a file in this folder and a line in the list below.
 
 use branchline_format::directory::Entry;
 use branchline_format::file::TKey;
@@ -61,7 +61,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// About how many bytes it adds to an output, at most.
+            /// An estimate of the bytes that it adds to an output, at most.
             pub(crate) fn size_bytes(&self, key: &TKey) -> u64 {
                 match self {
                     $(Self::$kind(content) => content.size_bytes(key)),+

@@ -142,7 +142,7 @@ impl Product for MergedObject {
         Ok(())
     }
 
-    /// Whatever does not add up is a version of its own.
+    /// An object that cannot be added is a version of its own.
     fn check(&self, _content: &ObjectContent, _source: &Source<'_>) -> Result<()> {
         Ok(())
     }

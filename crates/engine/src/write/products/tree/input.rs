@@ -32,7 +32,7 @@ pub(crate) struct TreeInput {
     /// Its record, not compressed, and the size of the key in front.
     pub(crate) plain: Vec<u8>,
     pub(crate) key_size: u64,
-    /// A sentence for the user on what was made up for it.
+    /// A sentence for the user on entries that were filled.
     pub(crate) note: Option<String>,
     /// Whether it was only compared with another tree, whose objects name its branches.
     is_alike: bool,
@@ -191,7 +191,7 @@ impl TreeInput {
         Ok(())
     }
 
-    /// An empty tree, which stands for one that is moved out for a moment.
+    /// An empty tree, the placeholder of one that is moved out.
     pub(crate) fn nothing() -> Self {
         let tree = TTree {
             name: String::new(),
@@ -217,7 +217,7 @@ impl TreeInput {
         self.tree.branches.iter().map(|branch| branch.baskets.len() as u64).sum()
     }
 
-    /// About the bytes that it adds to an output.
+    /// An estimate of the bytes that it adds to an output.
     pub(crate) fn output_bytes(&self) -> u64 {
         let stored: u64 = self.tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
         stored + self.plain.len() as u64 + TABLE_ROW_BYTES * self.baskets_count()

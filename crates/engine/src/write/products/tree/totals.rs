@@ -23,7 +23,7 @@ const BASKETS_MIN: usize = 10;
 /// TBranch::fEntryOffsetLen of a branch whose baskets store where entries begin; any positive number means that.
 const OFFSETS_LENGTH: i64 = 1000;
 
-/// What is known of the trees that were added.
+/// The sums over the trees that were added.
 pub(crate) struct Totals {
     /// The first one, whose record is written with the numbers of all.
     pub(crate) first: TreeInput,
@@ -99,7 +99,7 @@ impl Totals {
         self.add(&mut first, places);
         self.first = first;
         for branch in &mut self.first.tree.branches {
-            // That there are any is all that is still asked of it.
+            // Later only whether there are baskets matters.
             branch.baskets.truncate(1);
             branch.baskets.shrink_to_fit();
         }
@@ -191,7 +191,7 @@ impl Totals {
         };
     }
 
-    /// Clusters of an input end with it, whatever their size.
+    /// The last cluster of an input ends with the input.
     fn add_clusters(&mut self, input: &TreeInput) {
         let (start, entries) = (self.entries as i64, input.tree.entries_count as i64);
         let auto_flush = input.facts.auto_flush;

@@ -45,7 +45,7 @@ pub(crate) enum Filling {
     None,
     /// Each entry these bytes.
     Same(Vec<u8>),
-    /// As many elements of so many zeros as another branch says; none where there is no such branch.
+    /// Elements of this many zero bytes, as many as another branch counts; none where there is no such branch.
     Counted(usize),
     /// These bytes, if there is no branch that says how many elements it has.
     Uncounted(Vec<u8>),
@@ -239,7 +239,7 @@ impl JoinedTree<'_> {
             .map_err(|error| ReadError::from_format(file.path(), &error.in_object(self.tree_name())))
     }
 
-    /// What is to be known of these branches.
+    /// Form and filling of these branches.
     fn found(&self, branches: &[usize]) -> Result<Vec<FoundBranch>> {
         let file = self.source.file;
         let forms = forms(self.tree, &self.recording()?, None, file.header().compress, file.classes());
