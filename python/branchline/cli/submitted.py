@@ -60,14 +60,21 @@ class Farm(NamedTuple):
 Out = Annotated[Path, Argument(metavar="OUT", help="Directory into which the train was submitted.")]
 
 
-def status(out: Out) -> int:
-    """Prints how a submitted train stands; the exit code is 3 if sub-jobs failed or the results are not whole.
+def status(out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")]) -> int:
+    """Prints how a run stands, wherever it is; the exit code is 3 if sub-jobs failed or the results are not whole.
 
     Examples:
         See what waits, runs, is done and failed:
             branchline status out
 
     """
+    from branchline.running.claim import JOBS, SUBMISSION
+    from branchline.running.standing import standing_of
+
+    if not (out / JOBS / SUBMISSION).is_file() and (standing := standing_of(out)) is not None:
+        for line in standing.lines:
+            print_out(line)
+        return EXIT_OK if standing.is_good else EXIT_INCOMPLETE
     found = _train(out).status()
     for line in _lines(found, out):
         print_out(line)

@@ -58,6 +58,8 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["tight"] = tight
     environment.filters["traceback"] = _traceback
+    # Coordinates of our own, which must not be cut to a name's length.
+    environment.filters["path"] = Markup
     return environment
 
 

@@ -192,6 +192,7 @@ def run_quietly(
     command: str,
     reuse: bool = True,
     pictures: Pictures = "svg",
+    progress: Callable[[TrainProgress], None] | None = None,
     stopping: Callable[[], None] | None = None,
     **settings: Any,
 ) -> TrainResult:
@@ -201,7 +202,15 @@ def run_quietly(
     interruption = Interruption()
     with interruption.installed():
         if out is None:
-            return run_train(wagons, dataset, command=command, interruption=interruption, stopping=stopping, **settings)
+            return run_train(
+                wagons,
+                dataset,
+                command=command,
+                interruption=interruption,
+                stopping=stopping,
+                progress=progress,
+                **settings,
+            )
         require("cloudpickle", "psutil", "boost_histogram", "uhi")
         with claimed(Path(out), force=force) as claim:
             result = run_train(
@@ -210,6 +219,7 @@ def run_quietly(
                 command=command,
                 interruption=interruption,
                 stopping=stopping,
+                progress=_noted(claim, progress),
                 begin=lambda: _begin(claim, command),
                 ledger=claim.out / LEDGER_NAME,
                 reuse=reuse,
@@ -227,3 +237,14 @@ def _begin(claim: Claim, command: str) -> None:
 
         enter_rows(claim.out, is_whole=False)
     claim.begin(command)
+
+
+def _noted(claim: Claim, progress: Callable[[TrainProgress], None] | None) -> Callable[[TrainProgress], None]:
+    """Shows the progress, and writes it down for others."""
+
+    def take(now: TrainProgress) -> None:
+        claim.note(now)
+        if progress is not None:
+            progress(now)
+
+    return take

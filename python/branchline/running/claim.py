@@ -16,12 +16,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.ledger import LEDGER_NAME, LEDGER_NAMES
+from branchline.limits import PROGRESS_RECORD_INTERVAL_S
 from branchline.sensors import FAILED, PARTIAL, RUNNING, JobRecord, host
+from branchline.sensors.record import TimePoint
 from branchline.sensors.versions import branchline_version
+
+if TYPE_CHECKING:
+    from branchline.train.progress import TrainProgress
 
 NOTE = "PARTIAL.txt"
 # The folder of jobs that batch systems run, and the file in it that they begin with.
@@ -36,6 +41,8 @@ class Claim:
         self.out = out
         self._force = force
         self._has_begun = False
+        self._record: JobRecord | None = None
+        self._noted_s = 0.0
 
     def begin(self, command: str) -> None:
         """Removes what an earlier run left there and says that this one is running. Raises StorageError."""
@@ -45,9 +52,21 @@ class Claim:
         started = datetime.now(UTC).isoformat()
         who = f"process {os.getpid()} on {host()}"
         record = JobRecord(branchline=branchline_version(), status=RUNNING, host=host(), process=os.getpid())
-        write_job(self.out, replace(record, started=started, command=command))
+        self._record = replace(record, started=started, command=command)
+        write_job(self.out, self._record)
         self._has_begun = True
         self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} says how it ended."])
+
+    def note(self, now: TrainProgress) -> None:
+        """Writes down how far the run is, every few seconds; nothing is lost where that cannot be written."""
+        from branchline.report.job_files import write_job
+
+        if self._record is None or now.seconds - self._noted_s < PROGRESS_RECORD_INTERVAL_S:
+            return
+        self._noted_s = now.seconds
+        point = TimePoint(now.seconds, now.events, now.bytes_read, now.plain_bytes)
+        with suppress(StorageError):
+            write_job(self.out, replace(self._record, wall_s=now.seconds, events=now.events, timeline=[point]))
 
     def mark(self, sentences: Sequence[str]) -> None:
         """Writes down why the results are not whole; without sentences the note is removed. Raises StorageError."""

@@ -62,6 +62,15 @@ def test_the_page_groups_failures_and_says_what_began_again(job: JobRecord, tmp_
     assert "The job over time" in html
 
 
+def test_a_curve_of_many_steps_is_drawn_to_its_end(tmp_path: Path) -> None:
+    spans = [ActivitySpan("n1", 0, float(index), 100.0 + index % 7) for index in range(100)]
+    job = JobRecord(status=PARTIAL, wall_s=110.0, activity=spans)
+    chart = profile_chart(job)
+    assert chart is not None
+    assert len(chart.lines[0].path) > 1000
+    assert chart.lines[0].path in page_html(job, tmp_path)
+
+
 def test_tracebacks_of_the_same_place_are_one_group() -> None:
     first = 'Traceback:\n  File "a.py", line 3, in process\n    raise ValueError(name)\nValueError: f1'
     assert stack_of(first) == (("a.py", "3", "process"),)

@@ -116,6 +116,14 @@ def test_a_sub_job_that_is_not_there_is_refused(folder: Path, which: str, says: 
     assert says in ended.stderr
 
 
+def test_the_status_of_a_run_here_is_shown(folder: Path) -> None:
+    ended = branchline(folder, "status", "out")
+    assert ended.returncode == 3
+    assert "3 sub-jobs: 3 done, 0 without a result; 1 200 000 events done" in ended.stdout
+    assert "wagon fails failed: not in this file" in ended.stdout
+    assert "it ended: partial" in ended.stdout
+
+
 def test_a_directory_without_a_train_is_refused(tmp_path: Path) -> None:
     ended = branchline(tmp_path, "rerun", str(tmp_path), "0")
     assert ended.returncode == 1
