@@ -57,6 +57,9 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that sends less than this is as good as silent: 500 MB would take ten days.
 pub(crate) const BYTES_PER_SECOND_MIN: u64 = 512;
+/// An answer whose size is not known before may take so many times as long as a server may be silent: with the usual
+/// silence 12 minutes, in which the longest list comes at 90 kB/s.
+pub(crate) const UNKNOWN_SIZE_SILENCES: u32 = 12;
 /// Tries of a request. With the pauses below a server may be away for about two seconds.
 pub(crate) const TRIES_MAX: u32 = 4;
 /// Pause before the second try; doubled before each further one.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
-use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX, WAIT_MAX};
+use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX};
+use crate::limits::{UNKNOWN_SIZE_SILENCES, WAIT_MAX};
 use crate::links::link_to;
 use crate::{Access, Choice};
 
@@ -116,6 +117,11 @@ impl Settings {
     pub(crate) fn at(mut self, element: &str) -> Self {
         element.clone_into(&mut self.element);
         self
+    }
+
+    /// How long an answer may take whose size is not known before, such as a list.
+    pub(crate) fn time_limit_of_list(&self) -> Duration {
+        self.silence * UNKNOWN_SIZE_SILENCES
     }
 
     /// How long an answer of so many bytes may take.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use branchline_trace::journal;
 use ureq::http::request::Builder;
@@ -128,7 +129,7 @@ impl Client {
         let range = wanted.range.map(|range| ("Range", range));
         let request =
             self.request(method, wanted.url, range.as_slice(), authorization)?.body(()).map_err(|_| bad_url())?;
-        self.send(request, authorization, wanted.bytes, wanted.traced, settings)
+        self.send(request, authorization, settings.time_limit(wanted.bytes), wanted.traced, settings)
     }
 
     /// Sends a request of a method other than GET and HEAD, with these header lines and no body.
@@ -142,7 +143,7 @@ impl Client {
         settings: &Settings,
     ) -> Result<Answer> {
         let request = self.request(method, url, headers, authorization)?.body(()).map_err(|_| bad_url())?;
-        self.send(request, authorization, limits::LISTING_BYTES_MAX, traced, settings)
+        self.send(request, authorization, settings.time_limit_of_list(), traced, settings)
     }
 
     /// Sends a form, of which no trace is made.
@@ -155,7 +156,7 @@ impl Client {
     ) -> Result<Answer> {
         let headers = [("Content-Type", "application/x-www-form-urlencoded")];
         let request = self.request("POST", url, &headers, authorization)?.body(form).map_err(|_| bad_url())?;
-        self.send(request, authorization, limits::LISTING_BYTES_MAX, None, settings)
+        self.send(request, authorization, settings.time_limit_of_list(), None, settings)
     }
 
     fn request(
@@ -176,12 +177,12 @@ impl Client {
         Ok(request)
     }
 
-    /// Sends a request whose answer may have so many bytes, with the deadlines of the settings.
+    /// Sends a request whose whole answer may take so long, with the other deadlines of the settings.
     fn send<S: AsSendBody>(
         &self,
         request: Request<S>,
         authorization: &dyn Authorization,
-        bytes: u64,
+        time_limit: Duration,
         mut traced: Option<journal::Request>,
         settings: &Settings,
     ) -> Result<Answer> {
@@ -200,7 +201,7 @@ impl Client {
             .timeout_recv_response(Some(settings.silence))
             .timeout_per_read(Some(settings.silence))
             .timeout_per_write(Some(settings.silence))
-            .timeout_global(Some(settings.time_limit(bytes)))
+            .timeout_global(Some(time_limit))
             .build();
         connection_numbers::forget_last();
         let response = self.agent.run(request);

@@ -71,3 +71,34 @@ pub(super) fn last_modified(client: &Client, location: &Location, settings: &Set
         !found.is_empty() && found.len() < 64 && found.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     is_time.then(|| found.to_owned())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_list_that_comes_byte_by_byte_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/folder/", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 207 Multi-Status\r\nContent-Length: 1000000\r\n\r\n");
+            // Never silent for long, and without an end for the test.
+            (0..1000).take_while(|_| stream.write_all(b"x").is_ok()).for_each(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+            });
+        });
+        let settings = Settings { silence: Duration::from_millis(100), tries_max: 1, ..Settings::default() };
+        let started = Instant::now();
+        let fault = list_http(&url, &settings).err().unwrap();
+        assert_eq!(fault.kind, StorageErrorKind::Timeout, "{}", fault.reason);
+        assert!(started.elapsed() < Duration::from_secs(10));
+        server.join().unwrap();
+    }
+}
