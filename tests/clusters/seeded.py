@@ -135,7 +135,7 @@ class SeededRun:
     @property
     def settings(self) -> dict[str, Any]:
         """Of the run: a silent worker is ended soon."""
-        place = {"workers": 2} if self.on is None else {"on": self.on}
+        place = {"workers": 2} if self.on is None else {"workers": None, "on": self.on}
         return {**SETTINGS, **place, "worker_timeout": 3.0}
 
     def run(self) -> str:

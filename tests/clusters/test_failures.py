@@ -97,12 +97,14 @@ def test_workers_that_leave_in_good_order_are_no_failures(data: Path, tmp_path: 
     }
     marks = tmp_path / "marks"
     marks.mkdir()
-    wagons = write_wagons(tmp_path / "wagons", SLOW, FOLDER=marks, PAUSE_S=1.0)
+    wagons = write_wagons(tmp_path / "wagons", SLOW, FOLDER=marks, PAUSE_S=0.5)
     is_over = threading.Event()
     with LocalCluster(n_workers=1, **settings) as cluster:
 
         def replace_workers() -> None:
-            while not is_over.wait(2.0):
+            for _ in range(8):
+                if is_over.wait(2.0):
+                    return
                 cluster.scale(2)
                 cluster.wait_for_workers(2, timeout=60)
                 with cluster.get_client() as client:
@@ -120,6 +122,9 @@ def test_workers_that_leave_in_good_order_are_no_failures(data: Path, tmp_path: 
             thread.join()
     assert result.errors == []
     assert digest(result) == case.expected
+    left = [one.how for one in result.record.workers_lost]
+    assert left
+    assert all("left in good order" in one for one in left)
     assert result.record.missing == []
     assert [one.error for one in result.record.wagons] == [None] * 3
 

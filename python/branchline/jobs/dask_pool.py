@@ -46,9 +46,8 @@ class DaskPool:
         self._run_id = ""
         self._futures: dict[int, Future] = {}
         self._events: queue.SimpleQueue[tuple[int, Future | str]] = queue.SimpleQueue()
-        # The worker that each group was last begun at, and when; the groups whose worker said that it leaves.
+        # The worker that each group was last begun at, and when.
         self._begun: dict[int, tuple[str, float]] = {}
-        self._left: set[tuple[int, str]] = set()
         # Groups that may only go to some workers.
         self._restricted: dict[int, tuple[Group, frozenset[str]]] = {}
         self._threads: dict[str, int] = {}
@@ -218,11 +217,7 @@ class DaskPool:
 
     def _on_event(self, event: tuple[float, dict[str, Any]]) -> None:
         _, message = event
-        number, worker = message["number"], message["worker"]
-        if message.get("leaves"):
-            self._left.add((number, worker))
-        else:
-            self._events.put((number, worker))
+        self._events.put((message["number"], message["worker"]))
 
     def done(self, timeout_s: float) -> Iterator[Done]:
         """Those of the next moment, and those that were begun again by Dask."""
@@ -241,7 +236,7 @@ class DaskPool:
             before = self._begun.get(number)
             self._begun[number] = (event, time.monotonic())
             if before is not None:
-                has_left = (number, before[0]) in self._left
+                has_left = self._has_left(before[0])
                 yield Done(number, begun_again_at=event, node=host_of(before[0]), has_left=has_left)
             return
         if event is not self._futures[number]:
@@ -257,6 +252,14 @@ class DaskPool:
             raise self._gone() from error
         except Exception as error:  # noqa: BLE001 - Dask hands on whatever was raised
             yield Done(number, error=error)
+
+    def _has_left(self, address: str) -> bool:
+        """Whether the scheduler expected a worker to end: at the end of its time, or since there were too many."""
+        client, found = self._client, list[tuple[float, dict[str, Any]]]()
+        if client is not None:
+            _in_time(lambda: found.extend(client.get_events(address)))
+        removals = [event for _, event in found if event.get("action") == "remove-worker"]
+        return bool(removals) and bool(removals[-1].get("expected"))
 
     def cancel(self, number: int) -> None:
         """Nobody waits for this group any more."""

@@ -84,6 +84,7 @@ class PooledWorkers:
         # Sub-jobs that are tried in a group of their own, since a group with them cost a worker of the pool.
         self._alone: deque[SubJob] = deque()
         self._deaths: dict[int, int] = {}
+        self._departures: dict[int, int] = {}
         self._silent: set[int] = set()
         self._numbers: dict[str, int] = {}
         self._groups_count = 0
@@ -381,13 +382,14 @@ class PooledWorkers:
 
     def _begun_again(self, done: Done, subjobs: tuple[SubJob, ...]) -> Iterator[FromPlace]:
         """The pool gave a group to another worker. One that cost a few workers is set aside before it costs more."""
-        if done.has_left:
-            yield _of_pool(subjobs, f"left in good order; its group was begun again at {done.begun_again_at}")
-            return
-        deaths = self._deaths[done.number] = self._deaths.get(done.number, 0) + 1
-        yield from self._failed_at(done.node, subjobs[0], done.node)
-        how = f"was lost with the worker of the pool; its group was begun again at {done.begun_again_at}"
-        if deaths < GROUP_DEATHS_MAX:
+        losses = self._departures if done.has_left else self._deaths
+        count = losses[done.number] = losses.get(done.number, 0) + 1
+        how = "left in good order" if done.has_left else "was lost with the worker of the pool"
+        how += f"; its group was begun again at {done.begun_again_at}"
+        if not done.has_left:
+            yield from self._failed_at(done.node, subjobs[0], done.node)
+        # One sub-job whose workers leave is nothing that splitting helps against, and no failure.
+        if count < GROUP_DEATHS_MAX or (done.has_left and len(subjobs) == 1):
             yield _of_pool(subjobs, how)
             return
         del self._live[done.number]
