@@ -153,12 +153,17 @@ class SeededRun:
         assert digest(result) == self.stage.expected, "another result in the next run"
 
     def _judged(self, result: branchline.TrainResult) -> str:
+        if result.record.interrupted:
+            raise KeyboardInterrupt
         if result.exit_code == 0:
             assert result.errors == []
             assert result.record.events == FILES * EVENTS_PER_FILE
             assert digest(result) == self.stage.expected, "another result"
             return "same"
-        assert result.errors, "an exit code without an account"
+        record = result.record
+        assert result.errors, (
+            f"exit code {result.exit_code} without an account: {record.status}, {record.interrupted=}, {record.workers_lost}"
+        )
         for one in result.record.missing:
             assert one.files, one
             assert one.cause, one

@@ -20,6 +20,7 @@ from branchline.jobs.pool import Done, Pool, PoolError
 from branchline.jobs.process import with_traceback
 from branchline.jobs.program import Program, Source, Versions
 from branchline.jobs.subjob import (
+    WAIT,
     AfterLoss,
     Draw,
     Finished,
@@ -73,6 +74,9 @@ class PooledWorkers:
         self._done: set[int] = set()
         self._twice: dict[int, tuple[int, str]] = {}
         self._is_drained = False
+        # There is a sub-job that nobody may have yet.
+        self._waits = False
+        self._heard_s = time.monotonic()
         self._load = tuple(load)
         self._sources = tuple(sources)
         self._timeouts = (timeout_s, reading_timeout_s)
@@ -150,7 +154,7 @@ class PooledWorkers:
             if self._stop_at is None:
                 self._fill(draw, program, settings)
             elif not self._is_stopping:
-                self._is_stopping = True
+                self._is_stopping, self._waits = True, False
                 stop_file.touch()
                 self._pool.stop()
             self._slots = self._pool.slots()
@@ -161,24 +165,23 @@ class PooledWorkers:
             elif now_s - had_workers_s > NO_WORKERS_S:
                 raise PoolError(f"there was no worker for {NO_WORKERS_S / 3600:.0f} h", hint="start some", retry=True)
             is_over = self._stop_at is not None and (now_s > self._stop_at or not slots)
-            if not self._live or is_over:
+            if is_over or (not self._live and not self._waits):
                 return
             for done in self._pool.done(POOL_LOOK_INTERVAL_S):
+                self._heard_s = time.monotonic()
                 yield from self._take(done, program, settings)
 
     def _fill(self, draw: Draw, program: Program, settings: RunSettings) -> None:
         """Submits groups until as many are at work as the windows hold, or none can be made now."""
         inline = program.size_bytes <= PROGRAM_INLINE_BYTES
+        self._waits = False
         for site, window in self._windows():
             while self._live_count(site) < window:
                 subjobs = self._next_group(draw, site)
                 if not subjobs:
                     break
                 self._submit(subjobs, program, settings, with_program=inline, site=site)
-        while self._is_drained and len(self._live) < sum(self._slots.values()):
-            slow = self._slow_group()
-            if slow is None:
-                return
+        while self._is_drained and (slow := self._slow_group()) is not None:
             number, why = slow
             copy = self._submit(self._live[number], program, settings, with_program=True)
             self._twice[number], self._twice[copy] = (copy, why), (number, why)
@@ -197,20 +200,25 @@ class PooledWorkers:
         return len(self._live) if site is None else sum(self._sites.get(number) == site for number in self._live)
 
     def _slow_group(self) -> tuple[int, str] | None:
-        """A group that takes much longer than others, and why a second worker may have it as well."""
+        """A group that takes much longer than others, and why an idle worker may have it as well. One that waits,
+        though there are idle workers, may be in the queue of a worker that stands still.
+        """
+        begun_s = {number: self._pool.begun_s(number) for number in self._live}
+        copies_waiting = [one for one in self._live if begun_s[one] is None and one in self._twice]
+        if sum(self._slots.values()) <= sum(one is not None for one in begun_s.values()) + len(copies_waiting):
+            return None
         now_s = time.monotonic()
-        elapsed_s = {number: now_s - (self._pool.begun_s(number) or now_s) for number in self._live}
-        unfinished_count = sum(map(len, self._live.values()))
         late: list[tuple[float, int]] = []
         for number, subjobs in self._live.items():
-            limit_s = self._tail.limit_s(unfinished_count, together=len(subjobs))
+            elapsed_s = now_s - (begun_s[number] or self._heard_s)
+            limit_s = self._tail.limit_s(len(self._live), together=len(subjobs))
             may_run_twice = number not in self._twice and all(one.may_run_twice for one in subjobs)
-            if limit_s is not None and may_run_twice and elapsed_s[number] > limit_s:
-                late.append((elapsed_s[number], number))
+            if limit_s is not None and may_run_twice and elapsed_s > limit_s:
+                late.append((elapsed_s, number))
         if not late:
             return None
-        _, number = max(late)
-        return number, self._tail.why(elapsed_s[number], together=len(self._live[number]))
+        elapsed_s, number = max(late)
+        return number, self._tail.why(elapsed_s, together=len(self._live[number]))
 
     def _next_group(self, draw: Draw, site: str | None) -> tuple[SubJob, ...]:
         self._is_drained = False
@@ -221,6 +229,7 @@ class PooledWorkers:
         while len(subjobs) < self._size:
             drawn = self._again.popleft() if self._again else draw(spot, self._slots)
             self._is_drained = drawn is None
+            self._waits = self._waits or drawn is WAIT
             if not isinstance(drawn, SubJob):
                 break
             subjobs.append(drawn)
