@@ -27,22 +27,17 @@ from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY
 from branchline.jobs.program import WorkerStart
 from branchline.jobs.subjob import Context, Finished, Pickled, SubJob, Wait, Work
+from branchline.jobs.user_modules import UncachedLoader, load_uncached
 from branchline.limits import JOB_WATCH_PAUSE_S
 
 
-class _Uncached(importlib.machinery.SourceFileLoader):
-    """Compiles a file each time. Python's cache of bytecode takes a file that was written again within a second, with
-    the same length, as unchanged, and results of the old code would be kept as those of the new.
-    """
-
-    def path_stats(self, path: str) -> Any:
-        """Raises OSError, after which the cache is neither read nor written."""
-        raise OSError(f"{path} is not cached")
-
-
 def load_module(name: str, path: str) -> Any:
-    """Loads a Python file as the module ``name``; what is pickled by reference to that name is then found."""
-    spec = importlib.util.spec_from_file_location(name, path, loader=_Uncached(name, path))
+    """Loads a Python file as the module ``name``; what is pickled by reference to that name is then found.
+
+    Neither this file nor the modules of the user that it imports come from Python's cache of bytecode.
+    """
+    load_uncached()
+    spec = importlib.util.spec_from_file_location(name, path, loader=UncachedLoader(name, path))
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
@@ -59,6 +54,7 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
     """Works until there are no more sub-jobs or the other side is gone."""
     start: WorkerStart = connection.receive()
     sys.path[:] = start.path
+    load_uncached()
     heartbeat.at("loading the wagons")
     _load_all(start.modules)
     work: Work = cloudpickle.loads(start.work)

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from branchline.dataset import DataFile
+from branchline.jobs.user_modules import is_installed
 from branchline.locations import is_url
 from branchline.sensors.versions import branchline_version
 from branchline.train.canonical import Canonical, UnknownValueError, attributes_of
@@ -28,7 +29,6 @@ from branchline.train.source_code import (
     imported_by,
     is_definition,
     is_import,
-    is_installed,
     is_side_effect,
     names_in,
     unknown_reads,

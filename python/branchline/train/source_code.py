@@ -12,9 +12,7 @@ import hashlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
-import site
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -100,19 +98,6 @@ class ModuleSource:
             known = self.compiled.get(function.__code__.co_qualname, [])
             if function.__code__ not in known:
                 raise UnknownValueError(f"{self.path} has changed since {name} was loaded")
-
-
-def is_installed(path: str | None) -> bool:
-    """Whether a file belongs to Python or to a folder of installed packages."""
-    return path is None or any(Path(path).is_relative_to(one) for one in _installed_folders())
-
-
-@cache
-def _installed_folders() -> tuple[Path, ...]:
-    paths = sysconfig.get_paths()
-    folders = [paths[one] for one in ("stdlib", "platstdlib", "purelib", "platlib")]
-    folders += [*site.getsitepackages(), site.getusersitepackages()]
-    return tuple(Path(one) for one in dict.fromkeys(folders))
 
 
 @cache
