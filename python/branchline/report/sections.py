@@ -213,7 +213,8 @@ def _missing_events(job: JobRecord) -> Iterable[Problem]:
 
 
 def _job_errors(job: JobRecord) -> Iterable[Problem]:
-    errors = job.errors
+    # What is missing has an entry of its own.
+    errors = [one for one in job.errors if not (job.missing and one.type == "MissingSubJobsError")]
     for error in errors[:PROBLEMS_SHOWN_MAX]:
         yield Problem(str(error.type or "Error"), str(error.message or ""), [], error.traceback or "")
     if len(errors) > PROBLEMS_SHOWN_MAX:
@@ -269,7 +270,8 @@ def _listed(title: str, sentences: list[str]) -> Iterable[Problem]:
 
 
 def _skipped_files(job: JobRecord) -> Iterable[Problem]:
-    skipped = job.skipped
+    of_missing = {(file.path, file.error) for one in job.missing for file in one.skipped()}
+    skipped = [one for one in job.skipped if (one.path, one.error) not in of_missing]
     if not skipped:
         return
     lost = sum(file.entries_lost or 0 for file in skipped)

@@ -225,6 +225,10 @@ class MissingEntries:
     entry_stop: int | None = None
     part: str = ""
 
+    def count(self) -> int | None:
+        """How many entries, None where it is not known."""
+        return self.entry_stop - self.entry_start if self.entry_stop is not None and not self.part else None
+
     def words(self) -> str:
         """The entries, without the path."""
         if self.entry_stop is None and not self.entry_start:
@@ -246,6 +250,13 @@ class MissingSubJob:
     cause: str = ""
     doing: str = ""
     attempts: int = 1
+
+    def skipped(self) -> list[SkippedFile]:
+        """Its entries as files that were left out."""
+        return [
+            SkippedFile(one.path, one.count(), f"{one.words()}: its sub-job is missing: {self.cause}")
+            for one in self.files
+        ]
 
 
 @dataclass

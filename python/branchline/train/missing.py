@@ -49,7 +49,7 @@ class Missing:
 
     def skipped(self) -> list[SkippedFile]:
         """Each file of which sub-jobs are missing, once for each sub-job."""
-        return [_skipped(one, file) for one in self.records for file in one.files]
+        return [file for one in self.records for file in one.skipped()]
 
     def error(self) -> JobError | None:
         """What the job failed by, if more is missing than may be."""
@@ -86,9 +86,3 @@ def _entries_of(share: Share, one: SetAside) -> list[MissingEntries]:
     except BranchlineError:
         return [MissingEntries(file.path, file.entry_start, file.entry_stop, part)]
     return [MissingEntries(file.path, start, stop)]
-
-
-def _skipped(missing: MissingSubJob, one: MissingEntries) -> SkippedFile:
-    is_counted = one.entry_stop is not None and not one.part
-    lost = (one.entry_stop or 0) - one.entry_start if is_counted else None
-    return SkippedFile(one.path, lost, f"{one.words()}: its sub-job is missing: {missing.cause}")

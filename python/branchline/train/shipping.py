@@ -12,6 +12,7 @@ from pathlib import Path
 from branchline.errors import WagonError
 from branchline.jobs import Source
 from branchline.limits import SHIPPED_MAX_BYTES
+from branchline.train.source_code import parsed
 from branchline.train.wagons import Wagon
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -48,7 +49,7 @@ def sources_of(wagons: Sequence[Wagon], modules: Sequence[tuple[str, str]]) -> l
 def _imports(name: str, path: Path) -> Iterator[str]:
     """What a file imports anywhere, as names of modules; some may be those of what is in one."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(parsed(path.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

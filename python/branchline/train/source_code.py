@@ -13,6 +13,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -40,6 +41,16 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
+# Python 3.11 counts the depth of a syntax tree for all threads together: two that parse at once may fail (SystemError).
+_PARSING = threading.Lock()
+
+
+def parsed(content: bytes) -> ast.Module:
+    """The syntax tree of a file. Raises SyntaxError and ValueError."""
+    with _PARSING:
+        return ast.parse(content)
+
+
 @dataclass
 class ModuleSource:
     """The source of a module of the user: its statements, and which of them bind which names."""
@@ -57,7 +68,7 @@ class ModuleSource:
         """That of a file. Raises UnknownValueError for what cannot be read."""
         try:
             content = Path(path).read_bytes()
-            tree = ast.parse(content)
+            tree = parsed(content)
             code = compile(content, path, "exec", dont_inherit=True)
         except (OSError, SyntaxError, ValueError) as error:
             raise UnknownValueError(f"the source of module {name} cannot be read: {error}") from None

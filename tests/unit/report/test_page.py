@@ -6,15 +6,19 @@ import base64
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.report.from_json import of_json
 
+from branchline.dataset import DataFile
 from branchline.report.charts import nice_ticks, sorted_columns, stack
 from branchline.report.diagnosis import diagnosis as diagnosis_of_record
 from branchline.report.page import page_html as page_html_of_record
+from branchline.train.missing import Missing, SetAside
+from branchline.train.shares import Share
 
 diagnosis = of_json(diagnosis_of_record)
 page_html = of_json(page_html_of_record)
@@ -109,6 +113,19 @@ def test_a_partial_job_says_what_is_missing(job: dict[str, Any], tmp_path: Path)
     assert "/data/bad.root: 2 500 events lost. it ends after 12 bytes" in text
     (folded,) = _elements(html).iter("details")
     assert "deep inside" in "".join(folded.itertext())
+
+
+def test_a_missing_sub_job_stands_at_one_place(job: dict[str, Any], tmp_path: Path) -> None:
+    share = Share((DataFile("/data/a.root", tree="t", entry_start=0, entry_stop=70),))
+    missing = Missing([share], {0: SetAside("its process was killed")}, allow_missing=0.0)
+    error = missing.error()
+    assert error is not None
+    made = [vars(error.fault()), *map(asdict, missing.further_faults())]
+    job.update(status="partial", errors=made, missing=[asdict(one) for one in missing.records])
+    job["skipped"] = [asdict(one) for one in missing.skipped()] + [{"path": "/data/b.root", "error": "it is cut"}]
+    text = _text(page_html(job, tmp_path))
+    assert text.count("its process was killed") == 1
+    assert "it is cut" in text
 
 
 def test_a_wagon_that_stopped_before_its_first_chunk_has_a_reason(job: dict[str, Any], tmp_path: Path) -> None:
