@@ -72,6 +72,8 @@ class HeartbeatReader:
     def heard(self) -> None:
         """Something came from the worker, which is as good as a step, or it waits for the job."""
         self._silent_s = self._still_s = 0.0
+        # What has passed since the last look was no silence either.
+        self._looked_s = None
 
     def doing(self) -> str:
         """The step that the worker is at, or was at when it died."""
@@ -88,7 +90,7 @@ class HeartbeatReader:
         steps, kind, _ = PAGE.unpack_from(self._page)
         if steps != self._steps:
             self._steps = steps
-            self.heard()
+            self._silent_s = self._still_s = 0.0
             return None
         self._silent_s += passed_s
         try:

@@ -89,6 +89,8 @@ class WorkerProcess:
         """It has been given a sub-job."""
         if not self.holds:
             self.first_since_s = time.monotonic()
+        # The time that it waited for the job is no silence.
+        self.heartbeat.heard()
         self.holds.append(subjob)
 
     def let_go(self, index: int) -> None:
