@@ -12,7 +12,7 @@ from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
-from branchline.locations import is_url, split_location, text_of
+from branchline.locations import is_url, split_location, text_of, without_secrets
 
 # Files that are named in a message; their number is always given.
 NAMES_IN_A_MESSAGE = 5
@@ -57,6 +57,12 @@ class Dataset:
         from branchline.dataset.server_files import with_sizes
 
         return cls(with_sizes(files))
+
+    def has_secrets(self) -> bool:
+        """Whether the URL of a file or of a companion has a password, a token or the like."""
+        texts = {text for one in self.files for text in one.locations}
+        texts |= {other.location for one in self.files for other in one.companions}
+        return any(without_secrets(one) != one for one in texts if "://" in one)
 
     def __len__(self) -> int:
         return len(self.files)

@@ -120,7 +120,12 @@ def _earlier(out: Path) -> _Earlier:
     stored = None if ledger is None else ledger.of_job(TRAIN_NAME)
     if ledger is None or not stored:
         what = "no train is kept here that a sub-job could be run of"
-        raise MissingFileError(what, path=str(out), hint="run it once more into this directory")
+        raise MissingFileError(
+            what,
+            path=str(out),
+            hint="run it once more into this directory; a train whose URLs have secrets, or whose wagons cannot be "
+            "pickled, is never kept",
+        )
     train = pickle.loads(stored)  # noqa: S301 - the ledger checks that nobody else can write it
     learned = ledger.of_job(LEARNING_NAME)
     at_start = Learning(train.plan.named_branches, train.plan.step, 0)

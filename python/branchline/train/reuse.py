@@ -137,11 +137,14 @@ class Reuse:
         self._missed: dict[str, set[str]] = {}
 
     def keep_train(self) -> None:
-        """Keeps the train itself, so that one of its sub-jobs can be run again after it."""
-        try:
-            content = cloudpickle.dumps(StoredTrain.of(self._plan))
-        except Exception:  # noqa: BLE001 - wagons that run in the calling process may be objects of any kind
-            content = b""
+        """Keeps the train itself, so that one of its sub-jobs can be run again after it; not where its URLs have
+        secrets, which are written nowhere.
+        """
+        content = b""
+        # Wagons that run in the calling process may be objects of any kind.
+        with suppress(Exception):
+            if not self._plan.dataset.has_secrets():
+                content = cloudpickle.dumps(StoredTrain.of(self._plan))
         self._put_of_job(TRAIN_NAME, content)
         self._put_of_job(LEARNING_NAME, b"")
 
