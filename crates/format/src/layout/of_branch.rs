@@ -310,7 +310,7 @@ fn member_objects(
     let Some(piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
         return Err(FormatError::unsupported("it is not stored"));
     };
-    if is_collected && (piece.steps.len() != 1 || member.kind() == MemberKind::ObjectArray) {
+    if is_collected && member.kind() == MemberKind::ObjectArray {
         let message = "a member of this kind in a split collection: its lengths are in another branch";
         return Err(FormatError::unsupported(message));
     }
