@@ -202,16 +202,16 @@ def test_whichever_thread_gets_no_answer_the_job_ends_and_names_the_file(
 def test_large_files_over_a_slow_link_are_waited_for(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Opening is stuck after 1.2 s without a sign of progress.
-    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.4")
+    # Opening is stuck after 2.4 s without a sign of progress.
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.8")
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
     monkeypatch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
-    numbers = np.random.default_rng(1).random(8_000_000)
+    numbers = np.random.default_rng(1).random(16_000_000)
     paths = [tmp_path / f"{number}.root" for number in range(2)]
     for path in paths:
         with uproot.recreate(path, compression=None) as file:
             file["t"] = {"x": numbers}
-    # Each takes 1.6 s. Staging gives a sign after each piece of 0.4 s.
+    # Each takes 3.2 s. Staging gives a sign after each piece of 0.4 s.
     access = Access(mode=mode, stage_dir=tmp_path / "stage", throttle="bandwidth=40MB/s")
     chunks = branchline.iterate([f"{path}:t" for path in paths], access=access, step_size="100 MB")
     assert ak.array_equal(ak.concatenate(list(chunks)).x, np.tile(numbers, 2))
