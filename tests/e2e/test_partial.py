@@ -170,6 +170,42 @@ def test_two_ctrl_c_keep_what_was_finished(waiting: Any, tmp_path: Path) -> None
     assert job["events"] >= 120_000
 
 
+# Hammers at Ctrl-C while one step of a run is at work; the steps are methods and functions of ours.
+HAMMERED = """
+import importlib, os, signal, sys
+from branchline.cli import main
+
+room, _, name = {step!r}.rpartition(".")
+owner = importlib.import_module("branchline." + room)
+step = getattr(owner, name)
+
+def hammered(*arguments, **settings):
+    for _ in range(4):
+        os.kill(os.getpid(), signal.SIGINT)
+    return step(*arguments, **settings)
+
+setattr(owner, name, hammered)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("step", ["train.running.postprocess", "train.running.RecordMaker", "running.write"])
+def test_ctrl_c_behind_the_last_event_loses_nothing(step: str, plain_wagons: Path, data: Path, tmp_path: Path) -> None:
+    words = ["run", str(plain_wagons), str(data / "f0.root"), "-o", "out", "--workers", "1"]
+    ended = subprocess.run(
+        [sys.executable, "-c", HAMMERED.format(step=step), *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=100,
+        check=False,
+    )
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    job = job_in(tmp_path / "out")
+    assert (job["status"], job["events"]) == ("finished", 60_000)
+
+
 @pytest.mark.parametrize("command", [["show"], ["version"], ["--help"]])
 def test_a_reader_who_has_seen_enough_is_no_error(data: Path, command: list[str]) -> None:
     location = [str(data / "f0.root")] if command == ["show"] else []

@@ -131,7 +131,7 @@ def made(
                 stopping()
 
         interruption.when_asked = stop
-        with interruption.installed():
+        with interruption.installed(), interruption.waiting():
             for message in place.run(Making(folder), lambda *_: next(subjobs, None)):
                 if isinstance(message, Finished):
                     yield missing[message.index][0], False

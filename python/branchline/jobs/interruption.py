@@ -21,15 +21,16 @@ AGAIN_AFTER_S = 0.01
 
 
 class Interruption:
-    """Turns the signals into ``asked``, and into KeyboardInterrupt only inside ``allowed()`` (or when asked twice).
-
-    A ``patient`` one, as in a worker whose job ends it when it is wanted, does not count how often it was asked.
+    """Turns the signals into ``asked``, and into KeyboardInterrupt only inside ``allowed()``, or in ``waiting()`` when
+    they are repeated. Elsewhere it never raises, so what is between two such blocks is done to its end.
     """
 
-    def __init__(self, *, patient: bool = False) -> None:
+    def __init__(self) -> None:
         self.asked = False
         self.when_asked: Callable[[], None] | None = None
-        self._patient = patient
+        self._count = 0
+        # How often it must be asked to raise outside of ``allowed()``; None if it does not.
+        self._enough: int | None = None
         self._allowed = False
         self._held = False
         self._kept_waiting = False
@@ -64,6 +65,17 @@ class Interruption:
             self._allowed = False
 
     @contextmanager
+    def waiting(self, *, enough: int = 2) -> Iterator[None]:
+        """Inside this block KeyboardInterrupt is raised from the signal number ``enough`` on: whoever asks so often
+        does not want to wait for those who end in good order.
+        """
+        self._enough = enough
+        try:
+            yield
+        finally:
+            self._enough = None
+
+    @contextmanager
     def held(self) -> Iterator[None]:
         """Inside this block nothing is raised; what would have been is raised behind it."""
         self._held = True
@@ -78,9 +90,11 @@ class Interruption:
     def _on_signal(self, _number: int, _frame: FrameType | None) -> Any:
         again = self.asked
         self.asked = True
+        self._count += 1
         if self.when_asked is not None and not again:
             self.when_asked()
-        if self._in_hook or not (self._allowed or (again and not self._patient)):
+        is_enough = self._enough is not None and self._count >= self._enough
+        if self._in_hook or not (self._allowed or is_enough):
             return
         if self._held:
             self._kept_waiting = True

@@ -68,7 +68,7 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
         heartbeat.at(f"beginning {drawn.label}" if isinstance(drawn, SubJob) else "between two sub-jobs")
         return drawn
 
-    interruption = Interruption(patient=True)
+    interruption = Interruption()
     with interruption.installed():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         context = Context(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,7 +39,7 @@ class Rerun:
 
 
 @dataclass
-class _Earlier:
+class EarlierRun:
     """An earlier run: its train, what it learned, and what is kept of its sub-jobs."""
 
     stored: StoredTrain
@@ -55,7 +54,7 @@ class _Earlier:
         """What is kept of a sub-job, by wagon."""
         found = self._in_ledger(plan, index)
         if not found and self.unit_of_subjob:
-            found = self._in_units(index)
+            found = self.kept_in_units(index)
         return found
 
     def _in_ledger(self, plan: TrainPlan, index: int) -> Mapping[str, WagonShare]:
@@ -67,12 +66,17 @@ class _Earlier:
         self.notes += [f"of {name} nothing is kept: {why}" for name, why in reuse.unknown.items()]
         return {} if kept is None else kept.wagons
 
-    def _in_units(self, index: int) -> Mapping[str, WagonShare]:
+    def kept_in_units(self, index: int) -> Mapping[str, WagonShare]:
+        """What the jobs of a submitted train left of a sub-job; a result that cannot be read is noted."""
         from branchline.running.submitted.folder import BatchFolder
         from branchline.running.submitted.units import UnitResult
 
-        with suppress(BranchlineError):
+        try:
             return UnitResult.read(BatchFolder(self.out), FoldNode(0, index)).folded.wagons
+        except MissingFileError:
+            pass  # It has not come to its end.
+        except BranchlineError as error:
+            self.notes.append(f"the kept result cannot be read: {error}")
         return {}
 
 
@@ -84,21 +88,26 @@ def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
     """
     out = out.absolute()
     earlier = _earlier(out)
-    with suppress(OSError):
+    try:
         # Files may be named from where the run began.
         os.chdir(earlier.stored.directory)
+    except OSError as error:
+        where = f"the directory in which the run began cannot be entered ({error.strerror})"
+        earlier.notes.append(f"{where}: {earlier.stored.directory}; relative paths are looked for from here")
     plan = earlier.stored.loaded()
     index = find_share(plan, which)
+    notes_before = len(earlier.notes)
     kept = earlier.kept(plan, index)
     result = rerun_share(plan, earlier.learning, index, debug=debug)
     same = same_as(kept, result)
+    are_explained = len(earlier.notes) > notes_before
     notes = [f"{path} changed since the run" for path in earlier.changed] + earlier.notes
-    if not same and not earlier.notes:
+    if not (same or are_explained):
         notes.append("there is no kept result of this code and these files to compare with")
     return Rerun(index, plan.shares[index].label, result, same, notes)
 
 
-def _earlier(out: Path) -> _Earlier:
+def _earlier(out: Path) -> EarlierRun:
     ledger = None
     notes = []
     if (out / LEDGER_NAME).is_file():
@@ -116,7 +125,7 @@ def _earlier(out: Path) -> _Earlier:
         found = Submission.read(BatchFolder(out))
         is_unit = found.unit_stage == 0
         changed = found.sources.changed()
-        return _Earlier(found.stored_train(), found.learning, ledger, out, changed, notes, is_unit)
+        return EarlierRun(found.stored_train(), found.learning, ledger, out, changed, notes, is_unit)
     stored = None if ledger is None else ledger.of_job(TRAIN_NAME)
     if ledger is None or not stored:
         what = "no train is kept here that a sub-job could be run of"
@@ -130,4 +139,4 @@ def _earlier(out: Path) -> _Earlier:
     learned = ledger.of_job(LEARNING_NAME)
     at_start = Learning(train.plan.named_branches, train.plan.step, 0)
     learning = pickle.loads(learned) if learned else at_start  # noqa: S301 - as above
-    return _Earlier(train, learning, ledger, out)
+    return EarlierRun(train, learning, ledger, out)

@@ -47,6 +47,11 @@ class WagonFault:
     line: str = ""
     traceback: str = ""
 
+    @property
+    def is_interruption(self) -> bool:
+        """Whether a signal cut it off."""
+        return self.type == KeyboardInterrupt.__name__
+
     def sentence(self, name: str) -> str:
         """The fault in a sentence, with the name of the wagon."""
         where = f" at {self.path}" if self.path else ""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from branchline.dataset import Dataset
-from branchline.jobs import Lost, Repeated
+from branchline.jobs import Interruption, Lost, Repeated
 from branchline.sensors import (
     added_troubles,
     cpu_count,
@@ -51,16 +51,23 @@ from branchline.train.wagons import Wagon
 
 
 def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]:
-    """The results by wagon. Where ``postprocess`` raises, the sum is kept as it is and the wagon has an error."""
+    """The results by wagon. Where ``postprocess`` raises, or a signal cuts it off, the sum is kept as it is and the
+    wagon has an error.
+    """
     outputs = {wagon.name: merged.wagons[wagon.name].total for wagon in wagons}
     for wagon in wagons:
         share = merged.wagons[wagon.name]
         if share.chunks == 0:
             continue
-        try:
-            outputs[wagon.name] = wagon.postprocess(share.total)
-        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything
-            share.error = share.error or replace(fault_of(error, wagon), message=f"in postprocess: {reason(error)}")
+        # Another one than that of the job: a signal that came before does not cut off what is done with the sums.
+        interruption = Interruption()
+        with interruption.installed():
+            try:
+                with interruption.allowed():
+                    output = wagon.postprocess(share.total)
+                outputs[wagon.name] = output
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything
+                share.error = share.error or replace(fault_of(error, wagon), message=f"in postprocess: {reason(error)}")
     return outputs
 
 

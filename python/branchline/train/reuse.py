@@ -141,9 +141,9 @@ class Reuse:
         secrets, which are written nowhere.
         """
         content = b""
-        # Wagons that run in the calling process may be objects of any kind.
-        with suppress(Exception):
-            if not self._plan.dataset.has_secrets():
+        if not self._plan.dataset.has_secrets():
+            # Wagons that run in the calling process may be objects that cannot be pickled, and raise anything.
+            with suppress(Exception):
                 content = cloudpickle.dumps(StoredTrain.of(self._plan))
         self._put_of_job(TRAIN_NAME, content)
         self._put_of_job(LEARNING_NAME, b"")

@@ -181,16 +181,17 @@ class _Run:
             interruption.asked = True
         except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
             self._stopped_by = JobError.of(error)
+        was_cut_off = interruption.asked
         clock.switch("merge")
-        # What was finished is kept, also by somebody in a hurry; only what wagons do with it may be cut off.
-        with Interruption(patient=True).installed():
-            merged = self._merger.finish()
+        # What was finished is kept, however often it is interrupted; only what wagons do with it may be cut off.
+        merged = self._merger.finish()
         missing = self._missing()
         merged.skipped += missing.skipped()
-        with clock.during("wagons"), Interruption().installed() as again, again.allowed():
+        with clock.during("wagons"):
             outputs = postprocess(wagons, merged)
+        was_cut_off |= any(one.error is not None and one.error.is_interruption for one in merged.wagons.values())
         self._stopped_by = merged.error or self._stopped_by or missing.error()
-        interrupted = (interruption.asked or again.asked) and not self._stopped_by
+        interrupted = was_cut_off and not self._stopped_by
         if self._reuse is not None:
             self._reuse.close(is_whole=not interrupted and self._stopped_by is None)
         maker = self._record_maker(missing, interrupted=interrupted)
@@ -239,11 +240,13 @@ class _Run:
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
         )
-        for message in place.run(work, self._draw):
-            with self._interruption.held():
-                self._take(message, place)
-                self._workers_count = max(self._workers_count, place.workers_seen)
-                self._queue.workers_count = place.workers
+        # In this process the second signal often comes while the first one closes what is open.
+        with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):
+            for message in place.run(work, self._draw):
+                with self._interruption.held():
+                    self._take(message, place)
+                    self._workers_count = max(self._workers_count, place.workers_seen)
+                    self._queue.workers_count = place.workers
 
     def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
         """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""

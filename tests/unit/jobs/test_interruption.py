@@ -33,9 +33,28 @@ def test_inside_of_allowed_it_raises_at_once() -> None:
     assert interruption.asked
 
 
-def test_asked_twice_it_raises_anywhere() -> None:
+def test_asked_again_it_raises_only_where_others_are_waited_for() -> None:
     interruption = Interruption()
     with interruption.installed():
+        interrupt()
+        interrupt()
+        with pytest.raises(KeyboardInterrupt), interruption.waiting():
+            interrupt()
+        interrupt()
+
+
+def test_the_first_signal_does_not_end_the_wait_for_others() -> None:
+    interruption = Interruption()
+    with interruption.installed(), interruption.waiting():
+        interrupt()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+
+
+def test_a_wait_may_want_to_be_asked_more_often() -> None:
+    interruption = Interruption()
+    with interruption.installed(), interruption.waiting(enough=3):
+        interrupt()
         interrupt()
         with pytest.raises(KeyboardInterrupt):
             interrupt()
@@ -48,8 +67,7 @@ def test_it_tells_whoever_wants_to_know_once_and_puts_the_old_handler_back() -> 
     interruption.when_asked = lambda: calls.append(1)
     with interruption.installed():
         interrupt()
-        with pytest.raises(KeyboardInterrupt):
-            interrupt()
+        interrupt()
     assert calls == [1]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -60,15 +78,6 @@ def test_what_batch_systems_send_is_taken_as_ctrl_c() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     assert interruption.asked
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def test_a_patient_one_does_not_count_how_often_it_is_asked() -> None:
-    interruption = Interruption(patient=True)
-    with interruption.installed():
-        interrupt()
-        interrupt()
-        with pytest.raises(KeyboardInterrupt), interruption.allowed():
-            pytest.fail("this block must not be entered")
 
 
 def test_what_a_callback_swallows_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,6 +122,6 @@ def test_what_is_held_is_raised_behind() -> None:
             done.append("this")
         done.append("not this")
 
-    with interruption.installed(), pytest.raises(KeyboardInterrupt):
+    with interruption.installed(), pytest.raises(KeyboardInterrupt), interruption.waiting():
         work()
     assert done == ["this"]

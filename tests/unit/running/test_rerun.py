@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 import uproot
 
+from branchline.jobs import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME
+from branchline.running.rerun import EarlierRun
+from branchline.running.submitted.folder import BatchFolder
+from branchline.train.stored_train import Learning, StoredTrain
 
 FILES = 3
 WAGONS = """
@@ -129,3 +133,27 @@ def test_a_directory_without_a_train_is_refused(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "no train is kept here" in ended.stderr
     assert not (tmp_path / LEDGER_NAME).exists()
+
+
+def test_a_run_whose_directory_is_gone_is_looked_for_from_here_and_this_is_said(folder: Path) -> None:
+    before = folder / "data"
+    (folder / "began").mkdir()
+    again = ("run", "../wagons.py", str(before), "-o", "../out", "--force", "--pictures", "none", "-j", "1")
+    assert branchline(folder / "began", *again).returncode == 3
+    (folder / "began").rmdir()
+    ended = branchline(folder, "rerun", "out", "0")
+    assert ended.returncode == 0, ended.stderr
+    assert "sums: the same result as the kept one" in ended.stdout
+    assert f"cannot be entered (No such file or directory): {folder / 'began'}" in ended.stdout + ended.stderr
+
+
+def test_a_kept_result_that_is_damaged_is_said(tmp_path: Path) -> None:
+    batch = BatchFolder(tmp_path)
+    batch.units.mkdir(parents=True, exist_ok=True)
+    earlier = EarlierRun(StoredTrain.__new__(StoredTrain), Learning((), None, 0), None, tmp_path, unit_of_subjob=True)
+    assert earlier.kept_in_units(0) == {}
+    assert earlier.notes == []
+    batch.result(FoldNode(0, 0)).write_bytes(b"no result")
+    assert earlier.kept_in_units(0) == {}
+    assert len(earlier.notes) == 1
+    assert "the kept result cannot be read" in earlier.notes[0]
