@@ -109,9 +109,20 @@ class WorkerProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
+    def _exit_code(self) -> tuple[int, bool]:
+        """That of a process whose connection has ended, and whether it had to be killed, since it lived on without."""
+        try:
+            return self.process.wait(KILL_GRACE_S), False
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            # One that a dead file system holds does not even end now.
+            self.process.wait(KILL_GRACE_S)
+        return -signal.SIGKILL, not self.ended_for_memory
+
     def death(self) -> tuple[WorkerDiedError, Lost]:
         """How a process that is gone ended: as an error, and for the record."""
-        code = self.process.wait()
+        code, has_hung_up = self._exit_code()
         is_memory = bool(self.ended_for_memory) or self._memory.was_memory(code)
         how = f"ended with exit code {code}"
         hint = "the lines above may say why"
@@ -120,8 +131,10 @@ class WorkerProcess:
         elif code < 0:
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
             how += " for want of memory" if is_memory else ""
+        if has_hung_up:
+            how, hint = "closed its connection to the job", "does a wagon close files that it has not opened?"
         how = self.ended_for_memory or how
-        if is_memory or code == -signal.SIGKILL:
+        if is_memory or (code == -signal.SIGKILL and not has_hung_up):
             hint = (
                 "the kernel does so when memory is short: try fewer --workers, a smaller --step-size or --memory-limit"
             )

@@ -65,6 +65,9 @@ class Dies:
                 os.kill(os.getpid(), signal.SIGKILL)
             if here.index == 3 and self.how == "exit":
                 os._exit(7)
+            if here.index == 3 and self.how == "hang up":
+                os.closerange(3, 100)
+                time.sleep(60)
             if here.index == 3:
                 raise ValueError("a mistake in the callable")
             yield Finished(here.index, None, context.worker)
@@ -121,6 +124,7 @@ def test_workers_wait_for_a_sub_job_that_is_not_known_yet() -> None:
     [
         ("kill", r"killed by signal 9 \(SIGKILL\) in the sub-job of file3\.root.*memory"),
         ("exit", "exit code 7 in the sub-job of file3"),
+        ("hang up", "closed its connection to the job in the sub-job of file3.*does a wagon close files"),
     ],
 )
 def test_a_worker_that_dies_names_its_sub_job(how: str, message: str) -> None:
