@@ -56,7 +56,7 @@ class SiteMap:
                 if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
                     hint = f'write it like {key} = ["first*", "second"]'
                     raise OptionError(f"{key} of the site {site} is {given!r}", path=str(path), hint=hint)
-                patterns += [(one, site) for one in given]
+                patterns += [(one.rstrip("/") or one, site) for one in given]
         return cls(tuple(hosts), tuple(storage))
 
     def site_of_host(self, host: str) -> str:
@@ -69,7 +69,9 @@ class SiteMap:
             server = server_of(location)
             return next((site for pattern, site in self.storage if fnmatchcase(server, pattern)), "")
         below = (
-            site for folder, site in self.storage if folder.startswith("/") and f"{location}/".startswith(f"{folder}/")
+            site
+            for folder, site in self.storage
+            if folder.startswith("/") and f"{location}/".startswith(f"{folder.rstrip('/')}/")
         )
         return next(below, "")
 

@@ -71,7 +71,7 @@ def test_the_site_of_a_worker_is_in_its_environment_or_in_the_sites_file_or_its_
 def test_a_sites_file_has_hosts_and_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "site.toml"
     path.write_text(
-        '[sites.GSI]\nhosts = ["*"]\nstorage = ["root://*.gsi.de:1094", "/lustre"]\n[slurm]\nmemory = "1G"\n'
+        '[sites.GSI]\nhosts = ["*"]\nstorage = ["root://*.gsi.de:1094/", "/lustre/"]\n[slurm]\nmemory = "1G"\n'
     )
     monkeypatch.setenv(VARIABLE, str(path))
     for name in ("BRANCHLINE_SITE", "GLIDEIN_CMSSite"):
