@@ -15,10 +15,12 @@ from branchline.errors import BadFileError, MissingFileError
 from branchline.jobs import FoldNode, FoldTree
 from branchline.limits import LEASE_STALE_S
 from branchline.running.submitted import SubmittedTrain
-from branchline.running.submitted.folder import framed, read_framed, read_summary, write_again, write_first
+from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.running.submitted.leases import Holder, Leases
+from branchline.running.submitted.reusing import KeptForJobs
 from branchline.running.submitted.sources import StoredModule, StoredSources
 from branchline.running.submitted.submitting import _merge_stages, _spread
+from branchline.train.reuse import Reuse
 
 
 def test_the_first_file_stays(tmp_path: Path) -> None:
@@ -133,3 +135,11 @@ def test_the_last_job_folds_a_bounded_number_of_parts() -> None:
 def test_a_folder_without_a_submission_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match="no train was submitted into this directory"):
         SubmittedTrain(tmp_path)
+
+
+def test_what_is_kept_of_sub_jobs_and_damaged_is_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = BatchFolder(tmp_path)
+    folder.kept_folder.mkdir(parents=True)
+    (folder.kept_folder / "0").write_bytes(b"nothing that was written by a train")
+    assert KeptForJobs(folder, Reuse.__new__(Reuse)).of(0, "key") is None
+    assert "what is kept of sub-jobs cannot be read, they run again" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError, remove_ledg
 from branchline.limits import FOLD_FAN_IN
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, write_again
 from branchline.running.submitted.submission import Submission
+from branchline.running.submitted.task_log import log
 from branchline.running.submitted.units import UnitResult
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.plan import TrainPlan
@@ -121,6 +122,9 @@ class KeptForJobs:
             try:
                 self._group = read_framed(self._folder.kept_folder / str(self._number), _KEPT)
             except MissingFileError:
+                self._group = {}
+            except (BadFileError, StorageError) as error:
+                log(f"what is kept of sub-jobs cannot be read, they run again: {error}")
                 self._group = {}
         kept = self._group.get(index)
         return kept if kept is not None and kept.share_key == share_key else None
