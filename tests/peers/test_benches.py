@@ -90,6 +90,16 @@ def test_split_objects_are_read_by_all(root: Any, shared: Path, run_benches: Run
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+def test_objects_are_read_beside_peers(root: Any, run_benches: RunBenches) -> None:
+    results = run_benches("objects")
+    arms = {sample["arm"] for sample in json.loads((results / "objects.json").read_text())["samples"]}
+    assert any("GetEntry" in one for one in arms)
+    assert "vector<TLorentzVector>, split" in (results / "objects.md").read_text()
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, run_benches: RunBenches) -> None:
     results = run_benches("layouts")
     samples = json.loads((results / "layouts.json").read_text())["samples"]
