@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import OptionError
-from branchline.sites import site_content, site_file
+from branchline.sites import site_content, site_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Site:
 
 def load_site(section: str) -> Site:
     """The section of a batch system; without a file or section nothing is asked for. Raises OptionError."""
-    path = site_file()
+    path = site_path()
     found = site_content().get(section, {})
     if not isinstance(found, Mapping):
         raise OptionError(f"{section} is not a section", path=str(path), hint=f"write [{section}]")

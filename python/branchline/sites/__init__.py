@@ -1,10 +1,15 @@
 """Sites: where workers stand, where storage elements are, and what is near to what."""
 
+from typing import TYPE_CHECKING
+
+from branchline.lazily import lazily
 from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, server_of
-from branchline.sites.nearness import Distances, Nearness, is_near, nearness
-from branchline.sites.site_file import VARIABLE, site_content, site_file
-from branchline.sites.site_map import SiteMap
-from branchline.sites.spot import Spot, own_spot
+
+if TYPE_CHECKING:
+    from branchline.sites.nearness import Distances, Nearness, is_near, nearness_of
+    from branchline.sites.site_file import VARIABLE, site_content, site_path
+    from branchline.sites.site_map import SiteMap
+    from branchline.sites.spot import Spot, own_spot
 
 __all__ = [
     "LOCAL_ELEMENT",
@@ -15,9 +20,20 @@ __all__ = [
     "SiteMap",
     "Spot",
     "is_near",
-    "nearness",
+    "nearness_of",
     "own_spot",
     "server_of",
     "site_content",
-    "site_file",
+    "site_path",
 ]
+
+# Reading and merging need what lists say of storage elements, and nothing of workers.
+__getattr__ = lazily(
+    __name__,
+    {
+        "branchline.sites.nearness": ("Distances", "Nearness", "is_near", "nearness_of"),
+        "branchline.sites.site_file": ("VARIABLE", "site_content", "site_path"),
+        "branchline.sites.site_map": ("SiteMap",),
+        "branchline.sites.spot": ("Spot", "own_spot"),
+    },
+)

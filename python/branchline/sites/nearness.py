@@ -33,7 +33,7 @@ _ROUND_TRIPS_S: Mapping[Nearness, float] = {
 }
 
 
-def nearness(spot: Spot, location: str, listed: ElementSites, sites: SiteMap) -> Nearness:
+def nearness_of(spot: Spot, location: str, listed: ElementSites, sites: SiteMap) -> Nearness:
     """How near a path or URL is to a worker.
 
     What the dataset's list or the site's file says of a location holds. Else a path is on the worker's machine, and a
@@ -75,7 +75,7 @@ class Distances:
         measured_s = self._measured_s.get((spot.site, server_of(location)))
         if measured_s is not None:
             return measured_s
-        return _ROUND_TRIPS_S[nearness(spot, location, listed, self._sites)]
+        return _ROUND_TRIPS_S[nearness_of(spot, location, listed, self._sites)]
 
     def to_nearest_s(self, spot: Spot, locations: Iterable[str], listed: ElementSites) -> float:
         """From a worker to the nearest of the replicas of a file, in seconds."""

@@ -12,7 +12,7 @@ from branchline.errors import OptionError
 VARIABLE = "BRANCHLINE_SITE_CONFIG"
 
 
-def site_file() -> Path:
+def site_path() -> Path:
     """Where the configuration is looked for."""
     named = os.environ.get(VARIABLE)
     if named:
@@ -22,7 +22,7 @@ def site_file() -> Path:
 
 def site_content() -> dict[str, Any]:
     """What the file holds; nothing where there is none. Raises OptionError."""
-    path = site_file()
+    path = site_path()
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -17,7 +17,7 @@ from typing import Any
 from branchline.errors import OptionError
 from branchline.locations import is_url
 from branchline.sites.elements import server_of
-from branchline.sites.site_file import site_content, site_file
+from branchline.sites.site_file import site_content, site_path
 
 SECTION = "sites"
 KEYS = ("hosts", "storage")
@@ -33,7 +33,7 @@ class SiteMap:
     @classmethod
     def load(cls) -> SiteMap:
         """That of the site's file; an empty one where there is none. Raises OptionError."""
-        path = site_file()
+        path = site_path()
         try:
             changed_ns = path.stat().st_mtime_ns
         except OSError:

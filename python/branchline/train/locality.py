@@ -12,7 +12,7 @@ from branchline.errors import BranchlineError
 from branchline.locations import without_secrets
 from branchline.sensors import links_chosen
 from branchline.sensors.record import FileRecord, SiteReading
-from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, SiteMap, Spot, nearness, own_spot
+from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, SiteMap, Spot, nearness_of, own_spot
 from branchline.tree import ReplicaReading
 
 
@@ -88,7 +88,7 @@ class Locality:
         return readings
 
     def _reading(self, location: str, listed: ElementSites) -> SiteReading:
-        near = nearness(self.spot, location, listed, self.sites)
+        near = nearness_of(self.spot, location, listed, self.sites)
         return SiteReading(self.spot.site, self._element(location, listed), near.value)
 
     @staticmethod

@@ -16,7 +16,7 @@ from branchline.sites import (
     SiteMap,
     Spot,
     is_near,
-    nearness,
+    nearness_of,
     own_spot,
     server_of,
 )
@@ -90,9 +90,9 @@ def test_what_is_said_of_a_location_comes_before_its_name() -> None:
     sites = SiteMap(storage=(("root://127.0.0.2:*", "B"),))
     listed = ElementSites.of({"/far": "B", "/near": "A"})
     at_a = Spot("wn1.a.org", "A")
-    found = {one: nearness(at_a, one, listed, sites) for one in ("/far/f", "/near/f", "/f", "root://127.0.0.2:7//f")}
+    found = {one: nearness_of(at_a, one, listed, sites) for one in ("/far/f", "/near/f", "/f", "root://127.0.0.2:7//f")}
     assert list(found.values()) == [Nearness.ELSEWHERE, Nearness.SITE, Nearness.HOST, Nearness.ELSEWHERE]
-    assert nearness(Spot("wn1", "B"), "root://127.0.0.2:7//f", listed, sites) is Nearness.SITE
+    assert nearness_of(Spot("wn1", "B"), "root://127.0.0.2:7//f", listed, sites) is Nearness.SITE
 
 
 def test_without_a_word_of_it_a_server_of_the_same_domain_is_at_the_site() -> None:
@@ -103,8 +103,8 @@ def test_without_a_word_of_it_a_server_of_the_same_domain_is_at_the_site() -> No
         ("https://se.a.org/f", Nearness.SITE),
         ("https://se.aa.org/f", Nearness.ELSEWHERE),
     ):
-        assert nearness(at_a, location, NOTHING_LISTED, SiteMap()) is expected
-    assert nearness(Spot(), "https://se.a.org/f", NOTHING_LISTED, SiteMap()) is Nearness.ELSEWHERE
+        assert nearness_of(at_a, location, NOTHING_LISTED, SiteMap()) is expected
+    assert nearness_of(Spot(), "https://se.a.org/f", NOTHING_LISTED, SiteMap()) is Nearness.ELSEWHERE
 
 
 def test_a_measured_round_trip_comes_before_names() -> None:
