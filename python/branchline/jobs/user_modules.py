@@ -12,6 +12,8 @@ from typing import Any
 
 #: The folder of Branchline, which need not be installed where it is developed.
 _OWN_FOLDER = Path(__file__).parents[1]
+#: Names of folders of installed packages, which PYTHONPATH may add, as it does for views of software on CVMFS.
+_PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
 
 
 class UncachedLoader(machinery.SourceFileLoader):
@@ -36,7 +38,9 @@ def load_uncached() -> None:
 
 def is_installed(path: str | None) -> bool:
     """Whether a file belongs to Python or to a folder of installed packages."""
-    return path is None or any(Path(path).is_relative_to(one) for one in _installed_folders())
+    if path is None or not _PACKAGE_FOLDERS.isdisjoint(Path(path).parts):
+        return True
+    return any(Path(path).is_relative_to(one) for one in _installed_folders())
 
 
 def _uncached_finder(path: str) -> machinery.FileFinder:

@@ -16,30 +16,26 @@ from types import ModuleType
 from typing import Any
 
 from branchline.dataset import DataFile
-from branchline.jobs.user_modules import is_installed
 from branchline.locations import is_url
 from branchline.sensors.versions import branchline_version
 from branchline.train.canonical import Canonical, UnknownValueError, attributes_of
+from branchline.train.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
 from branchline.train.shares import Share
 from branchline.train.source_code import (
     LIST_OF_WAGONS,
     ModuleSource,
     files_named,
-    find_module,
-    imported_by,
     is_definition,
     is_import,
     is_side_effect,
     names_in,
     unknown_reads,
-    version_of,
 )
 from branchline.train.wagons import Wagon
 
 #: Raised when Branchline makes other results of the same wagons and files, as by another way of adding.
 RESULT_VERSION = 1
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
-_OWN_PACKAGE = "branchline"
 
 
 @dataclass(frozen=True)
@@ -116,19 +112,19 @@ class _CodeUsed:
 
     def _use(self, name: str, module: ModuleType | None, used: str | None) -> None:
         """A class or a function of a module is used, or the whole module."""
-        top = name.partition(".")[0]
-        found = find_module(name)
-        path = found.path if found is not None else getattr(module, "__file__", None)
+        found = find_module(name) or FoundModule(name, getattr(module, "__file__", None), module)
+        path = found.path
         if name == "__main__" and path is None:
             raise UnknownValueError(f"{used} is written in an interactive session")
-        if top == _OWN_PACKAGE:
-            self._versions[top] = str(RESULT_VERSION)
+        if found.top == OWN_PACKAGE:
+            self._versions[OWN_PACKAGE] = str(RESULT_VERSION)
             return
-        if is_installed(path):
-            version = version_of(top)
-            if version is not None or path is None:
-                self._versions[top] = version or "built in"
-                return
+        if found.is_folder:
+            # Only the modules in it have code.
+            return
+        if found.installed_version is not None:
+            self._versions[found.top] = found.installed_version
+            return
         if path is None or not path.endswith(".py"):
             what = "is compiled" if path and not path.endswith(".pyc") else "has no source"
             raise UnknownValueError(f"module {name} {what} and belongs to no installed package")
@@ -174,8 +170,7 @@ class _CodeUsed:
             self._add_names(use, names_in(statement), with_values=with_values)
 
     def _add_imports(self, use: _ModuleUse, index: int) -> None:
-        name = use.source.name
-        package = name if use.source.path.endswith("__init__.py") else name.rpartition(".")[0]
+        package = package_of(use.source.name, use.source.path)
         for imported, may_be_name in imported_by(use.source.statements[index], package):
             found = find_module(imported)
             if found is not None:
@@ -295,7 +290,7 @@ def _refuse_code(module: ModuleType, name: str | None) -> None:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), _OWN_PACKAGE: branchline_version()}
+    found = {"python": platform.python_version(), OWN_PACKAGE: branchline_version()}
     for name in _PACKAGES_OF_RESULTS:
         try:
             found[name] = importlib.metadata.version(name)

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.machinery
-import importlib.metadata
-import importlib.util
-import sys
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from branchline.train.canonical import UnknownValueError, digest_of_file
+from branchline.train.module_finder import parsed
 
 # Calls that read what is not in the source. They are fine where the name of the file is.
 READS_FILE = {"open", "read_text", "read_bytes", "from_file", "loadtxt", "genfromtxt", "fromfile", "memmap", "urlopen"}
@@ -39,16 +34,6 @@ HARMLESS_DECORATORS = {"dataclass", "njit", "jit", "vectorize", "guvectorize", "
 LIST_OF_WAGONS = "wagons"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-
-
-# Python 3.11 counts the depth of a syntax tree for all threads together: two that parse at once may fail (SystemError).
-_PARSING = threading.Lock()
-
-
-def parsed(content: bytes) -> ast.Module:
-    """The syntax tree of a file. Raises SyntaxError and ValueError."""
-    with _PARSING:
-        return ast.parse(content)
 
 
 @dataclass
@@ -109,76 +94,6 @@ class ModuleSource:
             known = self.compiled.get(function.__code__.co_qualname, [])
             if function.__code__ not in known:
                 raise UnknownValueError(f"{self.path} has changed since {name} was loaded")
-
-
-@cache
-def version_of(top: str) -> str | None:
-    """The version of the installed package that a module is of; None for what belongs to no package."""
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
-        return "python"
-    try:
-        return importlib.metadata.version(top)
-    except importlib.metadata.PackageNotFoundError:
-        names = _packages().get(top)
-    return None if not names else ", ".join(f"{one} {importlib.metadata.version(one)}" for one in sorted(set(names)))
-
-
-@cache
-def _packages() -> dict[str, list[str]]:
-    return dict(importlib.metadata.packages_distributions())
-
-
-@dataclass(frozen=True)
-class FoundModule:
-    """A module that is imported: loaded already, or only found. ``path`` is None for what is built into Python."""
-
-    name: str
-    path: str | None
-    module: ModuleType | None = None
-
-
-def find_module(name: str) -> FoundModule | None:
-    """A module by its name, without running it; None if there is none."""
-    loaded = sys.modules.get(name)
-    if loaded is not None:
-        return FoundModule(name, _file_of(loaded), loaded)
-    search: Iterable[str] | None = None
-    spec = None
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        full = ".".join(parts[:count])
-        if full in sys.builtin_module_names:
-            return FoundModule(full, None)
-        try:
-            spec = importlib.machinery.PathFinder.find_spec(full, None if search is None else list(search))
-        except (ImportError, ValueError, OSError):
-            return None
-        if spec is None:
-            return None
-        search = spec.submodule_search_locations
-    return None if spec is None else FoundModule(name, spec.origin if spec.has_location else None)
-
-
-def _file_of(module: ModuleType) -> str | None:
-    path = getattr(module, "__file__", None)
-    return None if path is None else str(path)
-
-
-def imported_by(statement: ast.AST, package: str) -> Iterator[tuple[str, bool]]:
-    """The modules that the imports in a statement name; True with those that may be names in a module instead."""
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                parts = alias.name.split(".")
-                yield from ((".".join(parts[:count]), False) for count in range(1, len(parts) + 1))
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*above, *([base] if base else [])])
-            parts = base.split(".")
-            yield from ((".".join(parts[:count]), False) for count in range(1, len(parts) + 1) if parts[0])
-            yield from ((f"{base}.{alias.name}", True) for alias in node.names if alias.name != "*")
 
 
 def is_import(statement: ast.stmt) -> bool:

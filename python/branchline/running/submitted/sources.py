@@ -7,14 +7,13 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from branchline.train import Wagon
-
-_INSTALLED = ("site-packages", "dist-packages")
+from branchline.train.module_finder import user_modules
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,9 @@ class StoredSources:
 
     @classmethod
     def of(cls, wagons: Sequence[Wagon], modules: Sequence[tuple[str, str]]) -> StoredSources:
-        """Those of wagons: the files that are loaded for them, those of their classes, and what of the same folders is
-        imported by now. What is installed is taken from where the jobs run.
-        """
-        own = dict(_own_modules())
-        wanted = {name: Path(path) for name, path in modules}
-        wanted |= {name: own[name] for name in {type(one.thing).__module__ for one in wagons} if name in own}
-        folders = {path.parent for path in wanted.values()}
-        wanted |= {name: path for name, path in own.items() if folders & set(path.parents)}
-        stored = [StoredModule(name, str(path), path.read_bytes()) for name, path in sorted(wanted.items())]
+        """Those that wagons need. What is installed is taken from where the jobs run."""
+        found = user_modules(wagons, modules)
+        stored = [StoredModule(one.name, str(one.path), one.path.read_bytes()) for one in found]
         return cls(tuple(stored), tuple(sys.path))
 
     def install(self) -> None:
@@ -98,17 +91,3 @@ class _StoredLoader(importlib.abc.SourceLoader):
         if path != self._stored.path:
             raise OSError(f"{path!r} is not stored")
         return self._stored.content
-
-
-def _own_modules() -> Iterable[tuple[str, Path]]:
-    """The modules that are files of Python and not installed."""
-    ours = Path(__file__).parents[2]
-    prefixes = {Path(one).resolve() for one in (sys.prefix, sys.base_prefix)}
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if name == "__main__" or not isinstance(file, str):
-            continue
-        path = Path(file).resolve()
-        is_installed = any(part in _INSTALLED for part in path.parts) or prefixes & set(path.parents)
-        if path.suffix == ".py" and not is_installed and ours not in path.parents and path.is_file():
-            yield name, path
