@@ -20,11 +20,19 @@ CHARACTERS = {"__array__": "char"}
 
 def layout_of(column: Column) -> ak.contents.Content:
     """The awkward layout of a column."""
+    # The most frequent kinds are first: wide trees have tens of thousands of columns.
     match column:
         case Column.Flat(dtype, numbers):
             return _flat(dtype, numbers)
         case Column.List(offsets, content):
             return ak.contents.ListOffsetArray(_offsets(offsets), layout_of(content))
+        case Column.Record(names, contents, count, class_name):
+            parameters = None
+            if class_name:
+                behaviours.register_vectors(class_name)
+                parameters = {"__record__": class_name}
+            members = [layout_of(one) for one in contents]
+            return ak.contents.RecordArray(members, names, length=count, parameters=parameters, backend=BACKEND)
         case Column.Regular():
             return _regular(column)
         case Column.Text(offsets, letters):
@@ -37,13 +45,6 @@ def layout_of(column: Column) -> ak.contents.Content:
             return _union(tags, [layout_of(one) for one in contents])
         case Column.Tuple(contents, count):
             return ak.contents.RecordArray([layout_of(one) for one in contents], None, length=count)
-        case Column.Record(names, contents, count, class_name):
-            parameters = None
-            if class_name:
-                behaviours.register_vectors(class_name)
-                parameters = {"__record__": class_name}
-            members = [layout_of(one) for one in contents]
-            return ak.contents.RecordArray(members, names, length=count, parameters=parameters, backend=BACKEND)
     raise TypeError(f"{type(column).__name__} is no column")
 
 
