@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.submitted import SubmittedTrain
+    from branchline.tables import Table, TableFile
     from branchline.train import TrainResult, forecast
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
@@ -59,6 +60,8 @@ __all__ = [
     "SkippedFileWarning",
     "StorageError",
     "SubmittedTrain",
+    "Table",
+    "TableFile",
     "TrainResult",
     "Tree",
     "UnreadableBranchWarning",
@@ -100,6 +103,7 @@ _find = lazily(
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
         "branchline.running.submitted": ("SubmittedTrain",),
+        "branchline.tables": ("Table", "TableFile"),
         "branchline.train": ("TrainResult", "forecast"),
         "branchline.tree": (
             "Branch",

@@ -58,6 +58,15 @@ JOB_WATCH_PAUSE_S = 0.5
 # After so many bytes a merge brings what it has written to the disk, and records in its journal how far it is: what a
 # kill can cost, beside an input. The disk takes a second for it.
 MERGE_JOURNAL_BYTES = 256 * 2**20
+# The clusters of a table that a wagon returns, compressed: a worker holds one of each table, and readers want some MB
+# of each column at a time.
+TABLE_CLUSTER_BYTES = 16 * 2**20
+# So many pieces of a table are merged at a time. The last merge writes all bytes through one process anyway, and each
+# stage before it copies them once more: 400 makes one stage of the sub-jobs of most trains, and two of 160 000, where a
+# merge holds the metadata of what it merges. It is a power of FOLD_FAN_IN, so that the stages are those of folding.
+TABLE_FAN_IN = FOLD_FAN_IN**2
+# How often a piece of a table or a merge of pieces is tried again whose worker ended.
+TABLE_MERGE_ATTEMPTS_MAX = 3
 
 # A command of a batch system that does not answer for so long is stuck: busy controllers take some ten seconds.
 BATCH_CALL_TIMEOUT_S = 120.0

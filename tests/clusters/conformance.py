@@ -14,9 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import awkward as ak
+import pyarrow.parquet
 import pytest
+import uproot
 from tests.clusters.places import PlaceHere
-from tests.clusters.wagons import CRASHING, FAILING, HUNGRY, KILLING, PLAIN, SLOW, STUCK, TOGETHER, write_wagons
+from tests.clusters.wagons import CRASHING, FAILING, HUNGRY, KILLING, PLAIN, SLOW, STUCK, TABLES, TOGETHER, write_wagons
 
 import branchline
 
@@ -73,6 +76,38 @@ def the_result_is_the_same_bit_for_bit(case: Case) -> None:
     assert result.record.events == EVENTS
     assert result.record.subjobs_done == result.record.subjobs == FILES
     assert sum(one.host != "" for one in result.record.worker_phases) == result.record.workers
+
+
+def tables_have_the_rows_of_the_input_in_its_order(case: Case) -> None:
+    wagons = write_wagons(case.folder, TABLES, VICTIM=0, MARK=case.folder / "mark")
+    _check_tables(case, case.run(wagons, out=case.folder / "out"))
+
+
+def a_killed_worker_leaves_no_rows_in_tables(case: Case) -> None:
+    if not case.place.has_processes:
+        pytest.skip("the process of the test would die")
+    wagons = write_wagons(case.folder, TABLES, VICTIM="os.getpid()", MARK=case.folder / "mark")
+    result = case.run(wagons, out=case.folder / "out")
+    assert (case.folder / "mark").exists()
+    _check_tables(case, result)
+
+
+def _check_tables(case: Case, result: branchline.TrainResult) -> None:
+    """All events once, in the order of the files, as uproot and Arrow read them."""
+    assert result.errors == []
+    assert digest(result) == case.expected
+    every = ak.concatenate([uproot.open(case.data / f"f{index}.root")["events"].arrays() for index in range(FILES)])
+    wanted = every[every.px > 0]
+    skim = result.outputs["skim"]
+    assert skim["events"] == len(wanted)
+    for key, tree in (("tree", "Events"), ("ntuple", "ntuple")):
+        rows = uproot.open(skim[key].path)[tree].arrays()
+        assert skim[key].rows == len(wanted)
+        assert all(ak.to_list(rows[name]) == ak.to_list(wanted[name]) for name in ("px", "run", "pt"))
+    table = pyarrow.parquet.read_table(skim["parquet"].path)
+    assert table["pt"].to_pylist() == ak.to_list(ak.flatten(wanted.pt))
+    assert [one.pieces for one in result.record.tables] == [FILES] * 3
+    assert not list((case.folder / "out").glob(".pieces-*"))
 
 
 def a_failing_wagon_is_stopped_alone(case: Case) -> None:
@@ -293,6 +328,8 @@ def _wagon(result: branchline.TrainResult, name: str) -> Any:
 
 CHECKS: list[Callable[[Case], None]] = [
     the_result_is_the_same_bit_for_bit,
+    tables_have_the_rows_of_the_input_in_its_order,
+    a_killed_worker_leaves_no_rows_in_tables,
     a_failing_wagon_is_stopped_alone,
     a_wagon_that_kills_its_process_is_stopped_alone,
     a_killed_worker_costs_nothing,

@@ -32,6 +32,36 @@ class Momenta:
         return {"sum": 0.1 * float(np.sum(np.asarray(events.px))), "events": len(events)}
 """
 
+TABLES = (
+    PLAIN
+    + """
+import os
+import signal
+from pathlib import Path
+
+import branchline
+
+
+class Skim:
+    name = "skim"
+
+    def process(self, events):
+        if int(events.run[0]) == 3 and events.metadata["entrystart"] > 0 and not os.path.exists("MARK"):
+            Path("MARK").touch()
+            if VICTIM:
+                os.kill(VICTIM, signal.SIGKILL)
+        good = events[events.px > 0]
+        rows = {"px": good.px, "run": good.run, "pt": good.pt}
+        objects = {"pt": ak.flatten(good.pt)}
+        return {
+            "tree": branchline.Table(rows, tree="Events"),
+            "ntuple": branchline.Table(rows, format="rntuple"),
+            "parquet": branchline.Table(objects, format="parquet"),
+            "events": len(good),
+        }
+"""
+)
+
 FAILING = (
     PLAIN
     + """

@@ -34,6 +34,7 @@ from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, partial_note, remarks, unwanted_bytes
 from branchline.report.reused import reuse_sentences
 from branchline.report.sites import site_table
+from branchline.report.table_files import table_rows
 from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
 from branchline.report.troubles import (
     lost_sentences,
@@ -107,6 +108,7 @@ def page_content(job: JobRecord) -> dict[str, Any]:
         "elements": element_rows(job),
         "sites": site_table(job),
         "results": _results(job),
+        "tables": table_rows(job),
         "conditions": _conditions(job),
     }
 

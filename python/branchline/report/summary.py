@@ -6,6 +6,7 @@ from branchline.quantities import count, duration, rate, significant
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, remarks
 from branchline.report.reused import reuse_sentences
+from branchline.report.table_files import table_sentences
 from branchline.report.troubles import lost_sentences, memory_sentences, repeated_sentences, trouble_sentences
 from branchline.sensors.record import JobRecord, MissingCompanion
 
@@ -23,6 +24,7 @@ def summary(job: JobRecord) -> list[str]:
     lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
     return [
         *lines,
+        *table_sentences(job),
         *(f"{one}." for one in reuse_sentences(job)),
         *lost_sentences(job),
         *memory_sentences(job),

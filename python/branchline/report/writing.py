@@ -83,6 +83,8 @@ class _Writing:
         self.out_dir = out_dir
         self._was_asked_to_stop = was_asked_to_stop
         self.results: list[ResultRecord] = []
+        # Files of tables, which are there already.
+        self._tables: list[str] = []
         self.error: StorageError | None = None
         self._wagon_names = SafeNames()
         self._histograms: list[tuple[Part, ResultRecord]] = []
@@ -193,6 +195,7 @@ class _Writing:
 
     def records(self, result: Result) -> None:
         """Write job.json, sensors.parquet and report.html, all from the same record."""
+        self._tables = [name for table in result.record.tables for name in table.files]
         result.record.written = self.written()
         if self._no_sensors is None:
             with self.attempt(result.record):
@@ -208,6 +211,7 @@ class _Writing:
     def written(self) -> list[str]:
         """Return the paths of all files, relative to the output directory."""
         names = [FILE_NAME]
+        names += self._tables
         for row in self.results:
             names += row.files
             if row.picture is not None:

@@ -18,6 +18,7 @@ from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.writing import write
+from branchline.tables import TableFolder
 from branchline.train import TrainProgress, TrainResult, run_train
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ def run_quietly(
                 progress=_noted(claim, progress),
                 begin=lambda: _begin(claim, command),
                 ledger=claim.out / LEDGER_NAME,
+                tables=TableFolder.below(claim.out),
                 reuse=reuse,
                 **settings,
             )

@@ -24,6 +24,7 @@ from branchline.limits import PROGRESS_RECORD_INTERVAL_S
 from branchline.sensors import FAILED, PARTIAL, RUNNING, JobRecord, host
 from branchline.sensors.record import TimePoint
 from branchline.sensors.versions import branchline_version
+from branchline.tables.folder import clear_tables
 
 if TYPE_CHECKING:
     from branchline.train.progress import TrainProgress
@@ -112,6 +113,7 @@ class Claim:
             (self.out / name).unlink(missing_ok=True)
         for folder in (RESULTS, PICTURES):
             shutil.rmtree(self.out / folder, ignore_errors=True)
+        clear_tables(self.out)
         for path in self.out.glob(".writing-*"):
             path.unlink(missing_ok=True)
 

@@ -428,6 +428,30 @@ class ResultRecord:
 
 
 @dataclass
+class TableRecord:
+    """A table that a wagon returned under ``key``: its ``files``, relative to the directory of results, in the order of
+    its rows, and its columns with their types.
+
+    Sub-jobs wrote ``pieces``, which were merged in ``merge_stages``: ``merge_s`` are seconds of workers,
+    ``merge_bytes`` what was copied. If ``is_merged`` is False the files are pieces.
+    """
+
+    wagon: str
+    key: str = ""
+    format: str = "ttree"
+    tree: str = ""
+    rows: int = 0
+    size_bytes: int = 0
+    columns: dict[str, str] = field(default_factory=dict)
+    pieces: int = 0
+    merge_stages: int = 0
+    merge_bytes: int = 0
+    merge_s: float = 0.0
+    is_merged: bool = True
+    files: list[str] = field(default_factory=list)
+
+
+@dataclass
 class JobRecord:
     """A job: its conditions, what it did, what it took, and what it left.
 
@@ -470,6 +494,7 @@ class JobRecord:
     errors: list[JobFault] = field(default_factory=list)
     wagons: list[WagonRecord] = field(default_factory=list)
     results: list[ResultRecord] = field(default_factory=list)
+    tables: list[TableRecord] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     dataset: list[DatasetFile] = field(default_factory=list)

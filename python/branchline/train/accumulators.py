@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from branchline.errors import BranchlineError
+from branchline.tables import TableError
 
 
 class CannotAddError(BranchlineError):
@@ -316,6 +317,8 @@ def _add_by_operator(first: Any, second: Any) -> Any:
             return total
     except CannotAddError:
         raise
+    except TableError as error:
+        raise CannotAddError(str(error)) from error
     except Exception as error:
         raise CannotAddError(f"{_kind(first)} + {_kind(second)} raised {type(error).__name__}: {error}") from error
     raise _unlike(first, second)

@@ -16,6 +16,9 @@ from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
 from branchline.sensors import core_wait_s
 from branchline.sensors.record import WagonFault
+from branchline.tables import Table, TableError
+from branchline.tables.walking import found
+from branchline.tables.writing import TableWriters
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import OpenCompanions
@@ -52,10 +55,13 @@ class Coupling:
         access: Access,
         at: Callable[[str], None] | None = None,
         out_of_memory: Callable[[], None] | None = None,
+        tables: TableWriters | None = None,
     ) -> None:
         """``at`` is called with the name of each step before it begins, ``out_of_memory`` when a wagon has none left:
-        it does not return where the sub-job can be tried with less.
+        it does not return where the sub-job can be tried with less. ``tables`` writes tables that wagons return;
+        without it their rows are only counted.
         """
+        self._tables = tables or TableWriters()
         self._at = at
         self._out_of_memory = out_of_memory
         self._wagons = wagons
@@ -72,8 +78,11 @@ class Coupling:
         # Of the chunk with most of them.
         self.companion_bytes_per_event = 0.0
 
-    def begin(self, stopped: frozenset[str]) -> dict[str, WagonShare]:
-        """Starts a sub-job in which the wagons ``stopped`` do not run, for they failed before it."""
+    def begin(self, stopped: frozenset[str], index: int = 0, *, counts_only: bool = False) -> dict[str, WagonShare]:
+        """Starts the sub-job ``index``, in which the wagons ``stopped`` do not run, for they failed before it; with
+        ``counts_only`` tables are not written.
+        """
+        self._tables.begin(index, counts_only=counts_only)
         self._stopped = stopped
         self._totals = {wagon.name: Total() for wagon in self._wagons}
         for wagon in self._wagons:
@@ -87,13 +96,15 @@ class Coupling:
         return {one for names in self.touched.values() for one in names}
 
     def settle(self, shares: dict[str, WagonShare]) -> None:
-        """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker stops its wagon."""
+        """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker, or whose tables
+        cannot be written, stops its wagon.
+        """
         for wagon in self._wagons:
             share = shares[wagon.name]
             try:
-                share.total = self._totals[wagon.name].value
+                share.total = self._tables.settle(wagon.name, self._totals[wagon.name].value)
                 pickled_bytes(share.total)
-            except (CannotAddError, CannotPickleError) as error:
+            except (CannotAddError, CannotPickleError, TableError) as error:
                 fault = share.error or replace(fault_of(error, wagon), **self._last_place)
                 shares[wagon.name] = replace(share, total=None, events=0, chunks=0, error=fault)
 
@@ -158,7 +169,8 @@ class Coupling:
                     events = Events(columns, copy.deepcopy(metadata), needed)
                 output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
-            if share.chunks == 0:
+            # The rows of tables stay here.
+            if share.chunks == 0 and not found(output, Table):
                 with self._clock.during("merge"):
                     send_and_return(output)
             outputs[wagon.name] = output
@@ -195,9 +207,13 @@ class Coupling:
                     self._add_output(wagon, share, outputs[wagon.name], chunk)
 
     def _add_output(self, wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
+        place = f"{chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}"
         try:
-            self._totals[wagon.name].add(output)
-        except CannotAddError as error:
+            taken = self._tables.take(wagon.name, output, place)
+            commit = self._totals[wagon.name].prepared(taken.output)
+            taken.write()
+            commit()
+        except (CannotAddError, TableError) as error:
             share.error = fault_of(error, wagon, chunk)
             return
         share.events += len(chunk)

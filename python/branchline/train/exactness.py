@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from branchline.tables import TablePieces
 from branchline.train.accumulators import is_joined
 
 # From here on not every whole number is one in double precision.
@@ -30,7 +31,7 @@ def is_exact(total: Any) -> bool:
         return all(is_exact(one) for one in total.values())
     if isinstance(total, tuple):
         return all(is_exact(one) for one in total)
-    if is_joined(total):
+    if is_joined(total) or isinstance(total, TablePieces):
         return True
     if isinstance(total, float | complex | np.generic | np.ndarray):
         return _are_whole(np.asarray(total))

@@ -19,6 +19,8 @@ from branchline.dataset import storage_element
 from branchline.jobs.ledger import Ledger, LedgerError, LedgerRow
 from branchline.limits import LEDGER_ROW_MAX_BYTES
 from branchline.sensors.record import FileRecord, MissingCompanion
+from branchline.tables import TablePieces
+from branchline.tables.walking import found
 from branchline.train.canonical import UnknownValueError
 from branchline.train.plan import TrainPlan
 from branchline.train.result_keys import ShareKeys, WagonKey, WagonKeys, other_key, result_key
@@ -191,6 +193,10 @@ class Reuse:
         if key is None:
             return LedgerRows()
         ran = [name for name, one in result.wagons.items() if one.error is None and name not in result.not_run]
+        # Pieces are gone once they are merged.
+        with_tables = {name for name in ran if found(result.wagons[name].total, TablePieces)}
+        self.unknown |= dict.fromkeys(with_tables, "it returns tables, of which the ledger keeps no rows")
+        ran = [name for name in ran if name not in with_tables]
         is_usual = result.memory_retry is None or not result.memory_retry.inexact
         is_sound = (
             is_usual and result.is_whole and not result.skipped and not result.interrupted and result.error is None

@@ -25,9 +25,11 @@ from branchline.jobs import (
     place_on,
 )
 from branchline.jobs.ledger import Ledger, LedgerError
+from branchline.jobs.subjob import AfterLoss
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.sensors import take_troubles
 from branchline.sites import Spot
+from branchline.tables import TableFolder
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
@@ -40,6 +42,7 @@ from branchline.train.share_result import JobError, Learned, Progress, ShareResu
 from branchline.train.shares import Share
 from branchline.train.shipping import load_names, sources_of
 from branchline.train.subjobs import SubJobQueue
+from branchline.train.table_files import NO_DIRECTORY, merge_tables
 from branchline.train.work import TrainWork
 
 
@@ -62,6 +65,7 @@ def run_train(
     access: Access | str | None = None,
     on: Any = None,
     ledger: Path | None = None,
+    tables: TableFolder = NO_DIRECTORY,
     reuse: bool = True,
     begin: Callable[[], None] | None = None,
     stopping: Callable[[], None] | None = None,
@@ -70,7 +74,8 @@ def run_train(
 
     ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
     signal's handler when the run is interrupted. ``ledger`` is the file in which results of sub-jobs are kept, and from
-    which they are taken if ``reuse``.
+    which they are taken if ``reuse``. ``tables`` is where tables that wagons return are written; it is removed at the
+    end.
     """
     settings = TrainSettings.of(
         workers=workers,
@@ -90,19 +95,23 @@ def run_train(
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
             plan = TrainPlan.of(settings, loaded, Dataset.of(dataset, tree, companions=companions))
-        run = _Run(plan, start, command, interruption, progress)
+        run = _Run(plan, start, command, interruption, progress, tables)
         try:
             with start.clock.during("start"):
                 run.place.prepare()
             with start.clock.during("write"):
                 if begin is not None:
                     begin()
+                tables.make()
         except BaseException:
             run.place.close()
             raise
     if ledger is not None:
         run.use_ledger(ledger, takes=reuse)
-    return run.go(stopping)
+    try:
+        return run.go(stopping)
+    finally:
+        tables.remove()
 
 
 class _Run:
@@ -115,8 +124,10 @@ class _Run:
         command: str,
         interruption: Interruption,
         progress: Callable[[TrainProgress], None] | None,
+        tables: TableFolder,
     ) -> None:
         wagons = plan.loaded.wagons
+        self._tables = tables
         self._plan = plan
         self._start = start
         self._command = command
@@ -187,6 +198,7 @@ class _Run:
         merged = self._merger.finish()
         missing = self._missing()
         merged.skipped += missing.skipped()
+        tables = merge_tables(merged, self._tables, self._plan.settings.memory_limit_bytes, self._merging_place)
         with clock.during("wagons"):
             outputs = postprocess(wagons, merged)
         was_cut_off |= any(one.error is not None and one.error.is_interruption for one in merged.wagons.values())
@@ -196,6 +208,7 @@ class _Run:
             self._reuse.close(is_whole=not interrupted and self._stopped_by is None)
         maker = self._record_maker(missing, interrupted=interrupted)
         record = maker.record(merged, outputs, self._stopped_by)
+        record.tables = tables
         clock.switch("write")
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
 
@@ -221,6 +234,17 @@ class _Run:
             after_loss=self._recovery.worker_lost,
         )
 
+    def _merging_place(self, after_loss: AfterLoss, tasks_count: int, interruption: Interruption) -> Place:
+        """The same place for the merging of tables, which needs nothing of the wagons."""
+        settings = self._plan.settings
+        if self._plan.is_in_this_process:
+            return InThisProcess(interruption)
+        if settings.on is not None:
+            timeouts_s = (settings.worker_timeout_s, longest_wait_s())
+            return place_on(settings.on, Terms((), (), *timeouts_s, after_loss, lambda _: False))
+        workers = min(self._plan.workers, tasks_count)
+        return LocalProcesses(workers, (), settings.worker_timeout_s, longest_wait_s(), after_loss=after_loss)
+
     def _listen(self, place: Place, stopping: Callable[[], None] | None) -> None:
         def stop() -> None:
             place.stop()
@@ -239,6 +263,7 @@ class _Run:
             threads=self._plan.threads,
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
+            tables=self._tables,
         )
         # In this process the second signal often comes while the first one closes what is open.
         with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from branchline.access import Access
 from branchline.dataset import DataFile
@@ -20,6 +20,8 @@ from branchline.limits import (
 )
 from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
 from branchline.sensors.record import MemoryRetry
+from branchline.tables import TableFolder
+from branchline.tables.writing import TableWriters
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.exactness import is_exact
@@ -34,7 +36,9 @@ from branchline.tree import Chunk, ChunkStream, ReaderWait, Source, StreamRecord
 
 @dataclass(frozen=True)
 class TrainWork:
-    """The callable that a job runs in each worker. ``threads`` are those of a worker that is given none."""
+    """The callable that a job runs in each worker. ``threads`` are those of a worker that is given none; ``tables`` is
+    where tables that wagons return are written.
+    """
 
     wagons: tuple[Wagon, ...]
     named_branches: tuple[str, ...]
@@ -43,6 +47,7 @@ class TrainWork:
     threads: int
     skip_bad_files: bool
     access: Access
+    tables: TableFolder = field(default_factory=TableFolder)
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
@@ -72,8 +77,9 @@ class Worker:
         self._context = context
         self._threads = context.threads or work.threads
         self._clock = PhaseClock("start", context.begin_s)
+        self._tables = TableWriters(work.tables)
         self._coupling = Coupling(
-            work.wagons, self._clock, context.interruption, work.access, context.at, context.out_of_memory
+            work.wagons, self._clock, context.interruption, work.access, context.at, context.out_of_memory, self._tables
         )
         # Sub-jobs that are opened early, and one that was drawn and is not open yet.
         self._ahead: deque[OpenSubJob] = deque()
@@ -92,7 +98,8 @@ class Worker:
         try:
             while opened is not None:
                 not_run = opened.share.stopped | self._failed_before(opened.subjob.index)
-                result = ShareResult(self._coupling.begin(not_run), not_run)
+                is_trial, index = opened.share.is_trial, opened.subjob.index
+                result = ShareResult(self._coupling.begin(not_run, index, counts_only=is_trial), not_run)
                 yield from self._work_on(opened, result)
                 self._note_failed(opened, result)
                 self._clock.switch("merge")
@@ -105,6 +112,7 @@ class Worker:
                     break
                 opened = self._next()
         finally:
+            self._tables.abandon()
             for one in self._ahead:
                 if one.stream is not None:
                     one.stream.close()

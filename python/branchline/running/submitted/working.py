@@ -31,6 +31,7 @@ from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result
+from branchline.tables import TableFolder
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.missing import MissingSubJobsError
 from branchline.train.recovery import Recovery
@@ -125,6 +126,7 @@ class UnitWorker:
             threads=1,
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
+            tables=TableFolder(refused="tables are not written by trains of a batch system yet"),
         )
         self._begin_s = time.time()
         interruption.when_asked = place.stop
