@@ -1,7 +1,7 @@
-"""The directory for the results of a run: held by one run at a time, and marked until its results are whole.
+"""The directory for the results of a run: locked by one run at a time, and marked until its results are whole.
 
-A run locks the directory itself, so that nothing is left behind by one that dies. ``job.json`` says "running" from the
-start, and a text file says what is not there yet, so that whoever finds the directory knows.
+A run locks the directory itself, so a run that dies leaves no lock file. From the start ``job.json`` says "running",
+and a text file says which results are missing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -33,10 +34,14 @@ NOTE = "PARTIAL.txt"
 # The folder of jobs that batch systems run, and the file in it that they begin with.
 JOBS = "batch"
 SUBMISSION = "submission"
+# Tries to lock a directory that other runs remove at the same moment.
+LOCK_TRIES_MAX = 20
+# A folder of an earlier run gets this prefix before it is removed.
+_REMOVED = ".removed-"
 
 
 class Claim:
-    """A run's hold on its directory: cleared at the start, marked until its results are whole."""
+    """The lock of a run on its directory. The directory is cleared at the start."""
 
     def __init__(self, out: Path, *, force: bool) -> None:
         self.out = out
@@ -46,7 +51,7 @@ class Claim:
         self._noted_s = 0.0
 
     def begin(self, command: str) -> None:
-        """Removes what an earlier run left there and says that this one is running. Raises StorageError."""
+        """Removes the files of an earlier run and records that this one is running. Raises StorageError."""
         from branchline.report.job_files import JOB, write_job
 
         self._clear()
@@ -59,18 +64,19 @@ class Claim:
         self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} says how it ended."])
 
     def note(self, now: TrainProgress) -> None:
-        """Writes down how far the run is, every few seconds; nothing is lost where that cannot be written."""
+        """Records the progress of the run every few seconds."""
         from branchline.report.job_files import write_job
 
         if self._record is None or now.seconds - self._noted_s < PROGRESS_RECORD_INTERVAL_S:
             return
         self._noted_s = now.seconds
         point = TimePoint(now.seconds, now.events, now.bytes_read, now.plain_bytes)
+        # Progress is only for `status`. The next record replaces it, and the end of the run reports a full disk.
         with suppress(StorageError):
             write_job(self.out, replace(self._record, wall_s=now.seconds, events=now.events, timeline=[point]))
 
     def mark(self, sentences: Sequence[str]) -> None:
-        """Writes down why the results are not whole; without sentences the note is removed. Raises StorageError."""
+        """Writes why the results are not complete; without sentences it removes that note. Raises StorageError."""
         from branchline.report.whole_files import write_whole
 
         if sentences:
@@ -80,7 +86,8 @@ class Claim:
             (self.out / NOTE).unlink(missing_ok=True)
 
     def _clear(self) -> None:
-        """Removes what an earlier run left: by its own record or, if it died before it wrote that, all that runs write.
+        """Removes the files that an earlier run listed in its record. A run that died before that listed none: then
+        all files that runs write are removed.
 
         Raises StorageError.
         """
@@ -94,12 +101,14 @@ class Claim:
             top = self.out.resolve()
             folders = {folder for path in earlier for folder in path.resolve().parents if top in folder.parents}
             for folder in sorted(folders, key=lambda one: -len(one.parts)):
-                with suppress(OSError):  # what is not empty holds something of somebody else
+                with suppress(OSError):  # a folder with files of somebody else is not empty and stays
                     folder.rmdir()
             # Jobs of an earlier train that begin later find nothing to do.
             if (self.out / JOBS / SUBMISSION).exists():
-                shutil.rmtree(self.out / JOBS, ignore_errors=True)
-            # A record that is whole lists itself.
+                _remove_folder(self.out / JOBS)
+            for left in self.out.glob(f"{_REMOVED}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            # A complete record lists itself, so it was removed above.
             if (self.out / JOB).exists():
                 self._clear_all()
 
@@ -112,19 +121,19 @@ class Claim:
         for name in (HISTOGRAMS, SENSORS, PAGE, JOB):
             (self.out / name).unlink(missing_ok=True)
         for folder in (RESULTS, PICTURES):
-            shutil.rmtree(self.out / folder, ignore_errors=True)
+            _remove_folder(self.out / folder)
         clear_tables(self.out)
         for path in self.out.glob(".writing-*"):
             path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Refuses a directory that would lose something; a run that processed nothing left nothing to lose, and of one
-        that did not come to its end the ledger has what it did.
+        """Refuses a directory with results that this run would replace. A failed run left no results. Of a run that did
+        not end, the ledger has the finished sub-jobs.
 
         Raises BranchlineError.
         """
         names = {one.name for one in self.out.iterdir()}
-        # What a ledger has is used again, and lost by nobody.
+        # This run uses the results in a ledger and replaces none.
         if not names - set(LEDGER_NAMES):
             return
         if "job.json" not in names:
@@ -143,18 +152,18 @@ class Claim:
             raise BranchlineError(what, path=str(self.out), hint=hint)
 
     def undo(self, made: Sequence[Path]) -> None:
-        """Takes back the directories that were made for a run that did not begin."""
+        """Removes the directories that were made for a run that did not begin."""
         for folder in made if not self._has_begun else ():
-            with suppress(OSError):
+            with suppress(OSError):  # somebody else wrote a file there in the meantime
                 folder.rmdir()
 
 
 @contextmanager
 def claimed(out: Path, *, force: bool) -> Iterator[Claim]:
-    """Holds the directory inside the block; it is made if it is not there.
+    """Locks the directory inside the block, and makes it if it does not exist.
 
-    Raises BranchlineError for a directory that another run holds or that would lose something, StorageError for one
-    that cannot be written to.
+    Raises BranchlineError for a directory that another run has locked or that has results, StorageError for one that
+    cannot be written to.
     """
     claim = Claim(out, force=force)
     lock, made = _locked(out)
@@ -169,23 +178,44 @@ def claimed(out: Path, *, force: bool) -> Iterator[Claim]:
 
 def _locked(out: Path) -> tuple[int, list[Path]]:
     """The open directory, locked, and the folders that were made for it, the innermost first."""
-    while True:
+    for _ in range(LOCK_TRIES_MAX):
         made = _made(out)
         try:
             lock = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            continue  # another run took it back just now
+            continue  # another run that did not begin removed it just now
         except OSError as error:
             raise _refused(out, error) from None
         try:
             _lock(lock, out)
-            # Another run may have taken the directory back in between.
+            # Another run may have removed the directory in between.
             if out.exists() and os.path.samestat(os.fstat(lock), out.stat()):
                 return lock, made
         except BaseException:
             os.close(lock)
             raise
         os.close(lock)
+    raise StorageError(
+        "this directory cannot be locked: it disappears or changes its identity each time",
+        path=str(out),
+        hint="choose another directory with -o",
+        retry=True,
+    )
+
+
+def _remove_folder(folder: Path) -> None:
+    """Removes a folder, or the link that stands for it. It is renamed first: whatever of it cannot be removed, as files
+    that are open on NFS, is not taken for results of this run. Raises OSError.
+    """
+    going = folder.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
+    try:
+        folder.rename(going)
+    except FileNotFoundError:
+        return
+    if going.is_symlink():
+        going.unlink()
+    else:
+        shutil.rmtree(going, ignore_errors=True)
 
 
 def _made(out: Path) -> list[Path]:
@@ -200,7 +230,7 @@ def _made(out: Path) -> list[Path]:
 
 
 def _lock(lock: int, out: Path) -> None:
-    """Locks the directory. Where the file system cannot, the record of a run says whether its process lives."""
+    """Locks the directory. On a file system without locks the process in the record of the run must not live."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -222,12 +252,15 @@ def _lives(record: dict[str, Any] | None) -> bool:
     """True if a record is that of a run whose process lives on this machine."""
     if record is None or record.get("status") != RUNNING or record.get("host") != host():
         return False
+    process = record.get("process")
+    if not isinstance(process, int) or process <= 0:
+        return True  # the record does not say which process, so it counts as alive
     try:
-        os.kill(int(record.get("process") or 0), 0)
-    except ProcessLookupError:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
         return False
-    except (OSError, ValueError):
-        return True  # it lives, and is somebody else's
+    except OSError:
+        return True  # it lives, and belongs to another user
     return True
 
 

@@ -80,3 +80,24 @@ def test_what_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
         claimed(tmp_path / "file", force=True).__enter__()
     with pytest.raises(StorageError, match="cannot be written here"):
         claimed(tmp_path / "file" / "out", force=True).__enter__()
+
+
+def test_a_linked_folder_of_an_earlier_train_is_not_used_again(tmp_path: Path) -> None:
+    scratch, out = tmp_path / "scratch", tmp_path / "out"
+    (scratch / "kept").mkdir(parents=True)
+    (scratch / "kept" / "0").write_bytes(b"results of another train")
+    (scratch / "submission").write_bytes(b"")
+    out.mkdir()
+    (out / "batch").symlink_to(scratch)
+    (out / "job.json").write_text(json.dumps({"status": "failed"}))
+    with claimed(out, force=True) as claim:
+        claim.begin("")
+        assert not (out / "batch").exists()
+    assert (scratch / "kept" / "0").exists()
+    assert not list(out.glob(".removed-*"))
+
+
+def test_a_directory_that_changes_its_identity_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "samestat", lambda *_: False)
+    with pytest.raises(StorageError, match="cannot be locked"):
+        claimed(tmp_path, force=True).__enter__()
