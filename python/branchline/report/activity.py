@@ -1,4 +1,4 @@
-"""Who worked on a job and when: the profile over time, the machines, what began again, and how sub-jobs failed."""
+"""Who worked on a job and when: processes over time, machines, tasks that started again, sub-jobs that failed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from branchline.sensors.record import ActivitySpan, FailureGroup, JobRecord
 
 #: As in the profiles of the ALICE study: processing, stages of merging, the last merge.
 _PROCESSING, _STAGES, _LAST = "#4a9273", ("#4f7cac", "#7a9cc6", "#2f5d8a"), "#d9822b"
-NODES_SHOWN_MAX = 40
 FILES_NAMED_MAX = 3
 
 
 class NodeRow(NamedTuple):
-    """A machine: its processes, and how long they were at work."""
+    """A machine: its processes, and for how long they worked."""
 
     name: str
     processes: str
@@ -39,12 +38,12 @@ def profile_chart(job: JobRecord) -> Chart | None:
 
 
 def node_rows(job: JobRecord) -> list[NodeRow]:
-    """Return the machines, the busiest first; none where the job had one only."""
+    """Return the machines, the busiest first; none if the job ran on one only."""
     hosts = sorted({one.host for one in job.activity if one.host} | {one.host for one in job.workers_lost if one.host})
     if len(hosts) < 2:
         return []
     seconds = {host: sum(one.end_s - one.begin_s for one in job.activity if one.host == host) for host in hosts}
-    rows = [
+    return [
         NodeRow(
             host,
             count(sum(one.host == host and not one.stage for one in job.activity)),
@@ -54,22 +53,21 @@ def node_rows(job: JobRecord) -> list[NodeRow]:
         )
         for host in sorted(hosts, key=lambda host: (-seconds[host], host))
     ]
-    return rows[:NODES_SHOWN_MAX]
 
 
 def merging_sentence(job: JobRecord) -> str:
-    """Return what merging cost, beside processing."""
+    """Return the time of merging next to that of processing."""
     processing_s = _seconds(job, merging=False)
     merging_s = _seconds(job, merging=True)
     if not processing_s:
         return ""
-    return f"Processing took {duration(processing_s)} of all processes together, merging {duration(merging_s)}."
+    return f"Time of all processes together: {duration(processing_s)} of processing, {duration(merging_s)} of merging."
 
 
 def restarted_sentences(job: JobRecord) -> list[str]:
-    """Return a sentence for each task that began more than once."""
+    """Return a sentence for each task that started more than once."""
     return [
-        f"Task {one.task} began {len(one.hosts)} times, on {', '.join(one.hosts)}; what it had done was kept."
+        f"Task {one.task} started {len(one.hosts)} times, on {', '.join(one.hosts)}; its finished results were kept."
         for one in job.restarted
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from branchline.quantities import count, counted, duration, percent, rate, shares, size, whole_share
-from branchline.report.records import phase_s, unwanted_bytes
+from branchline.report.records import delivered_bytes, phase_s, unwanted_bytes
 from branchline.report.remedies import (
     about,
     instead,
@@ -109,7 +109,7 @@ def _waiting(job: JobRecord) -> Cause:
     if len(elements) > 1:
         all_s = sum(element.fetch_s for element in elements)
         detail += f", {percent(slowest.fetch_s, all_s)} of all the reading time"
-    unwanted, read = unwanted_bytes(job), job.totals.bytes_read
+    unwanted, read = unwanted_bytes(job), delivered_bytes(job)
     if read and unwanted > UNWANTED_SHARE * read:
         detail += f", {percent(unwanted, read)} of the bytes of branches that no wagon wants"
     if call_bytes < SMALL_CALL_BYTES:

@@ -27,9 +27,14 @@ def partial_note(job: JobRecord, wagon: str) -> str:
     return ""
 
 
+def delivered_bytes(job: JobRecord) -> float:
+    """Return the bytes that reading got, from storage and from copies on this machine."""
+    return float(job.totals.bytes_read + job.totals.cached_bytes)
+
+
 def unwanted_bytes(job: JobRecord) -> float:
-    """Return how many of the bytes read are not of baskets of the branches read: other branches and metadata."""
-    return max(0.0, job.totals.bytes_read + job.totals.cached_bytes - job.totals.compressed_bytes)
+    """Return how many of the delivered bytes are not baskets of the branches that were read."""
+    return max(0.0, delivered_bytes(job) - job.totals.compressed_bytes)
 
 
 def local_copies(job: JobRecord) -> str:

@@ -31,11 +31,11 @@ from branchline.report.activity import (
 from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.diagnosis import diagnosis
-from branchline.report.records import local_copies, partial_note, remarks, unwanted_bytes
+from branchline.report.records import delivered_bytes, local_copies, partial_note, remarks, unwanted_bytes
 from branchline.report.reused import reuse_sentences
 from branchline.report.sites import site_table
 from branchline.report.table_files import table_rows
-from branchline.report.tables import branch_table, element_rows, file_costs, late_reads, wagon_rows
+from branchline.report.tables import branch_table, element_rows, file_costs, first_rows, late_reads, wagon_rows
 from branchline.report.troubles import (
     lost_sentences,
     memory_sentences,
@@ -99,13 +99,13 @@ def page_content(job: JobRecord) -> dict[str, Any]:
         "charts": _charts(job),
         "profile": profile_chart(job),
         "merging": merging_sentence(job),
-        "nodes": node_rows(job),
-        "wagons": wagon_rows(job),
+        "nodes": first_rows(node_rows(job)),
+        "wagons": first_rows(wagon_rows(job)),
         "misses": late_reads(job),
         "branches": branch_table(job),
         "files": file_costs(job),
         "unwanted_reads": _unwanted_reads(job),
-        "elements": element_rows(job),
+        "elements": first_rows(element_rows(job)),
         "sites": site_table(job),
         "results": _results(job),
         "tables": table_rows(job),
@@ -157,20 +157,20 @@ def _facts(job: JobRecord) -> list[Fact]:
 
 
 def _wanted(job: JobRecord) -> str:
-    read = job.totals.bytes_read
-    return percent(read - unwanted_bytes(job), read)
+    delivered = delivered_bytes(job)
+    return percent(delivered - unwanted_bytes(job), delivered)
 
 
 def _unwanted_reads(job: JobRecord) -> str:
-    """Say what else was read than the wanted baskets, and why."""
-    read, unwanted = job.totals.bytes_read, unwanted_bytes(job)
+    """Say how many bytes were read that are no wanted baskets, and why."""
+    read, unwanted = delivered_bytes(job), unwanted_bytes(job)
     if not read or unwanted < UNWANTED_SHARE * read:
         return ""
     branches = counted(len(job.branches), "branch that was", "branches that were")
     return (
-        f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} wanted, the rest lies "
-        "between and beside them. Small files are read whole, as one request takes less time than many; where it is "
-        "the bytes that take long, a copy of these branches alone saves the rest."
+        f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} wanted. The rest lies "
+        "between them or is metadata. Small files are read whole, since one request takes less time than many. On a "
+        "slow link a copy of these branches alone saves the rest."
     )
 
 
@@ -241,9 +241,9 @@ def _wagon_errors(job: JobRecord) -> Iterable[Problem]:
 def _missing_subjobs(job: JobRecord) -> Iterable[Problem]:
     if job.missing:
         share = percent(len(job.missing), max(1, job.subjobs))
-        allowed = f"{share} of all, where {percent(job.allow_missing, 1)} may be missing"
+        allowed = f"{share} of all; {percent(job.allow_missing, 1)} may be missing"
         text = f"{counted(len(job.missing), 'sub-job')} without a result, {allowed}."
-        yield Problem("Missing", text, missing_sentences(job)[:SKIPPED_SHOWN_MAX], "")
+        yield Problem("Missing", text, _first(missing_sentences(job), SKIPPED_SHOWN_MAX, "sub-job"), "")
 
 
 def _failures(job: JobRecord) -> Iterable[Problem]:
@@ -251,10 +251,15 @@ def _failures(job: JobRecord) -> Iterable[Problem]:
         lines = [f"The log is {group.log}"] if group.log else []
         lines.append(f"Run one of them here: branchline rerun OUT {group.subjobs[0]}")
         yield Problem("Failed", failure_sentence(group), lines, group.example)
+    others = job.failures[PROBLEMS_SHOWN_MAX:]
+    if others:
+        subjobs = counted(sum(len(one.subjobs) for one in others), "sub-job")
+        text = f"{subjobs} failed in {counted(len(others), 'other way')}, listed in job.json."
+        yield Problem("More failures", text, [], "")
 
 
 def _restarted(job: JobRecord) -> Iterable[Problem]:
-    yield from _listed("Began again", restarted_sentences(job))
+    yield from _listed("Started again", restarted_sentences(job))
 
 
 def _memory_retries(job: JobRecord) -> Iterable[Problem]:
@@ -266,9 +271,20 @@ def _repeated(job: JobRecord) -> Iterable[Problem]:
 
 
 def _listed(title: str, sentences: list[str]) -> Iterable[Problem]:
-    """One problem for all sentences, the first in its line."""
+    """One problem for all sentences: the first is its text, the others are listed below it."""
     if sentences:
-        yield Problem(title, sentences[0], sentences[1 : PROBLEMS_SHOWN_MAX + 1], "")
+        yield Problem(title, sentences[0], _first(sentences[1:], PROBLEMS_SHOWN_MAX, "entry", "entries"), "")
+
+
+def _first(lines: list[str], lines_max: int, noun: str, plural: str | None = None) -> list[str]:
+    """The first lines, and one that says how many more job.json lists."""
+    if len(lines) <= lines_max:
+        return lines
+    left = len(lines) - lines_max
+    return [
+        *lines[:lines_max],
+        f"and {count(left)} more {noun if left == 1 else plural or noun + 's'}, listed in job.json",
+    ]
 
 
 def _skipped_files(job: JobRecord) -> Iterable[Problem]:
@@ -283,10 +299,8 @@ def _skipped_files(job: JobRecord) -> Iterable[Problem]:
     if unknown:
         parts.append(f"an unknown number lost in {counted(unknown, 'file')} whose tree could not be read")
     text = f"{count(len(skipped))} of {counted(files_count, 'file')}: {', and '.join(parts)}"
-    lines = [f"{file.path}: {_lost(file)}. {_without_path(file)}" for file in skipped[:SKIPPED_SHOWN_MAX]]
-    if len(skipped) > SKIPPED_SHOWN_MAX:
-        lines.append(f"and {counted(len(skipped) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
-    yield Problem("Skipped files", f"{text}.", lines, "")
+    lines = [f"{file.path}: {_lost(file)}. {_without_path(file)}" for file in skipped]
+    yield Problem("Skipped files", f"{text}.", _first(lines, SKIPPED_SHOWN_MAX, "file"), "")
 
 
 def _recovered_files(job: JobRecord) -> Iterable[Problem]:
@@ -295,13 +309,11 @@ def _recovered_files(job: JobRecord) -> Iterable[Problem]:
         return
     files_count = max(len(job.dataset), len(recovered))
     text = (
-        f"{count(len(recovered))} of {counted(files_count, 'file')} never closed, as those of a job that was killed. "
-        "They were read as they were when their trees were last saved; what came after is lost."
+        f"{count(len(recovered))} of {counted(files_count, 'file')} were never closed: the job that wrote them was "
+        "killed, or still writes. Their last saved state was read; entries written later are lost."
     )
-    lines = [f"{file.path}: {counted(file.keys, 'key')} found again" for file in recovered[:SKIPPED_SHOWN_MAX]]
-    if len(recovered) > SKIPPED_SHOWN_MAX:
-        lines.append(f"and {counted(len(recovered) - SKIPPED_SHOWN_MAX, 'more file')}, listed in job.json")
-    yield Problem("Recovered files", text, lines, "")
+    lines = [f"{file.path}: {counted(file.keys, 'key')} found" for file in recovered]
+    yield Problem("Recovered files", text, _first(lines, SKIPPED_SHOWN_MAX, "file"), "")
 
 
 def _lost_workers(job: JobRecord) -> Iterable[Problem]:

@@ -1,4 +1,4 @@
-"""The table of what workers at each site read from each storage element, as local and as remote files.
+"""A table of sites and storage elements: what the workers at each site read from each element, local and remote.
 
 Its form is that of figure 5 of L Betev et al., "Performance optimisations for distributed analysis in ALICE" (2014).
 """
@@ -39,19 +39,25 @@ class SiteRow(NamedTuple):
 
 
 class SiteTable(NamedTuple):
-    """Sites by storage elements, the ones with most bytes first; no rows where all was read at one spot."""
+    """Sites by storage elements, those with most bytes first. There are no rows if all data was local.
+
+    The hidden ones are not shown; job.json has them.
+    """
 
     elements: list[str]
     rows: list[SiteRow]
+    sites_hidden: int = 0
+    elements_hidden: int = 0
 
 
 def site_table(job: JobRecord) -> SiteTable:
     """Return the table; it has no rows where every file was on the worker's own machine."""
     if all(one.nearness == "host" for one in job.sites) and len({one.site for one in job.sites}) < 2:
         return SiteTable([], [])
-    elements = _most_read(job.sites, "storage_element")[:ELEMENTS_SHOWN_MAX]
-    rows = [_row(site, job, elements) for site in _most_read(job.sites, "site")[:SITES_SHOWN_MAX]]
-    return SiteTable(elements, rows)
+    elements, sites = _most_read(job.sites, "storage_element"), _most_read(job.sites, "site")
+    shown = elements[:ELEMENTS_SHOWN_MAX]
+    rows = [_row(site, job, shown) for site in sites[:SITES_SHOWN_MAX]]
+    return SiteTable(shown, rows, len(sites) - len(rows), len(elements) - len(shown))
 
 
 def _most_read(readings: Iterable[SiteReading], name: str) -> list[str]:
@@ -79,7 +85,7 @@ def _row(site: str, job: JobRecord, elements: Sequence[str]) -> SiteRow:
 
 
 def _efficiency(workers: Sequence[WorkerPhases]) -> str:
-    """Return the part of the workers' time in which they did not wait for data or for work."""
+    """Return the share of the workers' time in which they waited neither for data nor for work."""
     wall_s = sum(one.wall_s for one in workers)
     waiting_s = sum(getattr(one, phase) for one in workers for phase in _WAITING)
     return percent(max(0.0, wall_s - waiting_s), wall_s) if wall_s > 0 else "-"

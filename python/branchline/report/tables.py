@@ -1,7 +1,7 @@
-"""The report's tables: what each wagon, branch, file and storage element cost, the dearest first.
+"""The report's tables: the cost of each wagon, branch, file and storage element, the highest first.
 
-Lists that may be long are cut, and one row has the sums of the rest, so that the page of 100 000 files is as
-small as that of ten.
+Long lists are cut, so the page of a job with 100 000 files stays small. One row has the sums of the files, or branches,
+that are not shown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,20 @@ class WagonRow(NamedTuple):
     output: str
 
 
+class Rows(NamedTuple):
+    """The first rows of a table, and how many more only job.json has."""
+
+    rows: list[Any]
+    hidden_count: int
+
+
+def first_rows(rows: list[Any]) -> Rows:
+    """Return as many rows as the page shows."""
+    return Rows(rows[:ROWS_SHOWN_MAX], max(0, len(rows) - ROWS_SHOWN_MAX))
+
+
 def wagon_rows(job: JobRecord) -> list[WagonRow]:
+    """Return a row for each wagon, the slowest first."""
     wagons = sorted(job.wagons, key=lambda wagon: -wagon.seconds)
     tenths = shares([wagon.seconds for wagon in wagons])
     longest_s = max((wagon.seconds for wagon in wagons), default=0.0)
@@ -53,7 +66,7 @@ def wagon_rows(job: JobRecord) -> list[WagonRow]:
             count(wagon.misses),
             size(wagon.output_bytes),
         )
-        for wagon, tenth in list(zip(wagons, tenths, strict=True))[:ROWS_SHOWN_MAX]
+        for wagon, tenth in zip(wagons, tenths, strict=True)
     ]
 
 
@@ -104,6 +117,7 @@ def _cost_s(branch: BranchRecord) -> float:
 
 
 def branch_table(job: JobRecord) -> Table:
+    """Return the branches that cost most time, and the sums of the others."""
     branches = sorted(job.branches, key=lambda branch: (-_cost_s(branch), branch.name))
     shown, left = _cut(branches, BRANCHES_SHOWN_MAX)
     tenths = shares([*map(_cost_s, shown), sum(map(_cost_s, left))])
@@ -182,6 +196,7 @@ def _file_seconds(file: FileRecord) -> float:
 
 
 def file_costs(job: JobRecord) -> Files:
+    """Return the slowest files, the sums of the others, and the distribution of the times of all."""
     files = sorted(job.files, key=lambda file: (-_file_seconds(file), file.path))
     shown, left = _cut(files, FILES_SHOWN_MAX)
     longest_s = _file_seconds(files[0]) if files else 0.0
@@ -195,7 +210,7 @@ def file_costs(job: JobRecord) -> Files:
     summary = ""
     if len(files) > 1:
         middle_s = _file_seconds(files[len(files) // 2])
-        summary = f"Half of the {counted(len(files), 'file')} took {duration(middle_s)} or less, "
+        summary = f"The median of the {counted(len(files), 'file')} took {duration(middle_s)}, "
         summary += f"the slowest {duration(longest_s)}"
         summary += f", {ratio(longest_s, middle_s, 2)} times as long." if middle_s > 0 else "."
     return Files(Table(rows, rest, len(files)), folder, columns, ticks, summary)
@@ -241,6 +256,7 @@ class ElementRow(NamedTuple):
 
 
 def element_rows(job: JobRecord) -> list[ElementRow]:
+    """Return a row for each storage element, the slowest first."""
     elements = sorted(job.storage_elements, key=lambda element: -element.fetch_s)
     return [
         ElementRow(
@@ -252,5 +268,5 @@ def element_rows(job: JobRecord) -> list[ElementRow]:
             duration(element.fetch_s),
             rate(element.bytes_read, element.fetch_s),
         )
-        for element in elements[:ROWS_SHOWN_MAX]
+        for element in elements
     ]

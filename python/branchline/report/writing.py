@@ -168,7 +168,7 @@ class _Writing:
         in_root: list[InRoot] = write_root_file(self.out_dir, [(part.path, part.value) for part, _ in self._histograms])
         for (_, row), form in zip(self._histograms, in_root, strict=True):
             row.root = form.names
-            row.note = form.note or row.note
+            _add_note(row, form.note)
 
     def pictures(self, job: JobRecord) -> None:
         """Draw the histograms, the first PICTURES_MAX of them."""
@@ -186,12 +186,12 @@ class _Writing:
             title = Title(part.wagon, part.title, events)
             try:
                 row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
-                row.note = row.note or remark_on(part.value) or None
+                _add_note(row, remark_on(part.value))
             except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError) as error:
-                # A histogram that cannot be drawn is still a result: it stands in the files, and here is why.
-                row.note = f"no picture: {type(error).__name__}: {error}"
+                # A histogram that cannot be drawn is a result all the same: the files have it.
+                _add_note(row, f"no picture: {type(error).__name__}: {error}")
         for _, row in self._histograms[PICTURES_MAX:]:
-            row.note = f"no picture: only the first {PICTURES_MAX} histograms are drawn"
+            _add_note(row, f"no picture: only the first {PICTURES_MAX} histograms are drawn")
 
     def records(self, result: Result) -> None:
         """Write job.json, sensors.parquet and report.html, all from the same record."""
@@ -221,3 +221,8 @@ class _Writing:
         names.append(JOB)
         names += [SENSORS] if self._no_sensors is None else []
         return names + ([PAGE] if self._no_page is None else [])
+
+
+def _add_note(row: ResultRecord, note: str | None) -> None:
+    """Add a note to those that an output has already."""
+    row.note = "; ".join(one for one in (row.note, note) if one) or None

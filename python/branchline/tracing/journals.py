@@ -70,7 +70,7 @@ def read_journals(folder: Path) -> Trace:
     job_path = folder / JOB_FILE
     if not job_path.is_file():
         raise MissingFileError(f"there is no trace in {folder}", path=str(folder))
-    job = TracedJob.from_json(json.loads(job_path.read_text(encoding="utf-8")))
+    job = _job(job_path)
     read = _Read()
     for path in journals:
         _read_one(path, read)
@@ -82,6 +82,16 @@ def read_journals(folder: Path) -> Trace:
         [*_requests(read, start, job), *_uses(read, start), *_pages(read, start), *_waits(read, start)], job
     )
     return with_parts(trace, _maps(trace, read), read.table("P")[:, :3])
+
+
+def _job(path: Path) -> TracedJob:
+    """The job that a folder of journals is of. Raises BadFileError."""
+    try:
+        return TracedJob.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, AttributeError) as error:
+        # A job that is killed while it writes this file, or a full disk, leaves it cut.
+        what = f"{path} is damaged: it does not describe the traced job ({error})"
+        raise BadFileError(what, path=str(path), hint="the trace cannot be recovered; record it again") from None
 
 
 def _lost(path: Path) -> str:

@@ -44,12 +44,12 @@ def test_machines_and_the_cost_of_merging_are_named(job: JobRecord) -> None:
         ("n1", "1", "1", "1"),
         ("n2", "1", "2", "0"),
     ]
-    assert "merging 45" in merging_sentence(job)
+    assert "45.0 s of merging" in merging_sentence(job)
     assert node_rows(JobRecord(activity=[ActivitySpan("n1", 0, 0.0, 1.0)])) == []
     assert profile_chart(JobRecord()) is None
 
 
-def test_the_page_groups_failures_and_says_what_began_again(job: JobRecord, tmp_path: Path) -> None:
+def test_the_page_groups_failures_and_says_what_started_again(job: JobRecord, tmp_path: Path) -> None:
     trace = 'Traceback (most recent call last):\n  File "wagons.py", line 3, in process\nValueError: <no>'
     files = [f"f{index}.root" for index in range(5)]
     job.failures = [FailureGroup("ValueError: no", [3, 4, 5, 6, 7], files, trace, "out/batch/logs/0.0.3.log")]
@@ -58,7 +58,7 @@ def test_the_page_groups_failures_and_says_what_began_again(job: JobRecord, tmp_
     assert "5 sub-jobs: ValueError: no (f0.root, f1.root, f2.root and 2 more)." in html
     assert "ValueError: &lt;no&gt;" in html
     assert "branchline rerun OUT 3" in html
-    assert "Task 0.0.1 began 2 times, on n1, n2" in html
+    assert "Task 0.0.1 started 2 times, on n1, n2" in html
     assert "The job over time" in html
 
 

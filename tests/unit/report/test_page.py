@@ -221,7 +221,7 @@ def test_the_page_loads_nothing(job: dict[str, Any], tmp_path: Path) -> None:
     assert sources == ["data:image/svg+xml;base64," + base64.b64encode(picture.encode()).decode()]
     assert "@import" not in html
     assert "url(" not in html
-    assert "1 more lie in the folder pictures/" in _text(html)
+    assert "1 more are in the folder pictures/" in _text(html)
 
 
 def test_the_page_of_a_very_large_job_stays_small(job_with: Maker, tmp_path: Path) -> None:
@@ -239,6 +239,50 @@ def test_the_page_of_a_very_large_job_stays_small(job_with: Maker, tmp_path: Pat
     assert "99 988 other files" in text
     assert "1 484 other branches" in text
     assert "4 960 more files, listed in job.json" in text
+    assert "460 more are in job.json" in text
+
+
+def test_what_the_page_of_a_thousand_nodes_leaves_out_is_said(job: dict[str, Any], tmp_path: Path) -> None:
+    job["activity"] = [
+        {"host": f"node{index:04}", "stage": 0, "begin_s": 0.0, "end_s": 1.0 + index} for index in range(1000)
+    ]
+    job["workers_lost"] = [
+        {
+            "worker": index,
+            "host": f"node{index:04}",
+            "pid": 7,
+            "seconds": 60.0,
+            "how": "asleep",
+            "doing": "f",
+            "subjobs": [],
+        }
+        for index in range(200)
+    ]
+    job["failures"] = [
+        {
+            "message": f"way {index}",
+            "subjobs": [2 * index, 2 * index + 1],
+            "files": ["a.root"],
+            "example": "",
+            "log": "",
+        }
+        for index in range(14)
+    ]
+    job["missing"] = [
+        {"index": index, "cause": "out of memory", "attempts": 2, "files": [], "doing": ""} for index in range(50)
+    ]
+    text = _text(page_html(job, tmp_path))
+    assert "960 more are in job.json" in text
+    assert "and 189 more entries, listed in job.json" in text
+    assert "8 sub-jobs failed in 4 other ways, listed in job.json." in text
+    assert "and 10 more sub-jobs, listed in job.json" in text
+
+
+def test_bytes_from_local_copies_count_as_read(job: dict[str, Any], tmp_path: Path) -> None:
+    job["totals"] |= {"bytes_read": 10_000_000, "cached_bytes": 90_000_000, "compressed_bytes": 50_000_000}
+    text = _text(page_html(job, tmp_path))
+    assert "50 % of it wanted" in text
+    assert "Of the 100 MB read, 50.0 MB are baskets" in text
 
 
 def test_long_texts_are_cut(job: dict[str, Any], tmp_path: Path) -> None:

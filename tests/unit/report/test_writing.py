@@ -9,8 +9,10 @@ from typing import Any
 import hist
 import numpy
 import pyarrow.parquet
+import pytest
 import uproot
 
+from branchline.report import writing
 from branchline.report.writing import write_out
 from branchline.sensors import JobRecord, SensorRow
 
@@ -136,3 +138,16 @@ def test_pictures_are_drawn_as_asked_for(tmp_path: Path, job_with: Any) -> None:
         written = write_out(tmp_path, Result(job_with(), histogram), pictures=kind)
         assert {one.suffix for one in written if "pictures" in one.parts} == endings
         assert {one.suffix for one in tmp_path.rglob("pictures/**/*.*")} == endings
+
+
+def test_a_note_is_added_to_those_before_it(
+    tmp_path: Path, job: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "PICTURES_MAX", 0)
+    five_dimensions = hist.Hist(*(hist.axis.Regular(2, 0, 1, name=f"x{index}") for index in range(5)))
+    result = Result(job, {"wide": {"five": five_dimensions}})
+    write_out(tmp_path, result)
+    note = result.record.results[0].note
+    assert note is not None
+    assert note.startswith("not in results.root: ")
+    assert note.endswith("; no picture: only the first 0 histograms are drawn")

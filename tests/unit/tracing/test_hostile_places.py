@@ -15,11 +15,12 @@ import pytest
 from tests.command_line import run_command
 from tests.unit.tree.conftest import write_sample
 
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import BadFileError, BranchlineError, OptionError
 from branchline.report.whole_files import whole_file
 from branchline.tracing import recording as recordings
+from branchline.tracing.journals import JOB_FILE
 from branchline.tracing.recording import recording, recover
-from branchline.tracing.trace import read_trace
+from branchline.tracing.trace import UNFINISHED, read_trace
 from branchline.tracing.traced_job import TracedJob
 
 
@@ -170,3 +171,13 @@ def test_no_file_takes_the_place_of_a_device(tmp_path: Path) -> None:
     with pytest.raises(BranchlineError, match="a pipe or a device"), whole_file(pipe):
         raise AssertionError
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"wall_ns": "x"}'])
+def test_a_cut_description_of_a_killed_job_is_no_fault_of_branchline(tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "t.parquet.unfinished"
+    assert folder.name.endswith(UNFINISHED)
+    folder.mkdir()
+    (folder / JOB_FILE).write_text(content)
+    with pytest.raises(BadFileError, match="does not describe the traced job"):
+        recover(tmp_path / "t.parquet")
