@@ -53,10 +53,10 @@ class Case:
 
 def run(wagons: str, data: Path, **settings: Any) -> branchline.TrainResult:
     from branchline.running import run_quietly
+    from branchline.train import TrainRequest, TrainSettings
 
-    given = {"step_size": 400, "memory_limit": "256 MiB", "force": True, "command": "", "skip_bad_files": False}
-    nothing = {"workers": None, "tree": None, "branches": None, "progress": None}
-    return run_quietly(wagons, str(data), **{**nothing, **given, **settings})
+    checked = TrainSettings.of(**{"step_size": 400, "memory_limit": "256 MiB", **settings})
+    return run_quietly(TrainRequest(wagons, str(data), checked))
 
 
 def digest(result: branchline.TrainResult) -> str:

@@ -35,7 +35,7 @@ from tests.clusters.wagons import PLAIN, write_wagons
 import branchline
 from branchline.errors import BranchlineError
 from branchline.running import run_quietly
-from branchline.train import shares
+from branchline.train import TrainRequest, TrainSettings, shares
 
 FILES, EVENTS_PER_FILE = 8, 300
 PACED = (
@@ -52,24 +52,14 @@ class Paced:
         return len(events)
 """
 )
-SETTINGS: dict[str, Any] = {
-    "step_size": 60,
-    "memory_limit": "128 MiB",
-    "force": True,
-    "command": "a seeded run",
-    "skip_bad_files": False,
-    "tree": None,
-    "branches": None,
-    "progress": None,
-    "pictures": "none",
-}
+SETTINGS: dict[str, Any] = {"step_size": 60, "memory_limit": "128 MiB"}
 
 
 # The command line, with every file a sub-job of its own.
 _SMALL_SUBJOBS = """
 import sys
 from branchline.cli import main
-from branchline.train import shares
+from branchline.train import TrainRequest, TrainSettings, shares
 
 shares.SUBJOB_MIN_BYTES = {}
 sys.exit(main())
@@ -99,6 +89,11 @@ class Stage:
         return self._cluster
 
 
+def request_of(wagons: str, data: Path, **settings: Any) -> TrainRequest:
+    checked = TrainSettings.of(**SETTINGS, **settings)
+    return TrainRequest(wagons, str(data), checked, command="a seeded run")
+
+
 @contextmanager
 def stage() -> Iterator[Stage]:
     """Made for any number of seeds."""
@@ -114,7 +109,7 @@ def stage() -> Iterator[Stage]:
             max(one.stat().st_size for one in data.iterdir()),
         )
         try:
-            expected = digest(run_quietly(wagons, str(data), **SETTINGS, workers=0))
+            expected = digest(run_quietly(request_of(wagons, data, workers=0)))
             yield Stage(folder, data, wagons, expected, shared)
         finally:
             shares.SUBJOB_MIN_BYTES = subjob_bytes
@@ -136,19 +131,21 @@ class SeededRun:
     def settings(self) -> dict[str, Any]:
         """Of the run: a silent worker is ended soon."""
         place = {"workers": 2} if self.on is None else {"workers": None, "on": self.on}
-        return {**SETTINGS, **place, "worker_timeout": 3.0}
+        return {**place, "worker_timeout": 3.0}
 
     def run(self) -> str:
         """Runs it, and says how it ended: "same", or what is missing. Raises AssertionError for anything else."""
         try:
-            result = run_quietly(self.stage.wagons, str(self.stage.data), self.out, **self.settings)
+            request = request_of(self.stage.wagons, self.stage.data, **self.settings)
+            result = run_quietly(request, self.out, pictures="none")
         except BranchlineError as error:
             return f"refused: {error}"
         return self._judged(result)
 
     def run_again(self) -> None:
         """Without a fault, on this machine: what is done already is taken from the directory."""
-        result = run_quietly(self.stage.wagons, str(self.stage.data), self.out, **SETTINGS, workers=2)
+        request = request_of(self.stage.wagons, self.stage.data, workers=2)
+        result = run_quietly(request, self.out, pictures="none")
         assert result.errors == [], result.errors
         assert digest(result) == self.stage.expected, "another result in the next run"
 

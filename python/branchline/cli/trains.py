@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
@@ -69,10 +69,6 @@ class Pace(NamedTuple):
     memory_limit: MemoryLimit = "1 GiB"
     worker_timeout: WorkerTimeout = WORKER_TIMEOUT_S
 
-    def settings(self) -> dict[str, Any]:
-        """As ``branchline.run`` takes them."""
-        return self._asdict() | {"step_size": _step(self.step_size)}
-
 
 def run(
     wagons: Wagons,
@@ -117,27 +113,27 @@ def run(
     from branchline.cli.progress_bar import train_progress_bar
     from branchline.locations import shown_command
     from branchline.running import run_quietly, submit_train
+    from branchline.train import TrainRequest, TrainSettings
 
-    settings: dict[str, Any] = pace.settings() | {
-        "on": farm.on,
-        "tree": tree,
-        "companions": companion,
-        "branches": branches.split(",") if branches else None,
-        "access": reading.access,
-        "skip_bad_files": skip_bad_files,
-        "allow_missing": _part(allow_missing),
-        "force": force,
-        "pictures": pictures,
-        "command": shown_command(["branchline", *sys.argv[1:]]),
-    }
-    if farm.is_batch_system:
-        submitted = submit_train(str(wagons), dataset, out, batch=farm.settings(), reuse=not no_reuse, **settings)
+    settings = TrainSettings.of(
+        workers=pace.workers,
+        branches=branches.split(",") if branches else None,
+        step_size=_step(pace.step_size),
+        memory_limit=pace.memory_limit,
+        skip_bad_files=skip_bad_files,
+        access=reading.access,
+        worker_timeout=pace.worker_timeout,
+        allow_missing=_part(allow_missing),
+        on=None if farm.is_batch_system else farm.on,
+    )
+    command = shown_command(["branchline", *sys.argv[1:]])
+    request = TrainRequest(str(wagons), dataset, settings, tree, companion, command, not no_reuse)
+    if farm.on is not None and farm.is_batch_system:
+        submitted = submit_train(request, out, farm.on, farm.settings(), force=force, pictures=pictures)
         print_submitted(submitted, out)
         return EXIT_OK
     with requests_recorded(reading.trace_to), train_progress_bar() as progress:
-        result = run_quietly(
-            str(wagons), dataset, out, progress=progress, reuse=not no_reuse, stopping=log_stopping, **settings
-        )
+        result = run_quietly(request, out, force=force, pictures=pictures, progress=progress, stopping=log_stopping)
     _print_result(result, debug=debug)
     return result.exit_code
 

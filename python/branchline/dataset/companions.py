@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from branchline.errors import DatasetError
 from branchline.locations import split_location
@@ -37,7 +36,18 @@ class Companion:
         return (f"{folder}/{own}" if folder else own), tree
 
 
-def companions_of(given: Any) -> tuple[Companion, ...]:
+#: What callers may give as companions; a text is ``location`` or ``name=location``.
+CompanionsLike = (
+    str
+    | os.PathLike[str]
+    | Companion
+    | Mapping[str, str | os.PathLike[str]]
+    | Iterable[str | os.PathLike[str] | Companion]
+    | None
+)
+
+
+def companions_of(given: CompanionsLike) -> tuple[Companion, ...]:
     """Companions from a mapping of names to locations, or from texts ``location`` or ``name=location``.
 
     Without a name it is that of the file: ``Kinematics`` of ``Kinematics.root``. Raises DatasetError.
@@ -59,7 +69,7 @@ def companions_of(given: Any) -> tuple[Companion, ...]:
     return tuple(found)
 
 
-def _location(given: Any) -> str:
+def _location(given: object) -> str:
     if not isinstance(given, str | os.PathLike) or not os.fspath(given):
         raise DatasetError(f"the companion {given!r} is no file", hint='write it like "Kinematics.root"')
     return str(os.fspath(given))

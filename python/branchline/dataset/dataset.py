@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from branchline.dataset.companions import companions_of
+from branchline.dataset.companions import CompanionsLike, companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
@@ -33,7 +33,7 @@ class Dataset:
         _refuse_twice(self.files)
 
     @classmethod
-    def of(cls, given: Any, tree: str | None = None, name: str = "", companions: Any = None) -> Dataset:
+    def of(cls, given: Any, tree: str | None = None, name: str = "", companions: CompanionsLike = None) -> Dataset:
         """Makes a Dataset of a path, a glob, a directory, a text list, ``file.root:tree``, a coffea fileset (JSON file
         or mapping), a Dataset, or a list of these.
 

@@ -19,9 +19,10 @@ from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.writing import write
 from branchline.tables import TableFolder
-from branchline.train import TrainProgress, TrainResult, run_train
+from branchline.train import TrainProgress, TrainRequest, TrainResult, TrainSettings, run_train
 
 if TYPE_CHECKING:
+    from branchline.dataset import CompanionsLike
     from branchline.report.writing import Pictures
     from branchline.running.submitted import SubmittedTrain
 
@@ -34,7 +35,7 @@ def run(
     *,
     workers: int | None = None,
     tree: str | None = None,
-    companions: Any = None,
+    companions: CompanionsLike = None,
     branches: Sequence[str] | None = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
@@ -58,7 +59,7 @@ def run(
     *,
     workers: int | None = None,
     tree: str | None = None,
-    companions: Any = None,
+    companions: CompanionsLike = None,
     branches: Sequence[str] | None = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
@@ -80,7 +81,7 @@ def run(
     *,
     workers: int | None = None,
     tree: str | None = None,
-    companions: Any = None,
+    companions: CompanionsLike = None,
     branches: Sequence[str] | None = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
@@ -126,106 +127,70 @@ def run(
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
         into ``out`` made with the same code, parameters and files; False runs everything.
-    pictures: of histograms: "svg", "both" (and PNG), "none".
-    progress: called with a ``TrainProgress`` a few times per second. command: what the report shows as the command.
+    pictures: "svg", "both" (and PNG), "none". command: for the report. progress: gets a ``TrainProgress`` now and then.
 
     A wagon that raises, or whose process dies, stops alone (``record.wagons``). What is wrong before the run raises:
     DatasetError, WagonError, MissingFileError, NoSuchKeyError, BranchlineError for a setting that means nothing. What
     stops it later, Ctrl-C and SIGTERM too, gives a TrainResult with what was finished until then, and a warning.
     """
-    reading = {"tree": tree, "companions": companions, "branches": branches, "access": access}
-    chunks = {"workers": workers, "on": on, "step_size": step_size, "memory_limit": memory_limit}
-    faults = {"skip_bad_files": skip_bad_files, "worker_timeout": worker_timeout, "allow_missing": allow_missing}
-    settings: dict[str, Any] = reading | chunks | faults | {"force": force, "pictures": pictures, "command": command}
-    if is_batch_system(on):
-        return submit_train(wagons, dataset, out, batch=batch or BatchSettings(), reuse=reuse, **settings)
-    result = run_quietly(wagons, dataset, out, progress=progress, reuse=reuse, **settings)
+    system, where = (on, None) if is_batch_system(on) else (None, on)
+    settings = TrainSettings.of(
+        workers, branches, step_size, memory_limit, skip_bad_files, access, worker_timeout, allow_missing, where
+    )
+    request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse)
+    if system:
+        return submit_train(request, out, system, batch or BatchSettings(), force=force, pictures=pictures)
+    result = run_quietly(request, out, force=force, pictures=pictures, progress=progress)
     if result.exit_code:
         warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=2)
     return result
 
 
 def submit_train(
-    wagons: Any,
-    dataset: Any,
+    request: TrainRequest,
     out: str | os.PathLike[str] | None,
-    *,
-    on: str,
+    system: str,
     batch: BatchSettings,
-    tree: str | None,
-    companions: Any,
+    *,
     force: bool,
     pictures: Pictures,
-    command: str,
-    reuse: bool = True,
-    **settings: Any,
 ) -> SubmittedTrain:
-    """As ``run`` with the name of a batch system; ``settings`` are those of ``TrainSettings``."""
+    """As ``run`` with the name of a batch system. Raises OptionError where ``out`` is None."""
     require("cloudpickle", "psutil", "boost_histogram", "uhi")
     from branchline.running.submitted import SubmittedTrain, submit
-    from branchline.train.plan import TrainSettings
 
     if out is None:
         raise OptionError("a submitted train needs a directory for its results", hint="name one that all nodes see")
-    submit(
-        wagons,
-        dataset,
-        Path(out),
-        system=on,
-        settings=TrainSettings.of(**settings),
-        batch=batch,
-        tree=tree,
-        companions=companions,
-        force=force,
-        pictures=pictures,
-        command=command,
-        reuse=reuse,
-    )
+    submit(request, Path(out), system=system, batch=batch, force=force, pictures=pictures)
     return SubmittedTrain(Path(out))
 
 
 def run_quietly(
-    wagons: Any,
-    dataset: Any,
+    request: TrainRequest,
     out: str | os.PathLike[str] | None = None,
     *,
-    force: bool,
-    command: str,
-    reuse: bool = True,
+    force: bool = True,
     pictures: Pictures = "svg",
     progress: Callable[[TrainProgress], None] | None = None,
     stopping: Callable[[], None] | None = None,
-    **settings: Any,
 ) -> TrainResult:
     """As ``run``, for a caller that looks at ``exit_code`` and ``errors`` itself. ``stopping`` is called at the first
-    Ctrl-C, in the signal's handler; ``settings`` are all other arguments of ``run``.
+    Ctrl-C, in the signal's handler.
     """
     interruption = Interruption()
     with interruption.installed():
         if out is None:
-            return run_train(
-                wagons,
-                dataset,
-                command=command,
-                interruption=interruption,
-                stopping=stopping,
-                progress=progress,
-                **settings,
-            )
+            return run_train(request, interruption, stopping=stopping, progress=progress)
         require("cloudpickle", "psutil", "boost_histogram", "uhi")
         with claimed(Path(out), force=force) as claim:
             result = run_train(
-                wagons,
-                dataset,
-                command=command,
-                interruption=interruption,
+                request,
+                interruption,
                 stopping=stopping,
                 progress=_noted(claim, progress),
-                begin=lambda: _begin(claim, command),
+                begin=lambda: _begin(claim, request.command),
                 ledger=claim.out / LEDGER_NAME,
                 tables=TableFolder.below(claim.out),
-                reuse=reuse,
-                **settings,
             )
             write(result, claim, pictures)
     return result

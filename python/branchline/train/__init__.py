@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from branchline.train.accumulators import CannotAddError, add
     from branchline.train.events import Events
     from branchline.train.forecasting import Forecast, WagonForecast, forecast
+    from branchline.train.plan import TrainRequest, TrainSettings
     from branchline.train.progress import TrainProgress
     from branchline.train.result import TrainResult
     from branchline.train.running import run_train
@@ -20,7 +21,9 @@ __all__ = [
     "Forecast",
     "JobError",
     "TrainProgress",
+    "TrainRequest",
     "TrainResult",
+    "TrainSettings",
     "Wagon",
     "WagonForecast",
     "add",
@@ -36,6 +39,7 @@ __getattr__ = lazily(
         "branchline.train.accumulators": ("CannotAddError", "add"),
         "branchline.train.events": ("Events",),
         "branchline.train.forecasting": ("Forecast", "WagonForecast", "forecast"),
+        "branchline.train.plan": ("TrainRequest", "TrainSettings"),
         "branchline.train.progress": ("TrainProgress",),
         "branchline.train.result": ("TrainResult",),
         "branchline.train.running": ("run_train",),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.access import Access, access_of
-from branchline.dataset import DataFile, Dataset
+from branchline.dataset import CompanionsLike, DataFile, Dataset
 from branchline.errors import BranchlineError
 from branchline.jobs import Finished, LocalProcesses, SubJob, WorkerDiedError
 from branchline.limits import (
@@ -79,7 +79,7 @@ def forecast(
     *,
     workers: int | None = None,
     tree: str | None = None,
-    companions: Any = None,
+    companions: CompanionsLike = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,

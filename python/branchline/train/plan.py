@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from branchline.access import Access, access_of
-from branchline.dataset import DataFile, Dataset
+from branchline.dataset import CompanionsLike, DataFile, Dataset
 from branchline.errors import BranchlineError, OptionError
 from branchline.jobs import Where, where_of
-from branchline.limits import memory_limit_bytes, parse_bytes
+from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.first_trees import FirstTrees
@@ -39,14 +39,13 @@ class TrainSettings:
     @classmethod
     def of(
         cls,
-        *,
-        workers: int | None,
-        branches: Sequence[str] | None,
-        step_size: int | str,
-        memory_limit: int | str,
-        skip_bad_files: bool,
-        access: Access | str | None,
-        worker_timeout: float,
+        workers: int | None = None,
+        branches: Sequence[str] | None = None,
+        step_size: int | str = "100 MB",
+        memory_limit: int | str = "1 GiB",
+        skip_bad_files: bool = False,
+        access: Access | str | None = None,
+        worker_timeout: float = WORKER_TIMEOUT_S,
         allow_missing: float = 0.0,
         on: Any = None,
     ) -> TrainSettings:
@@ -78,6 +77,25 @@ def _part(allow_missing: float) -> float:
     if not 0 <= allow_missing <= 1:
         raise OptionError(f"a part of {allow_missing} cannot be missing", hint="give 0 to 1")
     return float(allow_missing)
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """What a caller wants: ``wagons`` and ``dataset`` as ``branchline.run`` takes them, and the checked settings.
+    ``command`` is what the report shows; ``reuse`` says whether results of an earlier run are taken.
+    """
+
+    wagons: object
+    dataset: object
+    settings: TrainSettings
+    tree: str | None = None
+    companions: CompanionsLike = None
+    command: str = ""
+    reuse: bool = True
+
+    def plan(self, loaded: LoadedWagons) -> TrainPlan:
+        """What its train will do. Raises what looking at the dataset and at its first file raises."""
+        return TrainPlan.of(self.settings, loaded, Dataset.of(self.dataset, self.tree, companions=self.companions))
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from branchline.access import Access, longest_wait_s
-from branchline.dataset import Dataset
+from branchline.access import longest_wait_s
 from branchline.jobs import (
     Finished,
     FromPlace,
@@ -26,14 +24,13 @@ from branchline.jobs import (
 )
 from branchline.jobs.ledger import Ledger, LedgerError
 from branchline.jobs.subjob import AfterLoss
-from branchline.limits import WORKER_TIMEOUT_S
 from branchline.sensors import take_troubles
 from branchline.sites import Spot
 from branchline.tables import TableFolder
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
-from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
+from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.train.progress import ProgressLog, TrainProgress
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
@@ -47,55 +44,29 @@ from branchline.train.work import TrainWork
 
 
 def run_train(
-    wagons: Any,
-    dataset: Any,
-    *,
-    workers: int | None,
-    tree: str | None,
-    branches: Sequence[str] | None,
-    step_size: int | str,
-    memory_limit: int | str,
-    skip_bad_files: bool,
-    progress: Callable[[TrainProgress], None] | None,
-    command: str,
+    request: TrainRequest,
     interruption: Interruption,
-    worker_timeout: float = WORKER_TIMEOUT_S,
-    allow_missing: float = 0.0,
-    companions: Any = None,
-    access: Access | str | None = None,
-    on: Any = None,
+    *,
+    progress: Callable[[TrainProgress], None] | None = None,
     ledger: Path | None = None,
     tables: TableFolder = NO_DIRECTORY,
-    reuse: bool = True,
     begin: Callable[[], None] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> TrainResult:
-    """Runs wagons over a dataset; ``branchline.run`` says what the arguments are and what is raised.
+    """Runs wagons over a dataset; ``branchline.run`` says what is raised.
 
     ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
-    signal's handler when the run is interrupted. ``ledger`` is the file in which results of sub-jobs are kept, and from
-    which they are taken if ``reuse``. ``tables`` is where tables that wagons return are written; it is removed at the
-    end.
+    signal's handler when the run is interrupted. ``ledger`` is the file in which results of sub-jobs are kept.
+    ``tables`` is where tables that wagons return are written; it is removed at the end.
     """
-    settings = TrainSettings.of(
-        workers=workers,
-        branches=branches,
-        step_size=step_size,
-        memory_limit=memory_limit,
-        skip_bad_files=skip_bad_files,
-        access=access,
-        worker_timeout=worker_timeout,
-        allow_missing=allow_missing,
-        on=on,
-    )
     start = JobStart.now()
     with interruption.allowed():
         with start.clock.during("start"):
-            loaded = LoadedWagons.of(wagons)
+            loaded = LoadedWagons.of(request.wagons)
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
-            plan = TrainPlan.of(settings, loaded, Dataset.of(dataset, tree, companions=companions))
-        run = _Run(plan, start, command, interruption, progress, tables)
+            plan = request.plan(loaded)
+        run = _Run(plan, start, request.command, interruption, progress, tables)
         try:
             with start.clock.during("start"):
                 run.place.prepare()
@@ -107,7 +78,7 @@ def run_train(
             run.place.close()
             raise
     if ledger is not None:
-        run.use_ledger(ledger, takes=reuse)
+        run.use_ledger(ledger, takes=request.reuse)
     try:
         return run.go(stopping)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from branchline.access import Access
 from branchline.jobs import Interruption
 from branchline.sensors import links_chosen
 from branchline.sensors.record import LinkRecord
-from branchline.train import TrainResult, run_train
+from branchline.train import TrainRequest, TrainResult, TrainSettings, run_train
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns
 from branchline.tree import Chunk, ChunkStream, Source
@@ -47,18 +48,12 @@ def near_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_in_chunks(wagons: Any, dataset: str, **settings: Any) -> TrainResult:
     """Runs wagons in chunks of 400 entries, in this process unless ``workers`` says otherwise."""
-    defaults = {
-        "workers": 0,
-        "tree": None,
-        "branches": None,
-        "step_size": 400,
-        "memory_limit": "256 MiB",
-        "skip_bad_files": False,
-        "progress": None,
-        "command": "",
-        "interruption": Interruption(),
-    }
-    return run_train(wagons, dataset, **{**defaults, **settings})
+    of_request = {one.name: settings.pop(one.name) for one in fields(TrainRequest) if one.name in settings}
+    names = ("progress", "ledger", "tables", "begin", "stopping")
+    of_run = {name: settings.pop(name) for name in names if name in settings}
+    interruption = settings.pop("interruption", None) or Interruption()
+    checked = TrainSettings.of(**{"workers": 0, "step_size": 400, "memory_limit": "256 MiB", **settings})
+    return run_train(TrainRequest(wagons, dataset, checked, **of_request), interruption, **of_run)
 
 
 def write_file(path: Path, seed: int, tree: str = "events") -> None:

@@ -12,13 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cloudpickle
 
 from branchline.access import longest_wait_s
 from branchline.batch import Step, Submitted, TooManyJobsError, batch_system, load_site
-from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, OptionError
 from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Note
 from branchline.jobs.ledger import LEDGER_NAME
@@ -30,7 +29,7 @@ from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.reusing import enter_rows, opened_reuse, take_kept, undone_if_new
 from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
-from branchline.train.plan import LoadedWagons, TrainPlan, TrainSettings
+from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LearnedBefore, Reuse
 from branchline.train.share_result import Learned
@@ -45,24 +44,12 @@ TASK_MODULE = "branchline.running.submitted.task"
 
 
 def submit(
-    wagons: Any,
-    dataset: Any,
-    out: Path,
-    *,
-    system: str,
-    settings: TrainSettings,
-    batch: BatchSettings,
-    tree: str | None,
-    companions: Any,
-    force: bool,
-    pictures: Pictures,
-    command: str,
-    reuse: bool = True,
+    request: TrainRequest, out: Path, *, system: str, batch: BatchSettings, force: bool, pictures: Pictures
 ) -> None:
     """Submits a train and returns at once. ``branchline.run`` says what the arguments are, and what is raised;
     BatchError is raised where the batch system is missing or refuses.
     """
-    if settings.workers is not None:
+    if request.settings.workers is not None:
         raise OptionError("the number of workers is that of the batch system", hint="give --tasks, or cpus of the site")
     site = load_site(system).with_options(batch.options)
     began_s, started = time.time(), datetime.now(UTC).isoformat()
@@ -73,10 +60,10 @@ def submit(
         batch_system(system).check(folder.out)
         _refuse_live(folder)
         with interruption.allowed():
-            loaded = LoadedWagons.of(wagons)
-            plan = TrainPlan.of(settings, loaded, Dataset.of(dataset, tree, companions=companions))
+            loaded = LoadedWagons.of(request.wagons)
+            plan = request.plan(loaded)
             notes = enter_rows(folder.out, is_whole=False)
-            ledger, trouble = opened_reuse(folder.out, plan, command, takes=reuse)
+            ledger, trouble = opened_reuse(folder.out, plan, request.command, takes=request.reuse)
             with undone_if_new(folder.out, is_new=is_new):
                 learning = _learned(plan, ledger)
         tasks_max = batch.tasks or _tasks_wanted(plan)
@@ -88,7 +75,7 @@ def submit(
             started=started,
             submitted_s=began_s,
             directory=os.getcwd(),
-            command=command,
+            command=request.command,
             pictures=pictures,
             plan=replace(plan, loaded=LoadedWagons((), ())),
             wagons=cloudpickle.dumps(loaded.wagons),
@@ -100,7 +87,7 @@ def submit(
             wagon_keys={} if ledger is None else dict(ledger.keys),
             reuse_notes=tuple(notes + ([trouble] if trouble else [])),
         )
-        claim.begin(command)
+        claim.begin(request.command)
         folder.make()
         if ledger is not None:
             with interruption.allowed():
