@@ -127,10 +127,10 @@ def test_a_killed_and_a_removed_task_are_named_and_resumed_alone(
     assert [one["path"] for one in record["skipped"]] == ["data/f01.root", "data/f03.root"]
     train.pause(0)
     ended = in_pool("resume", "out")
-    assert ended.stdout.strip() == "2 sub-jobs were sent again", ended.stderr
+    assert ended.stdout.strip() == "submitted again: 2 sub-jobs", ended.stderr
     assert "finished" in wait(in_pool)
     assert files_of(train.folder / "out") == files_of(original.folder / "local")
-    assert in_pool("resume", "out").stdout.strip() == "no sub-job is missing"
+    assert in_pool("resume", "out").stdout.strip() == "no sub-job is missing, and the results are written"
 
 
 def test_a_cancelled_train_is_resumed(in_pool: InPool, train: Train, original: Train) -> None:

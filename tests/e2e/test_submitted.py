@@ -37,4 +37,4 @@ def test_a_submitted_train_has_the_results_of_this_machine(slurm: Slurm, tmp_pat
     assert files_of(tmp_path / "out") == files_of(tmp_path / "local")
     shown = run_branchline(tmp_path, ["status", "out"])
     assert shown.returncode == 0
-    assert shown.stdout.startswith("3 sub-jobs: 3 done, 0 running, 0 queued, 0 failed; 1800000 events done\n")
+    assert shown.stdout.startswith("3 sub-jobs: 3 done, 0 running, 0 queued, 0 failed; 1 800 000 events done\n")

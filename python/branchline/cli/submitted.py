@@ -1,4 +1,4 @@
-"""Trains that are submitted to a batch system: options of `branchline run`, and `status`, `resume` and `cancel`."""
+"""`branchline status`, `resume` and `cancel`, and the options of `branchline run` for batch systems."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
+from branchline.quantities import counted
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _GROUP = "Where to run"
 
 
 class Farm(NamedTuple):
-    """Where a train runs if not on this machine."""
+    """The place of a train that does not run on this machine."""
 
     on: Annotated[
         str | None,
@@ -61,10 +62,10 @@ Out = Annotated[Path, Argument(metavar="OUT", help="Directory into which the tra
 
 
 def status(out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")]) -> int:
-    """Prints how a run stands, wherever it is; the exit code is 3 if sub-jobs failed or the results are not whole.
+    """Prints the state of a run, on any place; the exit code is 3 if sub-jobs failed or results are missing.
 
     Examples:
-        See what waits, runs, is done and failed:
+        See how many sub-jobs wait, run, are done and failed:
             branchline status out
 
     """
@@ -82,20 +83,29 @@ def status(out: Annotated[Path, Argument(metavar="OUT", help="Directory with the
 
 
 def resume(out: Out) -> int:
-    """Sends again what is missing of a submitted train, and nothing else. Refuses if its wagons have changed.
+    """Submits the missing sub-jobs of a train again, and no others. Refuses if its wagons have changed.
 
     Examples:
-        Send failed sub-jobs again:
+        Submit failed sub-jobs again:
             branchline resume out
 
     """
     count = _train(out).resume()
-    print_out(f"{count} sub-jobs were sent again" if count else "no sub-job is missing")
+    print_out(f"submitted again: {counted(count, 'sub-job')}" if count else _nothing_missing(out))
     return EXIT_OK
 
 
+def _nothing_missing(out: Path) -> str:
+    from branchline.report.job_files import read_status
+    from branchline.sensors import FINISHED
+
+    if read_status(out) == FINISHED:
+        return "no sub-job is missing, and the results are written"
+    return "no sub-job is missing; the job that writes the results was submitted again"
+
+
 def cancel(out: Out) -> int:
-    """Ends all jobs of a submitted train. What is done is kept, and `branchline resume` goes on from there.
+    """Ends all jobs of a submitted train. Finished sub-jobs are kept, and `branchline resume` submits the others.
 
     Examples:
         End all jobs of a train:
@@ -103,7 +113,7 @@ def cancel(out: Out) -> int:
 
     """
     _train(out).cancel()
-    print_out("its jobs are cancelled; branchline resume goes on")
+    print_out(f"its jobs are cancelled; continue with: branchline resume {out}")
     return EXIT_OK
 
 
@@ -114,23 +124,23 @@ def _train(out: Path) -> SubmittedTrain:
 
 
 def print_submitted(train: SubmittedTrain, out: Path) -> None:
-    """What was submitted, and how it can be followed."""
-    print_out(f"submitted: {train.subjobs_count} sub-jobs in {train.tasks_count} tasks")
-    print_out(f"see how it stands: branchline status {out}")
+    """Prints what was submitted, and the command that shows its state."""
+    print_out(f"submitted: {counted(train.subjobs_count, 'sub-job')} in {counted(train.tasks_count, 'task')}")
+    print_out(f"see its state with: branchline status {out}")
 
 
 def _lines(found: TrainStatus, out: Path) -> list[str]:
     counts = {"done": found.done, "running": found.running, "queued": found.queued, "failed": found.failed}
     if found.silence:
         del counts["failed"]
-        counts["not known"] = found.subjobs - found.done
+        counts["unknown"] = found.subjobs - found.done
     shown = ", ".join(f"{count} {name}" for name, count in counts.items())
-    lines = [f"{found.subjobs} sub-jobs: {shown}; {found.events} events done"]
-    lines += [f"the batch system was not asked: {found.silence}"] if found.silence else []
-    lines += [f"waiting ({count} tasks): {reason}" for reason, count in found.waiting.items()]
-    lines += [f"failed ({count} sub-jobs): {cause}" for cause, count in found.causes.items()]
+    lines = [f"{counted(found.subjobs, 'sub-job')}: {shown}; {counted(found.events, 'event')} done"]
+    lines += [f"the batch system did not answer: {found.silence}"] if found.silence else []
+    lines += [f"waiting ({counted(count, 'task')}): {reason}" for reason, count in found.waiting.items()]
+    lines += [f"failed ({counted(count, 'sub-job')}): {cause}" for cause, count in found.causes.items()]
     if found.ended:
         lines.append(f"the last job ended: {found.ended}, look at {out}")
     elif found.is_over:
-        lines.append("no job of it waits or runs, and its results were not written: branchline resume")
+        lines.append(f"no job of it waits or runs, and its results were not written: branchline resume {out}")
     return lines

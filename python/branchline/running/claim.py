@@ -253,8 +253,12 @@ def _lives(record: dict[str, Any] | None) -> bool:
     if record is None or record.get("status") != RUNNING or record.get("host") != host():
         return False
     process = record.get("process")
-    if not isinstance(process, int) or process <= 0:
-        return True  # the record does not say which process, so it counts as alive
+    # A record that names no process counts as that of a living one.
+    return not isinstance(process, int) or process <= 0 or process_lives(process)
+
+
+def process_lives(process: int) -> bool:
+    """True if there is a process with this number on this machine."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

@@ -125,7 +125,7 @@ def test_the_status_of_a_run_here_is_shown(folder: Path) -> None:
     assert ended.returncode == 3
     assert "3 sub-jobs: 3 done, 0 without a result; 1 200 000 events done" in ended.stdout
     assert "wagon fails failed: not in this file" in ended.stdout
-    assert "it ended: partial" in ended.stdout
+    assert "partial; look at" in ended.stdout
 
 
 def test_a_directory_without_a_train_is_refused(tmp_path: Path) -> None:
