@@ -64,7 +64,8 @@ TABLE_CLUSTER_BYTES = 16 * 2**20
 # So many pieces of a table are merged at a time. The last merge writes all bytes through one process anyway, and each
 # stage before it copies them once more: 400 makes one stage of the sub-jobs of most trains, and two of 160 000, where a
 # merge holds the metadata of what it merges. It is a power of FOLD_FAN_IN, so that the stages are those of folding.
-TABLE_FAN_IN = FOLD_FAN_IN**2
+TABLE_FOLD_STAGES = 2
+TABLE_FAN_IN = FOLD_FAN_IN**TABLE_FOLD_STAGES
 # How often a piece of a table or a merge of pieces is tried again whose worker ended.
 TABLE_MERGE_ATTEMPTS_MAX = 3
 

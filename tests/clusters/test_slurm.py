@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.parquet
 import pytest
+import uproot
 from tests.clusters.farm import Train, files_of, run_branchline, wait_until
 from tests.clusters.slurm import NODES, Slurm
 
@@ -348,6 +350,76 @@ def test_many_results_are_folded_by_jobs_in_stages(
     assert sorted(one.name for one in (submitted.out / "batch" / "units").glob("1.*")) == ["1.0", "1.1", "1.2"]
     assert files_of(submitted.out) == files_of(tmp_path / "local")
     assert local.record.subjobs == train.files
+
+
+TABLES = """
+
+import branchline
+
+
+class Skim:
+    name = "skim"
+
+    def process(self, events):
+        good = events[events.px > 0]
+        return {
+            "tree": branchline.Table({"px": good.px}, tree="Events"),
+            "ntuple": branchline.Table({"px": good.px}, format="rntuple"),
+            "parquet": branchline.Table({"px": good.px}, format="parquet"),
+            "events": len(good),
+        }
+"""
+
+
+def rows_of(out: Path) -> list[list[float]]:
+    """The rows of the three tables."""
+    folder = out / "tables" / "skim"
+    tree = uproot.open(folder / "tree.root")["Events"].arrays().px.tolist()
+    ntuple = uproot.open(folder / "ntuple.root")["ntuple"].arrays().px.tolist()
+    return [tree, ntuple, pyarrow.parquet.read_table(folder / "parquet.parquet")["px"].to_pylist()]
+
+
+def test_tables_have_the_rows_of_this_machine_also_after_a_resume(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    train = Train(tmp_path, 25, events_per_file=300).make()
+    wagons = tmp_path / "wagons.py"
+    wagons.write_text(wagons.read_text() + TABLES)
+    largest = max(one.stat().st_size for one in tmp_path.glob("data/*"))
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    local = branchline.run("wagons.py", "data", "local", workers=1, pictures="none")
+    expected = rows_of(tmp_path / "local")
+    assert [len(one) for one in expected] == [local.outputs["skim"]["events"]] * 3
+    train.pause(1)
+    batch = branchline.BatchSettings(tasks=25)
+    submitted = branchline.run("wagons.py", "data", "out", on="slurm", batch=batch, pictures="none")
+    try:
+        process_of(submitted, "0.0 2").kill()
+        status = submitted.wait(TIMEOUT_S)
+        assert (status.done, status.failed) == (24, 1)
+        partial, record = rows_of(submitted.out), json.loads((submitted.out / "job.json").read_text())
+        results = json.loads((submitted.out / "results" / "skim.json").read_text())
+        assert [len(one) for one in partial] == [results["events"]] * 3
+        assert [one["rows"] for one in record["tables"]] == [results["events"]] * 3
+        assert len(partial[0]) < len(expected[0])
+        train.pause(0)
+        assert submitted.resume() == 1
+        assert submitted.wait(TIMEOUT_S).ended == "finished"
+        assert rows_of(submitted.out) == expected
+        # Nothing is left but the tables.
+        assert not (submitted.out / "batch" / "tables").exists()
+        record = json.loads((submitted.out / "job.json").read_text())
+        assert [(one["pieces"], one["is_merged"]) for one in record["tables"]] == [(25, True)] * 3
+        assert {name for one in record["tables"] for name in one["files"]} == {
+            str(one.relative_to(submitted.out)) for one in (submitted.out / "tables").rglob("*") if one.is_file()
+        }
+        assert "returns tables" in next(one for one in record["wagons"] if one["name"] == "skim")["not_reusable"]
+    finally:
+        submitted.cancel()
 
 
 def test_a_directory_that_cannot_be_written_is_refused_before_anything_is_sent(

@@ -18,22 +18,20 @@ PIECES = ".pieces-"
 
 @dataclass(frozen=True)
 class TableFolder:
-    """The folder of pieces, which every worker must see. Without a ``path`` rows are only counted, as in a trial, or
-    refused if ``refused`` says why.
+    """The folder of pieces of tables of the results in ``out``; every worker must see it. Without a ``path`` rows are
+    only counted, as in a trial, or refused if ``refused`` says why. With ``keeps`` pieces stay when they are merged,
+    as for a train of which sub-jobs may be sent again.
     """
 
     path: str = ""
+    out: str = ""
     refused: str = ""
+    keeps: bool = False
 
     @classmethod
     def below(cls, out: Path) -> TableFolder:
         """A folder of its own for a run into ``out``; it is not made yet."""
-        return cls(str(out.absolute() / f"{PIECES}{uuid.uuid4().hex[:12]}"))
-
-    @property
-    def out(self) -> Path:
-        """The directory of results."""
-        return Path(self.path).parent
+        return cls(str(out.absolute() / f"{PIECES}{uuid.uuid4().hex[:12]}"), str(out.absolute()))
 
     def make(self) -> None:
         """Makes it. Raises StorageError."""

@@ -21,7 +21,6 @@ from branchline.jobs.subjob import AfterLoss
 from branchline.limits import TABLE_FAN_IN, TABLE_MERGE_ATTEMPTS_MAX
 from branchline.quantities import counted
 from branchline.tables.pieces import Piece, TablePieces
-from branchline.tables.table import TableError
 
 INTERRUPTED = "it was interrupted"
 
@@ -100,6 +99,8 @@ class MergedTable:
     stages: int = 0
     seconds: float = 0.0
     copied_bytes: int = 0
+    #: Pieces that were merged from others.
+    made: set[str] = field(default_factory=set)
     #: Tasks of the stage at hand that are not done, and how many sub-jobs a piece may have after it, as a power.
     open_count: int = 0
     level: int = 0
@@ -113,11 +114,13 @@ MakePlace = Callable[[AfterLoss, int], Place]
 class TableMerging:
     """The merging of some tables: up to ``TABLE_FAN_IN`` neighbours become one in each stage.
 
-    A stage of a table begins when the one before it is done.
+    A stage of a table begins when the one before it is done. Pieces that are merged are removed, unless it ``keeps``
+    those that sub-jobs wrote.
     """
 
     tables: Sequence[TablePieces]
     memory_limit_bytes: int
+    keeps: bool = False
     merged: list[MergedTable] = field(default_factory=list)
     _left: deque[SubJob] = field(default_factory=deque)
     _tasks: dict[int, PieceMerge] = field(default_factory=dict)
@@ -126,7 +129,7 @@ class TableMerging:
 
     def run(self, make_place: MakePlace, listening: Callable[[Place], None]) -> list[MergedTable]:
         """Merges; ``listening`` gets the place before it works. Workers are started only if there is anything to do."""
-        self.merged = [MergedTable(one, list(one.pieces)) for one in self.tables]
+        self.merged = [MergedTable(one, list(one.pieces), _fault_in(one)) for one in self.tables]
         for number in range(len(self.merged)):
             self._plan(number)
         if not self._left:
@@ -140,8 +143,8 @@ class TableMerging:
                     self._finished(message.index, message.value)
         except KeyboardInterrupt:
             self._fail_open(INTERRUPTED)
-        except BranchlineError as error:
-            self._fail_open(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other results of the train are kept
+            self._fail_open(str(error) or type(error).__name__)
         finally:
             place.close()
         self._fail_open(INTERRUPTED)
@@ -189,9 +192,10 @@ class TableMerging:
         gone = {one.path for one in task.pieces}
         rest = [one for one in table.pieces if one.path not in gone]
         table.pieces = sorted([*rest, result.piece], key=lambda one: one.first)
-        for path in gone:
+        for path in gone if not self.keeps else gone & table.made:
             with suppress(OSError):
                 os.unlink(path)
+        table.made.add(result.piece.path)
         if not table.open_count:
             self._plan(task.table)
 
@@ -212,9 +216,7 @@ class TableMerging:
                 one.failed = why
 
 
-def check_pieces(tables: Sequence[TablePieces]) -> None:
-    """Raises TableError if the pieces of a table do not have the rows that count."""
-    for one in tables:
-        rows = sum(piece.rows for piece in one.pieces)
-        if rows != one.rows:
-            raise TableError(f"table {one.name}: its pieces have {rows} rows where wagons returned {one.rows}")
+def _fault_in(table: TablePieces) -> str:
+    """Whether the pieces of a table have other rows than those that count, in words; empty if they are the same."""
+    rows = sum(piece.rows for piece in table.pieces)
+    return "" if rows == table.rows else f"its pieces have {rows} rows where wagons returned {table.rows}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.errors import BranchlineError, StorageError
 from branchline.report.names import SafeNames
+from branchline.report.whole_files import whole_file
 from branchline.sensors.record import TableRecord
 from branchline.tables.folder import TABLES, TableFolder
 from branchline.tables.merging import MergedTable
@@ -41,19 +43,19 @@ def publish(folder: TableFolder, path: Path, table: MergedTable) -> tuple[TableF
 
     Pieces that could not be merged go to a folder of their own.
     """
-    form, out = table.rows.form, folder.out
+    form, out = table.rows.form, Path(folder.out)
     size_bytes = sum(one.size_bytes for one in table.pieces)
     is_merged = not table.failed
     try:
         if form.format == "parquet" or not is_merged:
             suffix = ".parquet" if form.format == "parquet" else ".pieces"
             path = path.with_name(path.name + suffix)
-            files = _numbered(out, path, table)
+            files = _numbered(out, path, table, keeps=folder.keeps)
         else:
             path = path.with_name(f"{path.name}.root")
             (out / path).parent.mkdir(parents=True, exist_ok=True)
             if table.pieces:
-                os.replace(table.pieces[0].path, out / path)
+                _place(table.pieces[0].path, out / path, keeps=folder.keeps and not table.made)
             else:
                 size_bytes = _empty(out / path, table)
             files = [str(path)]
@@ -66,14 +68,27 @@ def publish(folder: TableFolder, path: Path, table: MergedTable) -> tuple[TableF
     return made, files
 
 
-def _numbered(out: Path, path: Path, table: MergedTable) -> list[str]:
+def _place(piece: str, path: Path, *, keeps: bool) -> None:
+    """Gives a piece its name; one that is kept has both, or is copied."""
+    if not keeps:
+        os.replace(piece, path)
+        return
+    path.unlink(missing_ok=True)
+    try:
+        os.link(piece, path)
+    except OSError:
+        with whole_file(path) as temporary:
+            shutil.copyfile(piece, temporary)
+
+
+def _numbered(out: Path, path: Path, table: MergedTable, *, keeps: bool) -> list[str]:
     """Moves pieces into a folder, with names in their order; an empty one for Parquet if there are none."""
     (out / path).mkdir(parents=True, exist_ok=True)
     digits = max(5, len(str(len(table.pieces))))
     files = []
     for number, piece in enumerate(table.pieces):
         name = path / f"part-{number:0{digits}d}{Path(piece.path).suffix}"
-        os.replace(piece.path, out / name)
+        _place(piece.path, out / name, keeps=keeps and piece.path not in table.made)
         files.append(str(name))
     if not files and table.rows.form.format == "parquet":
         files = [str(path / f"part-{0:0{digits}d}.parquet")]

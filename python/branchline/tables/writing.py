@@ -12,7 +12,7 @@ from typing import Any
 
 import awkward as ak
 
-from branchline.errors import BranchlineError, StorageError
+from branchline.errors import BranchlineError, InternalError, StorageError
 from branchline.layout.converting import RootFile
 from branchline.layout.fields import FieldPlan, Leaf
 from branchline.layout.targets import PAGE_BYTES, Layout, Target, Writer
@@ -132,7 +132,9 @@ class TableWriters:
                 opened.piece = self._begin(opened.rows, table)
             opened.piece.writer.fill(opened.piece.plan, table.chunk())
             opened.piece.rows += len(table)
-        except BranchlineError as error:
+        except InternalError:
+            raise
+        except Exception as error:
             failed = _of_table(error, opened.rows.name)
             self._broken[wagon] = failed
             raise failed from error
@@ -141,7 +143,7 @@ class TableWriters:
         if not os.path.isdir(self.folder.path):
             raise StorageError(
                 "this machine does not see the directory of results, where tables are written",
-                path=str(self.folder.out),
+                path=self.folder.out,
                 hint="name a directory that all workers see",
             )
         folder = Path(self.folder.path, name_of_pieces(rows.name))
@@ -158,7 +160,9 @@ class TableWriters:
         piece = opened.piece
         try:
             size = piece.writer.finish().size_bytes
-        except BranchlineError as error:
+        except InternalError:
+            raise
+        except Exception as error:
             raise _of_table(error, rows.name) from error
         if piece.rows != rows.rows:
             raise TableError(f"table {rows.name}: {piece.rows} rows were written where the wagon returned {rows.rows}")
@@ -188,7 +192,9 @@ def begin_file(path: Path, form: TableForm, sample: ak.Array) -> Writer:
     return RootFile(form.format, target, layout, plan_of(form), sample)
 
 
-def _of_table(error: BranchlineError, name: str) -> TableError:
+def _of_table(error: Exception, name: str) -> TableError:
+    if not isinstance(error, BranchlineError):
+        return TableError(f"table {name}: {type(error).__name__}: {error}")
     hint = "" if isinstance(error, StorageError) else "leave the column out, or convert it in process()"
     return TableError(f"table {name}: {error.what}", path=error.path, hint=hint or error.hint)
 

@@ -33,6 +33,7 @@ Kept = TypeVar("Kept")
 
 # Names in the ledger of what is no wagon's.
 SHARES_NAME, LEARNED_NAME = "(sub-jobs)", "(branches)"
+NO_ROWS_KEPT = "it returns tables, of which the ledger keeps no rows"
 # What the last job keeps of itself.
 TRAIN_NAME, LEARNING_NAME = "train", "learning"
 
@@ -195,7 +196,7 @@ class Reuse:
         ran = [name for name, one in result.wagons.items() if one.error is None and name not in result.not_run]
         # Pieces are gone once they are merged.
         with_tables = {name for name in ran if found(result.wagons[name].total, TablePieces)}
-        self.unknown |= dict.fromkeys(with_tables, "it returns tables, of which the ledger keeps no rows")
+        self.unknown |= dict.fromkeys(with_tables, NO_ROWS_KEPT)
         ran = [name for name in ran if name not in with_tables]
         is_usual = result.memory_retry is None or not result.memory_retry.inexact
         is_sound = (

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from branchline.errors import StorageError
-from branchline.jobs import Interruption, Place
+from branchline.jobs import Interruption, InThisProcess, Place
 from branchline.jobs.subjob import AfterLoss
 from branchline.sensors.record import TableRecord, WagonFault
 from branchline.tables import TableError, TableFile, TableFolder, TablePieces
-from branchline.tables.merging import INTERRUPTED, MergedTable, TableMerging, check_pieces
+from branchline.tables.folder import TABLES
+from branchline.tables.merging import INTERRUPTED, MergedTable, TableMerging
 from branchline.tables.publishing import TableNames, publish, record_of
 from branchline.tables.walking import Key, found, replaced
 from branchline.train.folding import FoldedResult
@@ -36,7 +39,6 @@ def merge_tables(
     if not every:
         return []
     tables = [rows for _, _, rows in every]
-    check_pieces(tables)
     interruption = Interruption()
 
     def listen(place: Place) -> None:
@@ -45,8 +47,10 @@ def merge_tables(
             place.stop()
 
     with interruption.installed():
-        merging = TableMerging(tables, memory_limit_bytes)
+        merging = TableMerging(tables, memory_limit_bytes, folder.keeps)
         done = merging.run(lambda after_loss, count: make_place(after_loss, count, interruption), listen)
+    # Those of an earlier end of the same train.
+    shutil.rmtree(Path(folder.out, TABLES), ignore_errors=True)
     records: list[TableRecord] = []
     files: dict[tuple[str, Key], TableFile | None] = {}
     names = TableNames()
@@ -59,6 +63,20 @@ def merge_tables(
     for wagon, share in merged.wagons.items():
         share.total = _with_files(wagon, share.total, files)
     return records
+
+
+def merge_neighbours(folded: FoldedResult, folder: TableFolder, memory_limit_bytes: int) -> None:
+    """Merges the pieces of each table in the result of some neighbouring sub-jobs, in this process. Those that cannot
+    be merged, as for want of room, stay as they are.
+    """
+
+    def merged(_key: Key, rows: TablePieces) -> TablePieces:
+        merging = TableMerging([rows], memory_limit_bytes, folder.keeps)
+        [table] = merging.run(lambda _after_loss, _count: InThisProcess(), lambda _place: None)
+        return replace(rows, pieces=tuple(table.pieces))
+
+    for share in folded.wagons.values():
+        share.total = replaced(share.total, TablePieces, merged)
 
 
 def _published(

@@ -6,8 +6,11 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from branchline.access import longest_wait_s
 from branchline.errors import BadFileError, MissingFileError, StorageError
-from branchline.jobs import FoldNode, Interruption
+from branchline.jobs import FoldNode, Interruption, LocalProcesses, Place
+from branchline.jobs.subjob import AfterLoss
+from branchline.limits import TABLE_FOLD_STAGES
 from branchline.running.claim import claimed
 from branchline.running.submitted.activity import activity_of, restarted_tasks
 from branchline.running.submitted.causes import causes_of
@@ -25,7 +28,9 @@ from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
 from branchline.train.plan import TrainPlan
+from branchline.train.reuse import NO_ROWS_KEPT
 from branchline.train.share_result import WorkerTimes
+from branchline.train.table_files import MakePlace, merge_neighbours, merge_tables
 
 
 @dataclass
@@ -48,6 +53,9 @@ def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
         return False
     lost = [one for part in found for one in part.lost]
     folded = fold([one.folded for one in found])
+    # Pieces of two stages at a time: each byte is copied once in them.
+    if node.stage % TABLE_FOLD_STAGES == 0:
+        merge_neighbours(folded, folder.tables, submission.train_plan().settings.memory_limit_bytes)
     merges = [one for part in found for one in part.merges]
     merges.append(MergeSpan(host(), node.stage, begin_s, time.time()))
     result = UnitResult(node, folded, joined_workers(found), lost, merges)
@@ -99,23 +107,38 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         merged = merger.finish()
         merged.skipped += missing.skipped()
         stopped_by = merged.error or missing.error()
+        tables = merge_tables(merged, folder.tables, plan.settings.memory_limit_bytes, _merging_place(submission, plan))
         with clock.during("wagons"):
             outputs = postprocess(plan.loaded.wagons, merged)
         is_whole = stopped_by is None and not missing.set_aside
         notes = enter_rows(folder.out, is_whole=is_whole) if submission.wagon_keys else []
         maker = replace(
             _record_maker(submission, plan, collected, missing, clock),
-            not_reusable={name: one.unknown for name, one in submission.wagon_keys.items() if one.key is None},
+            not_reusable={name: one.unknown for name, one in submission.wagon_keys.items() if one.key is None}
+            | {one.wagon: NO_ROWS_KEPT for one in tables},
             reuse_notes=[*submission.reuse_notes, *notes],
         )
         record = maker.record(merged, outputs, stopped_by)
+        record.tables = tables
         record.failures = failure_groups(folder, submission, causes)
         record.restarted = restarted_tasks(folder)
         record.activity = activity_of(submission, collected.parts, begin_s)
         clock.switch("write")
         result = TrainResult(outputs, record, stopped_by, _close_clock=maker.close_clock)
         write(result, claim, submission.pictures)
+        if is_whole and not record.errors:
+            folder.tables.remove()
     return result
+
+
+def _merging_place(submission: Submission, plan: TrainPlan) -> MakePlace:
+    """Processes of this task."""
+
+    def make(after_loss: AfterLoss, tasks_count: int, _interruption: Interruption) -> Place:
+        workers, timeout_s = min(submission.site.cpus, tasks_count), plan.settings.worker_timeout_s
+        return LocalProcesses(workers, (), timeout_s, longest_wait_s(), after_loss=after_loss)
+
+    return make
 
 
 def is_good(result: TrainResult) -> bool:

@@ -8,6 +8,7 @@
     accounts/N.STEP.TASK.*   how tasks began and ended
     logs/N.STEP.TASK.log     what they printed
     rows/STAGE.INDEX         what a node's sub-jobs add to the ledger, until the last job has written it there
+    tables/                  the pieces of tables that wagons return, until the train is whole
     kept/INDEX               what the ledger had of sub-jobs of a node of stage 1 that are not all done
 
 Values are pickled behind one line of JSON, which says what follows and has its checksum.
@@ -32,6 +33,7 @@ from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs import FoldNode
 from branchline.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
 from branchline.running.claim import JOBS, SUBMISSION
+from branchline.tables import TableFolder
 
 #: The version of these files. Another one is refused.
 VERSION = 2
@@ -84,12 +86,18 @@ class BatchFolder:
         """What the ledger had when the train was submitted."""
         return self.path / "kept"
 
+    @property
+    def tables(self) -> TableFolder:
+        """The pieces of tables; a resume needs those that are there."""
+        return TableFolder(str(self.path.absolute() / "tables"), str(self.out.absolute()), keeps=True)
+
     def make(self) -> None:
         """Makes the folders. Raises StorageError."""
         try:
             # What is pickled is code: nobody else may write here, and names of files may have secrets.
             self.path.mkdir(mode=0o700, exist_ok=True)
-            for folder in (self.jobs, self.accounts, self.logs, self.units, self.rows_folder, self.kept_folder):
+            tables = Path(self.tables.path)
+            for folder in (self.jobs, self.accounts, self.logs, self.units, self.rows_folder, self.kept_folder, tables):
                 folder.mkdir(exist_ok=True)
         except OSError as error:
             what = f"the folder of the jobs cannot be made: {error.strerror}"

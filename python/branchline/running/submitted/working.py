@@ -31,7 +31,6 @@ from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result
-from branchline.tables import TableFolder
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.missing import MissingSubJobsError
 from branchline.train.recovery import Recovery
@@ -126,7 +125,7 @@ class UnitWorker:
             threads=1,
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
-            tables=TableFolder(refused="tables are not written by trains of a batch system yet"),
+            tables=self._folder.tables,
         )
         self._begin_s = time.time()
         interruption.when_asked = place.stop

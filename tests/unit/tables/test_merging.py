@@ -1,0 +1,129 @@
+"""Pieces of tables, and how fixed neighbours become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uproot
+
+from branchline.errors import BranchlineError
+from branchline.jobs import InThisProcess
+from branchline.tables import Table, TableError, TableFolder, TablePieces
+from branchline.tables.merging import MergedTable, TableMerging
+from branchline.tables.writing import TableWriters
+from branchline.train.folding import FoldedResult
+from branchline.train.share_result import WagonShare
+from branchline.train.table_files import merge_neighbours
+
+Write = Callable[[int, int], TablePieces]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TableFolder:
+    made = TableFolder.below(tmp_path)
+    made.make()
+    return made
+
+
+@pytest.fixture
+def write(folder: TableFolder) -> Write:
+    """Writes the rows of a sub-job, whose values are its number."""
+    writers = TableWriters(folder)
+
+    def one(index: int, rows: int) -> TablePieces:
+        writers.begin(index)
+        taken = writers.take("wagon", Table({"n": np.full(rows, index)}, tree="t"), f"f{index}.root, entries 0 to 1")
+        taken.write()
+        settled = writers.settle("wagon", taken.output)
+        assert isinstance(settled, TablePieces)
+        return settled
+
+    return one
+
+
+def total_of(write: Write, rows: dict[int, int]) -> TablePieces:
+    first, *others = [write(index, count) for index, count in rows.items()]
+    total = first
+    for one in others:
+        total = total + one
+    return total
+
+
+def merged(total: TablePieces, *, keeps: bool = False) -> MergedTable:
+    [table] = TableMerging([total], 2**28, keeps).run(lambda _lost, _count: InThisProcess(), lambda _place: None)
+    return table
+
+
+def values(path: str) -> list[int]:
+    return uproot.open(path)["t"]["n"].array().tolist()
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_pieces_become_one_in_their_order(
+    write: Write, folder: TableFolder, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    monkeypatch.setattr("branchline.tables.merging.TABLE_FAN_IN", 3)
+    rows = {index: index % 4 for index in range(11)}
+    total = total_of(write, rows)
+    assert len(total.pieces) == sum(count > 0 for count in rows.values())
+    table = merged(total, keeps=keeps)
+    assert table.failed == ""
+    [piece] = table.pieces
+    assert values(piece.path) == [index for index, count in rows.items() for _ in range(count)]
+    assert (table.stages, piece.rows) == (3, total.rows)
+    left = {str(one) for one in Path(folder.path).rglob("*.root")}
+    assert left == {piece.path, *(one.path for one in total.pieces if keeps)}
+
+
+def test_a_damaged_piece_leaves_all_pieces(write: Write) -> None:
+    total = total_of(write, {0: 2, 1: 2, 2: 2})
+    Path(total.pieces[1].path).write_bytes(b"no ROOT file")
+    table = merged(total)
+    assert total.pieces[1].path in table.failed
+    assert table.pieces == list(total.pieces)
+
+
+def test_a_piece_that_lost_rows_is_noticed(write: Write) -> None:
+    total = total_of(write, {0: 2, 1: 3})
+    Path(total.pieces[1].path).write_bytes(Path(total.pieces[0].path).read_bytes())
+    assert "4 rows are in the merged file where its pieces have 5" in merged(total).failed
+
+
+def test_neighbours_of_a_node_are_merged_where_they_are_folded(write: Write, folder: TableFolder) -> None:
+    total = total_of(write, {20: 1, 21: 2, 22: 3})
+    folded = FoldedResult(20, 23, {"wagon": WagonShare(total={"rows": total, "events": 6})})
+    merge_neighbours(folded, folder, 2**28)
+    rows = folded.wagons["wagon"].total["rows"]
+    [piece] = rows.pieces
+    assert (rows.rows, piece.rows, piece.first) == (6, 6, 20)
+    assert values(piece.path) == [20, 21, 21, 22, 22, 22]
+    assert folded.wagons["wagon"].total["events"] == 6
+
+
+def test_what_cannot_be_written_counts_nothing(folder: TableFolder) -> None:
+    writers = TableWriters(folder)
+    writers.begin(0)
+    taken = writers.take("wagon", Table({"n": [1]}, codec="no codec"), "here")
+    with pytest.raises(TableError, match=r"table wagon: .*no codec"):
+        taken.write()
+    with pytest.raises(BranchlineError, match="no codec"):
+        writers.settle("wagon", taken.output)
+
+
+def test_another_attempt_has_files_of_its_own(write: Write, folder: TableFolder) -> None:
+    first, second = write(0, 2), write(0, 2)
+    assert first.pieces[0].path != second.pieces[0].path
+    folder.remove()
+    assert not Path(folder.path).exists()
+
+
+def test_a_machine_that_does_not_see_the_directory_says_so(tmp_path: Path) -> None:
+    writers = TableWriters(TableFolder.below(tmp_path))
+    writers.begin(0)
+    taken: Any = writers.take("wagon", Table({"n": [1]}), "here")
+    with pytest.raises(TableError, match="does not see the directory of results"):
+        taken.write()
