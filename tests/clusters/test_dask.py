@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from distributed import LocalCluster
 from tests.clusters.conformance import EVENTS, FILES, Case, digest, when
+from tests.clusters.farm import Train, run_branchline
 from tests.clusters.places import PlaceHere, dask_servers
 from tests.clusters.wagons import PLAIN, SLOW, write_wagons
 from tests.stores.servers import free_port
@@ -18,6 +19,26 @@ from tests.stores.servers import free_port
 import branchline
 from branchline.errors import BranchlineError, OptionError
 from branchline.jobs import PoolError
+
+FAILING = """
+import numpy as np
+
+
+class Sums:
+    name = "sums"
+
+    def process(self, events):
+        return {"sum": float(np.sum(np.asarray(events.px))), "events": len(events)}
+
+
+class Failing:
+    name = "failing"
+
+    def process(self, events):
+        if "f01" in events.metadata["filename"]:
+            raise ValueError("not here")
+        return len(events)
+"""
 
 
 @pytest.fixture
@@ -133,3 +154,21 @@ def test_what_is_no_place_is_refused(on: Any, data: Path, tmp_path: Path) -> Non
 def test_a_place_elsewhere_has_its_own_workers(data: Path, tmp_path: Path) -> None:
     with pytest.raises(BranchlineError, match="its own workers"):
         branchline.run(write_wagons(tmp_path, PLAIN), str(data), on="dask=tcp://host:8786", workers=2)
+
+
+def test_a_sub_job_of_a_train_on_dask_runs_again_here(tmp_path: Path) -> None:
+    """Also one that failed there: its wagon fails again, and the other has the kept result."""
+    train = Train(tmp_path, 3).make()
+    (train.folder / "wagons.py").write_text(FAILING)
+    (tmp_path / "dask").mkdir()
+    with dask_servers(tmp_path / "dask", workers=1) as place:
+        ended = run_branchline(train.folder, [*train.words, "-o", "out", "--on", place.settings["on"]])
+    assert ended.returncode == 3, ended.stderr
+    good = run_branchline(train.folder, ["rerun", "out", "0"])
+    assert good.returncode == 0, good.stderr
+    assert good.stdout.count("the same result as the kept one") == 2
+    bad = run_branchline(train.folder, ["rerun", "out", "data/f01.root"])
+    assert bad.returncode == 3, bad.stderr
+    assert "sums: the same result as the kept one" in bad.stdout
+    assert "failing: failed, ValueError: not here" in bad.stdout
+    assert 'raise ValueError("not here")' in bad.stderr

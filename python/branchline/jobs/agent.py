@@ -61,7 +61,7 @@ class Agent:
         modules = tuple((name, str(Path(self._folder.name, path))) for name, path in self._program.load)
         path = (self._folder.name, *sys.path)
         work, begin_s = self._program.work, time.monotonic()
-        process.send(WorkerStart(0, path, modules, work, begin_s, self._threads))
+        process.send(WorkerStart(0, path, modules, work, begin_s, self._threads, self._program.directory))
         return process
 
     def _forget(self) -> None:

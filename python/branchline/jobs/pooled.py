@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 import time
 import uuid
@@ -128,7 +129,7 @@ class PooledWorkers:
 
         Raises PoolError when the pool is gone or cannot work for this job, WorkerDiedError as ``LocalProcesses``.
         """
-        program = Program(cloudpickle.dumps(work), self._load, self._sources)
+        program = Program(cloudpickle.dumps(work), self._load, self._sources, os.getcwd())
         with tempfile.TemporaryDirectory(prefix="branchline-", ignore_cleanup_errors=True) as folder:
             stop_file = Path(folder, "stop")
             timeout_s, reading_timeout_s = self._timeouts

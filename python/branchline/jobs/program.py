@@ -23,17 +23,19 @@ class Program:
     """The pickled callable, and the files of the user that it needs where they are not installed.
 
     ``load`` are the (name, path) of those that are loaded before the callable is unpickled; all others are found when
-    they are imported. ``sources`` have all of them.
+    they are imported. ``sources`` have all of them. ``directory`` is the one of the job, by which relative paths are
+    meant; a worker enters it if it is there.
     """
 
     work: bytes
     load: tuple[tuple[str, str], ...] = ()
     sources: tuple[Source, ...] = ()
+    directory: str = ""
 
     @cached_property
     def key(self) -> str:
         """The same for the same content."""
-        digest = hashlib.sha256(self.work)
+        digest = hashlib.sha256(self.work + self.directory.encode())
         for one in self.sources:
             digest.update(one.path.encode() + one.content)
         return digest.hexdigest()
@@ -47,7 +49,8 @@ class Program:
 @dataclass(frozen=True)
 class WorkerStart:
     """What a worker process gets first. ``begin_s`` is when it began to be started (``time.monotonic`` of its machine),
-    ``threads`` how many it may use, None where the callable knows.
+    ``threads`` how many it may use, None where the callable knows. It works in ``directory`` if that is there, else
+    where it was started.
     """
 
     number: int
@@ -56,6 +59,7 @@ class WorkerStart:
     work: bytes
     begin_s: float
     threads: int | None = None
+    directory: str = ""
 
 
 @dataclass(frozen=True)

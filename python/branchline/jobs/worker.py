@@ -54,6 +54,9 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
     """Works until there are no more sub-jobs or the other side is gone."""
     start: WorkerStart = connection.receive()
     sys.path[:] = start.path
+    if start.directory:
+        with contextlib.suppress(OSError):
+            os.chdir(start.directory)
     load_uncached()
     heartbeat.at("loading the wagons")
     _load_all(start.modules)
