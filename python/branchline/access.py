@@ -159,12 +159,6 @@ class Access:
         """The fields by their names; sizes in bytes, None where Branchline chooses."""
         return dataclasses.asdict(self)
 
-    def chosen(self) -> dict[str, Any]:
-        """Those fields that are not as usual, by their names, and the mode."""
-        usual = Access()
-        own = {name: value for name, value in self.as_dict().items() if value != getattr(usual, name)}
-        return {"mode": self.mode} | own
-
 
 def _check_trouble(name: str, words: Any) -> None:
     if words is not None and not isinstance(words, str):

@@ -507,10 +507,8 @@ def _subjobs(job: JobRecord) -> str:
 
 def _access(job: JobRecord) -> str:
     """The way of reading, and the settings of it that are not the usual ones."""
-    chosen = dict(job.access)
-    mode = str(chosen.pop("mode", ""))
-    settings = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in chosen.items()]
-    return ". ".join([", ".join([mode, *settings]), *map(_chosen, job.links)])
+    settings = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in job.access.chosen()]
+    return ". ".join([", ".join([job.access.mode, *settings]), *map(_chosen, job.links)])
 
 
 def _chosen(link: LinkRecord) -> str:
@@ -527,7 +525,7 @@ def _chosen(link: LinkRecord) -> str:
     )
 
 
-def _setting(value: Any) -> str:
+def _setting(value: int | str) -> str:
     return size(value) if isinstance(value, int) and value > SETTING_COUNT_MAX else str(value)
 
 

@@ -6,7 +6,7 @@ that are not shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from branchline.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
@@ -109,9 +109,6 @@ class Table(NamedTuple):
     total_count: int
 
 
-_BRANCH_SUMS = ("baskets", "compressed_bytes", "plain_bytes", "decompress_s", "decode_s")
-
-
 def _cost_s(branch: BranchRecord) -> float:
     return float(branch.decompress_s + branch.decode_s)
 
@@ -127,7 +124,9 @@ def branch_table(job: JobRecord) -> Table:
     ]
     rest = None
     if left:
-        merged = BranchRecord("", **_added_up(left, _BRANCH_SUMS))
+        merged = BranchRecord("")
+        for one in left:
+            merged.add_baskets(one)
         rest = _branch_row(merged, f"{counted(len(left), 'other branch', 'other branches')}", tenths[-1], 0.0)
     return Table(rows, rest, len(branches))
 
@@ -155,14 +154,6 @@ def _cut(items: Sequence[Any], rows_max: int) -> tuple[Sequence[Any], Sequence[A
     return items[:rows_max], items[rows_max:]
 
 
-def _added_up(items: Iterable[BranchRecord | FileRecord], fields: Sequence[str]) -> dict[str, Any]:
-    sums: dict[str, Any] = dict.fromkeys(fields, 0)
-    for item in items:
-        for field in fields:
-            sums[field] += getattr(item, field)
-    return sums
-
-
 class FileRow(NamedTuple):
     """One file's costs."""
 
@@ -188,9 +179,6 @@ class Files(NamedTuple):
     summary: str
 
 
-_FILE_SUMS = ("events", "wall_s", "bytes_read", "read_calls", "fetch_s", "decompress_s", "decode_s")
-
-
 def _file_seconds(file: FileRecord) -> float:
     return file.wall_s
 
@@ -204,7 +192,11 @@ def file_costs(job: JobRecord) -> Files:
     rows = [_file_row(file, folder, longest_s) for file in shown]
     rest = None
     if left:
-        merged = FileRecord(counted(len(left), "other file"), **_added_up(left, _FILE_SUMS))
+        merged = FileRecord(counted(len(left), "other file"))
+        for one in left:
+            merged.add(one)
+            merged.events += one.events
+            merged.wall_s += one.wall_s
         rest = _file_row(merged, "", 0.0)
     columns, ticks = sorted_columns([_file_seconds(file) for file in files])
     summary = ""

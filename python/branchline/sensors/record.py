@@ -8,13 +8,16 @@ job.json is kept for years and sent to servers, so its form has a version and a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from branchline.access import Access
+from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.sensors.plain import from_plain, to_plain
 
 #: Increased when a field changes its meaning or is removed; a new field does not increase it.
-SCHEMA_VERSION = 1
+#: Version 2 names all settings of ``access``, with null for the usual ones.
+SCHEMA_VERSION = 2
 
 # How a job, or a wagon in it, stands: running, all events through all wagons, something missing, nothing done.
 RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
@@ -86,7 +89,7 @@ class WagonRecord:
 
 
 @dataclass
-class FileRecord:
+class FileRecord(ReadCounts):
     """What reading a file took. ``entries`` are those of its tree, ``events`` those handed to wagons; ``open_s`` is the
     time to open it; the times of the other steps are added up over threads. ``subjobs`` have read it,
     ``subjobs_reused`` have their events from an earlier run. ``site`` is that of the worker, ``replica`` what was read
@@ -105,19 +108,9 @@ class FileRecord:
     events: int = 0
     wall_s: float = 0.0
     codec: str = ""
-    bytes_asked: int = 0
     gap_bytes: int = 0
-    bytes_read: int = 0
-    cached_bytes: int = 0
-    read_calls: int = 0
-    baskets: int = 0
-    compressed_bytes: int = 0
-    plain_bytes: int = 0
     late_reads: int = 0
     open_s: float | None = None
-    fetch_s: float = 0.0
-    decompress_s: float = 0.0
-    decode_s: float = 0.0
     remarks: list[str] = field(default_factory=list)
     site: str = ""
     replica: str = ""
@@ -125,28 +118,19 @@ class FileRecord:
 
 
 @dataclass
-class BranchRecord:
+class BranchRecord(BasketCounts):
     """What the baskets of a branch took, over all files."""
 
     name: str
     codec: str = ""
-    baskets: int = 0
-    compressed_bytes: int = 0
-    plain_bytes: int = 0
-    decompress_s: float = 0.0
-    decode_s: float = 0.0
 
 
 @dataclass
-class StorageRecord:
-    """What was read from a storage element; ``fetch_s`` is thread time inside its read calls."""
+class StorageRecord(RequestCounts):
+    """What was read from a storage element."""
 
     name: str
     files: int = 0
-    bytes_read: int = 0
-    cached_bytes: int = 0
-    read_calls: int = 0
-    fetch_s: float = 0.0
 
 
 @dataclass
@@ -368,19 +352,8 @@ class TimePoint:
 
 
 @dataclass
-class Totals:
+class Totals(ReadCounts):
     """Sums over all files."""
-
-    bytes_asked: int = 0
-    bytes_read: int = 0
-    cached_bytes: int = 0
-    read_calls: int = 0
-    baskets: int = 0
-    compressed_bytes: int = 0
-    plain_bytes: int = 0
-    fetch_s: float = 0.0
-    decompress_s: float = 0.0
-    decode_s: float = 0.0
 
 
 @dataclass
@@ -452,12 +425,52 @@ class TableRecord:
 
 
 @dataclass
+class AccessRecord:
+    """How files were read: the mode, and those settings of ``branchline.Access`` that are not the usual ones; the
+    others are None.
+    """
+
+    mode: str = "planned"
+    read_ahead: int | None = None
+    tree_cache: int | None = None
+    local: str | None = None
+    gap: int | None = None
+    requests_in_flight: int | None = None
+    bytes_in_flight: int | None = None
+    streams: int | None = None
+    cache_dir: str | None = None
+    cache_size: int | None = None
+    stage_dir: str | None = None
+    throttle: str | None = None
+    fault: str | None = None
+
+    @classmethod
+    def of(cls, access: Access) -> AccessRecord:
+        """The record of a way of reading."""
+        record, usual = cls(access.mode), Access()
+        for name in cls.names():
+            if getattr(access, name) != getattr(usual, name):
+                setattr(record, name, getattr(access, name))
+        return record
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The settings besides the mode."""
+        return [one.name for one in fields(cls) if one.name != "mode"]
+
+    def chosen(self) -> list[tuple[str, int | str]]:
+        """The settings that are not the usual ones, with their names."""
+        pairs = [(name, getattr(self, name)) for name in self.names()]
+        return [(name, value) for name, value in pairs if value is not None]
+
+
+@dataclass
 class JobRecord:
     """A job: its conditions, what it did, what it took, and what it left.
 
-    ``phases`` is the wall time of the job by phases; ``access`` are the settings of reading that are not the usual
-    ones; ``versions`` are those of the packages that results depend on. ``subjobs_reused`` are the sub-jobs of which
-    nothing had to run, since an earlier run had; ``reuse_notes`` say what kept results from being reused.
+    ``phases`` is the wall time of the job by phases; ``access`` are the settings of reading; ``versions`` are those of
+    the packages that results depend on. ``subjobs_reused`` are the sub-jobs that an earlier run had done whole;
+    ``reuse_notes`` say what kept results from being reused.
     ``sites`` are what workers at each site read from each storage element. ``allow_missing`` is the part of the
     sub-jobs that may be ``missing``; their files are in ``skipped``, too. ``left_out`` says what was not written since
     a package is not installed. ``process`` is there while a job runs.
@@ -475,7 +488,7 @@ class JobRecord:
     machine_cpu_count: int | None = None
     workers: int = 0
     threads: int = 0
-    access: dict[str, Any] = field(default_factory=dict)
+    access: AccessRecord = field(default_factory=AccessRecord)
     memory_limit_bytes: int = 0
     step_entries: int = 0
     interrupted: bool = False

@@ -9,18 +9,13 @@ from branchline.sensors import added_troubles, distinct_links
 from branchline.sensors.record import (
     BranchRecord,
     FileRecord,
-    LinkRecord,
     MemoryRetry,
-    MissingCompanion,
-    SiteReading,
-    SkippedFile,
-    TroubleRecord,
     WagonFault,
 )
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import because_of
 from branchline.train.records import RecordTable, added_sites, companions_missing
-from branchline.train.share_result import JobError, ShareResult, WagonShare
+from branchline.train.share_result import ReadRecords, ShareResult, WagonShare
 from branchline.train.shares import Share
 
 
@@ -40,7 +35,7 @@ class SharePlace:
 
 
 @dataclass
-class FoldedResult:
+class FoldedResult(ReadRecords):
     """What the sub-jobs from ``first`` to before ``last`` brought back, as one.
 
     A wagon that failed has the sum from before its first failing chunk in the dataset. ``subjobs_done`` are those that
@@ -52,19 +47,9 @@ class FoldedResult:
     last: int
     wagons: dict[str, WagonShare]
     place: SharePlace = field(default_factory=SharePlace)
-    files: list[FileRecord] = field(default_factory=list)
-    branches: list[BranchRecord] = field(default_factory=list)
-    skipped: list[SkippedFile] = field(default_factory=list)
-    companions_missing: list[MissingCompanion] = field(default_factory=list)
-    recovered: dict[str, int] = field(default_factory=dict)
-    troubles: list[TroubleRecord] = field(default_factory=list)
-    links: list[LinkRecord] = field(default_factory=list)
     memory_retries: list[MemoryRetry] = field(default_factory=list)
-    sites: list[SiteReading] = field(default_factory=list)
-    events: int = 0
     subjobs_done: int = 0
     subjobs_reused: int = 0
-    error: JobError | None = None
 
     @classmethod
     def of(cls, index: int, share: Share, result: ShareResult, stopped: Mapping[str, WagonFault]) -> FoldedResult:
@@ -73,25 +58,17 @@ class FoldedResult:
             name: replace(one, total=None, error=stopped[name]) if name in stopped else one
             for name, one in result.wagons.items()
         }
-        return cls(
+        folded = cls(
             first=index,
             last=index + 1,
             wagons=wagons,
             place=SharePlace.of(share),
-            files=result.files,
-            branches=result.branches,
-            skipped=result.skipped,
-            companions_missing=result.companions_missing,
-            recovered=result.recovered,
-            troubles=result.troubles,
-            links=result.links,
-            sites=result.sites,
             memory_retries=[] if result.memory_retry is None else [result.memory_retry],
-            events=result.events,
             subjobs_done=int(result.is_whole),
             subjobs_reused=int(result.is_reused),
-            error=result.error,
         )
+        folded.take(result)
+        return folded
 
 
 def fold(parts: Sequence[FoldedResult]) -> FoldedResult:

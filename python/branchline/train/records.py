@@ -65,8 +65,7 @@ def totals_of(files: Iterable[FileRecord]) -> Totals:
     """The sums over all files."""
     totals = Totals()
     for record in files:
-        for one in fields(Totals):
-            setattr(totals, one.name, getattr(totals, one.name) + getattr(record, one.name))
+        totals.add(record)
     return totals
 
 
@@ -78,10 +77,7 @@ def storage_elements(files: Iterable[FileRecord]) -> list[StorageRecord]:
             continue
         element = elements.setdefault(record.storage_element, StorageRecord(record.storage_element))
         element.files += 1
-        element.bytes_read += record.bytes_read
-        element.cached_bytes += record.cached_bytes
-        element.read_calls += record.read_calls
-        element.fetch_s += record.fetch_s
+        element.add_requests(record)
     return list(elements.values())
 
 

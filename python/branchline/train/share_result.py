@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from branchline.errors import BranchlineError
@@ -75,15 +75,10 @@ class WorkerTimes:
     site: str = ""
 
 
-@dataclass
-class ShareResult:
-    """The outcome of a sub-job; ``is_whole`` is False if it was interrupted, stopped by ``error``, or left because all
-    wagons had stopped, ``is_reused`` is True if all of it comes from an earlier run.
-    """
+@dataclass(kw_only=True)
+class ReadRecords:
+    """The records of what was read, by one sub-job or by several, and what stopped them."""
 
-    wagons: dict[str, WagonShare]
-    # The wagons that did not run, for they had stopped before.
-    not_run: frozenset[str] = frozenset()
     files: list[FileRecord] = field(default_factory=list)
     branches: list[BranchRecord] = field(default_factory=list)
     skipped: list[SkippedFile] = field(default_factory=list)
@@ -94,11 +89,27 @@ class ShareResult:
     links: list[LinkRecord] = field(default_factory=list)
     sites: list[SiteReading] = field(default_factory=list)
     events: int = 0
+    error: JobError | None = None
+
+    def take(self, other: ReadRecords) -> None:
+        """Has the records of the other one from now on."""
+        for one in fields(ReadRecords):
+            setattr(self, one.name, getattr(other, one.name))
+
+
+@dataclass
+class ShareResult(ReadRecords):
+    """The outcome of a sub-job; ``is_whole`` is False if it was interrupted, stopped by ``error``, or left because all
+    wagons had stopped, ``is_reused`` is True if all of it comes from an earlier run.
+    """
+
+    wagons: dict[str, WagonShare]
+    # The wagons that did not run, for they had stopped before.
+    not_run: frozenset[str] = frozenset()
     is_whole: bool = True
     interrupted: bool = False
     is_reused: bool = False
     memory_retry: MemoryRetry | None = None
-    error: JobError | None = None
     times: WorkerTimes | None = None
 
 

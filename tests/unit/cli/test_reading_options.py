@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.command_line import run_command
 import branchline
 from branchline import Access, OptionError
 from branchline.access import access_of
+from branchline.sensors.record import AccessRecord
 
 WAGON = "class Count:\n    def process(self, events):\n        return {'sum': int(events.x.to_numpy().sum())}\n"
 
@@ -38,11 +40,12 @@ def test_sizes_are_texts_or_bytes_and_bytes_afterwards() -> None:
         2_500_000,
         30 * 10**6,
     )
-    assert access.chosen() == {
-        "mode": "cache", "read_ahead": 2**20, "gap": 0, "requests_in_flight": 3, "bytes_in_flight": 2_500_000
-    }  # fmt: skip
+    assert AccessRecord.of(access) == AccessRecord(
+        mode="cache", read_ahead=2**20, gap=0, requests_in_flight=3, bytes_in_flight=2_500_000
+    )
     assert pickle.loads(pickle.dumps(access)) == access == access_of(access)
-    assert access_of(None).chosen() == {"mode": "planned"}
+    assert AccessRecord.of(access_of(None)) == AccessRecord("planned")
+    assert {one.name for one in fields(Access)} == {"mode", *AccessRecord.names()}
     assert access_of("plain") == Access(mode="plain")
 
 
@@ -78,7 +81,8 @@ def test_a_command_hands_its_options_to_the_workers_and_the_record(
     result = run_command(["run", str(wagon), *paths, "-o", str(out), *options])
     assert result.exit_code == 0, result.output
     job = json.loads((out / "job.json").read_text())
-    assert job["access"] == {"mode": "plain", "read_ahead": 65536, "requests_in_flight": 2}
+    chosen = {name: value for name, value in job["access"].items() if value is not None}
+    assert chosen == {"mode": "plain", "read_ahead": 65536, "requests_in_flight": 2}
     assert "plain, read ahead 65.5" in (out / "report.html").read_text()
 
 

@@ -15,6 +15,7 @@ import uproot
 from branchline.report import writing
 from branchline.report.writing import write_out
 from branchline.sensors import JobRecord, SensorRow
+from branchline.sensors.record import AccessRecord
 
 
 class Result:
@@ -93,13 +94,15 @@ def test_the_clock_is_closed_after_the_results_and_before_the_records(tmp_path: 
 def test_job_json_holds_the_record_as_it_was(tmp_path: Path, job: dict[str, Any]) -> None:
     result = Result(job, {})
     result.record.events = numpy.int64(3)
-    result.record.access = {"cache_dir": Path("/data"), "share": float("nan")}
+    result.record.access = AccessRecord(cache_dir="/data")
+    result.record.machine_cpu_s = float("nan")
     write_out(tmp_path, result)
     stored = json.loads((tmp_path / "job.json").read_text())
     assert stored["files"] == result.job["files"]
     assert stored["timeline"] == job["timeline"]
     assert stored["events"] == 3
-    assert stored["access"]["share"] == "nan"
+    assert stored["machine_cpu_s"] == "nan"
+    assert stored["access"]["cache_dir"] == "/data"
 
 
 def test_sensors_are_rows_of_text_and_a_number(tmp_path: Path, job: dict[str, Any]) -> None:

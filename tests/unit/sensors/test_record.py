@@ -12,7 +12,7 @@ from tests.unit.train.conftest import write_file
 
 from branchline import run
 from branchline.sensors import SCHEMA_VERSION, JobRecord, WagonFault
-from branchline.sensors.record import WagonRecord
+from branchline.sensors.record import AccessRecord, WagonRecord
 from branchline.sensors.schema import SCHEMA_FILE, job_schema, schema_text
 
 OLD_RECORDS = sorted((Path(__file__).parents[1] / "report" / "records").glob("*.json"))
@@ -46,6 +46,15 @@ def test_a_record_comes_back_as_it_was() -> None:
     plain = json.loads(json.dumps(record.as_dict()))
     assert JobRecord.from_dict(plain) == record
     assert JobRecord.from_dict({**plain, "added_later": 1}) == record
+
+
+def test_settings_of_reading_of_version_1_are_read() -> None:
+    """It had only those that were not the usual ones."""
+    plain = {"schema_version": 1, "access": {"mode": "prefetch", "gap": 4096, "local": "direct"}}
+    record = JobRecord.from_dict(plain)
+    assert record.access == AccessRecord("prefetch", gap=4096, local="direct")
+    assert record.access.chosen() == [("local", "direct"), ("gap", 4096)]
+    assert JobRecord.from_dict(json.loads(json.dumps(record.as_dict()))) == record
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_what_copies_had_is_added_up_for_each_storage_element() -> None:
         FileRecord("b", "root://one", bytes_read=1, cached_bytes=2, read_calls=1, fetch_s=0.5),
     ]
     [element] = storage_elements(files)
-    assert element == StorageRecord("root://one", 2, 6, 9, 2, 1.0)
+    assert element == StorageRecord("root://one", 2, bytes_read=6, cached_bytes=9, read_calls=2, fetch_s=1.0)
 
 
 def test_parts_of_a_file_are_added_and_what_describes_it_is_not() -> None:
