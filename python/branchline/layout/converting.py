@@ -17,7 +17,6 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
 from branchline.layout.datasets import some_of
 from branchline.layout.fields import FieldPlan, plan_fields
-from branchline.layout.parquet import ParquetFile
 from branchline.layout.root_files import ENTRIES_END, check_root_name
 from branchline.layout.targets import (
     CLUSTER_BYTES,
@@ -103,7 +102,12 @@ def convert(
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.path for file in files], first.name, first.title)
-    make = ParquetFile if kind == "parquet" else functools.partial(RootFile, kind)
+    make: Callable[[Target, Layout, FieldPlan, Any], Writer] = functools.partial(RootFile, kind)
+    if kind == "parquet":
+        # Imported here: trains write tables to ROOT files by this module where pyarrow is not installed.
+        from branchline.layout.parquet import ParquetFile
+
+        make = ParquetFile
     others: dict[str, str] = {}
     chunks = _chunks(files, with_trees, plan, memory_limit, access, others)
     written = _write(
