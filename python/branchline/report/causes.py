@@ -1,4 +1,4 @@
-"""What may limit a job, step by step: what is known of each, in words, and what would help against it."""
+"""What may limit a job: for each phase a part of a sentence with its figures, and advice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_OF_IT = 2 / 3
 FEW_OF_ALL = 1 / 3
 #: A wagon whose CPU time is this part of its wall time computes; below the second it mostly waits for something.
 COMPUTES, WAITS = 0.8, 0.5
-#: ... for a core, when it stood in the queue for one for this part of the time.
+#: ... for a core, if it waited in the queue for one for this share of the time.
 WAITS_FOR_CORE = 0.15
 #: A call of a wagon that is shorter than this, for few events, is mostly the fixed cost of a call.
 SHORT_CALL_S = 0.02
@@ -56,7 +56,7 @@ class Cause(NamedTuple):
 
 
 def causes(job: JobRecord) -> list[Cause]:
-    """Return what each phase was spent on."""
+    """Return the cause of each phase."""
     return [
         _decompressing(job),
         _decoding(job),
@@ -120,7 +120,7 @@ def _waiting(job: JobRecord) -> Cause:
 
 
 def _copies(job: JobRecord, unwanted_share: float) -> str:
-    """Say what copies of the data would take: of the branches that are read alone, and in a faster place."""
+    """Return the time with copies of the data: of the wanted branches alone, and at a faster place."""
     wall_s, wait_s = job.wall_s, phase_s(job, "wait")
     near, few = instead(job, wall_s - wait_s), instead(job, wall_s - unwanted_share * wait_s)
     if near and few and unwanted_share > UNWANTED_SHARE:
@@ -143,13 +143,13 @@ def _computing(job: JobRecord) -> Cause:
 
 
 def _nature(job: JobRecord, wagon: WagonRecord, part: float) -> tuple[str, str]:
-    """Return what a wagon does with its time, and what would help."""
+    """Return how a wagon spends its time, and advice."""
     busy, waited = wagon.cpu_s / wagon.seconds, wagon.core_wait_s / wagon.seconds
     others, merging = other_programs(job), merged_files(job)
     if merging and small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
         call = duration(wagon.seconds / wagon.chunks)
         return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call", merging
-    # Less than nothing is how the clocks of the CPU round.
+    # The CPU clocks round, so a difference may be negative.
     used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), 1)} of the time"
     if busy < COMPUTES and waited > WAITS_FOR_CORE:
         queue = f"{used}, and for {percent(waited, 1)} it waited for a core"
@@ -223,7 +223,7 @@ def _idling(job: JobRecord) -> Cause:
 
 
 def _longest_file(job: JobRecord, busiest_s: float) -> tuple[str, str]:
-    """Return which file kept a worker so long that the others had to wait, and what would help."""
+    """Return the file for which a worker took so long that others waited, and advice."""
     files = job.files
     longest = max(files, key=lambda file: file.wall_s, default=None)
     if longest is None or longest.wall_s < LONG_FILE_SHARE * busiest_s:
@@ -250,7 +250,7 @@ def _joined(*texts: str) -> str:
 
 
 def _concentration(branches: Sequence[BranchRecord], field: str) -> str:
-    """Say how few branches hold most of the seconds in ``field``."""
+    """Return which branches have most of the seconds in ``field``."""
     costs = sorted(((getattr(branch, field), branch.name) for branch in branches), key=lambda cost: (-cost[0], cost[1]))
     total_s = sum(cost for cost, _ in costs)
     if total_s <= 0:
@@ -272,12 +272,12 @@ def _concentration(branches: Sequence[BranchRecord], field: str) -> str:
 
 
 def returns_much(job: JobRecord) -> bool:
-    """Tell whether a wagon's output is so large that merging and writing it are no fixed costs."""
+    """Return whether a wagon's output is so large that the time of merging and writing depends on it."""
     return any((wagon.output_bytes) >= LARGE_OUTPUT_BYTES for wagon in job.wagons)
 
 
 def _largest_output(job: JobRecord) -> tuple[str, str]:
-    """Return which wagon returns much, and what would help."""
+    """Return the wagon with a large output, and advice."""
     if not returns_much(job):
         return "", ""
     largest = max(job.wagons, key=lambda wagon: wagon.output_bytes)
@@ -286,7 +286,7 @@ def _largest_output(job: JobRecord) -> tuple[str, str]:
 
 
 def codec_name(codec: Any) -> str:
-    """Return a codec, or several apart by commas, as their makers write them; none is empty."""
+    """Return a codec, or several separated by commas, in their usual spelling; "none" is empty."""
     written = {"zlib": "zlib", "lzma": "LZMA", "lz4": "LZ4", "zstd": "zstd", "cs": "CS", "none": ""}
     parts = [part.strip() for part in str(codec or "").split(",")]
     return ", ".join(filter(None, (written.get(part.lower(), part) for part in parts)))

@@ -1,4 +1,4 @@
-"""One plain sentence on what limits a job, drawn from its record alone."""
+"""One plain sentence on what limits a job, from its record alone."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from branchline.report.remedies import one_worker, without_pictures
 from branchline.report.texts import one_line
 from branchline.sensors.record import JobRecord
 
-#: When all that has to do with the data takes less than this, or than starting and writing the results take, the
-#: phases say nothing about the data.
+#: If the work on the data takes less than this, or less than starting and writing results, the phases say nothing
+#: about the data.
 MEANINGFUL_DATA_S = 0.5
-#: ... but starting and writing that take so long compared with a job on real data are worth a sentence of their own.
+#: ... but a longer time for starting and writing gets a sentence.
 LONG_FIXED_S = 5.0
-#: A step with less of the time than this does not limit a job alone when another one is close to it.
+#: A step with a smaller share than this does not limit a job alone if another one is close to it.
 LEADING_SHARE = 0.4
 CLOSE_TO_LEADING = 0.7
-#: Idle workers are reported too from this share on (tenths of a per cent), whatever leads.
+#: Idle workers are reported from this share on (tenths of a per cent), whatever the largest phase is.
 IDLE, IDLE_TENTHS = "idle", 150
 _MESSAGE_LENGTH_MAX = 200
 
 
 def diagnosis(job: JobRecord) -> str:
-    """Return one sentence that says what limits this job, in numbers, and what would help most where that is known."""
+    """Return one sentence with numbers on what limits this job, and the best advice if there is one."""
     return _nothing_done(job) or _every_wagon_stopped(job) or _too_little(job) or _what_limits(job)
 
 
@@ -100,7 +100,7 @@ def _what_limits(job: JobRecord) -> str:
     advice = first.advice
     idle = next(cause for cause in found if cause.phase == IDLE)
     if idle not in found[:1] and idle.detail and tenths.get(IDLE, 0) >= IDLE_TENTHS:
-        # Workers that wait for one that is at work are idle no longer than that one works, so they never lead.
+        # Workers that wait for another one are idle for less time than that one works, so idling is never first.
         sentence += f"; {share[IDLE]} more went into {idle.clause}: {idle.detail}"
         advice = idle.advice or advice
     return f"{sentence}; {advice}." if advice else f"{sentence}."

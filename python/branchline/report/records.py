@@ -1,4 +1,4 @@
-"""What the sentence and the page both take from the record of a job, so that they say the same."""
+"""Values from the record of a job that both the sentence and the page need, so that these agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def phase_shares(job: JobRecord) -> dict[str, int]:
 
 
 def partial_note(job: JobRecord, wagon: str) -> str:
-    """Return on how many of all events the output of a wagon stands, where it is not all of them; else nothing."""
+    """Return how many events the output of a wagon is from, if it is not from all; else an empty text."""
     for row in job.wagons:
         if row.name == wagon and (row.status or "finished") != "finished":
             events, expected = row.events, (job.events_expected or 0)
@@ -38,7 +38,7 @@ def unwanted_bytes(job: JobRecord) -> float:
 
 
 def local_copies(job: JobRecord) -> str:
-    """Return how many of the bytes came from copies on this machine; an empty text where none did."""
+    """Return how many bytes came from copies on this machine; an empty text if none did."""
     cached, read = job.totals.cached_bytes, job.totals.bytes_read
     return f"{size(cached)} came from copies on this machine, {size(read)} from storage" if cached else ""
 

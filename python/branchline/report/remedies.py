@@ -1,6 +1,6 @@
-"""What would make a job faster, and by how much: estimates from the record of the job alone.
+"""Changes that would make a job faster, with estimates from the record of the job alone.
 
-Each says nothing where it would not help by a part that is worth the trouble, or where the record does not show it.
+Each function returns an empty text if its change would save too little, or if the record lacks the figures.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from branchline.sensors.record import JobRecord
 
 #: A remedy has to save this part of the wall time to be named.
 WORTH_SAVING = 0.1
-#: Starting a worker takes so long: Python, awkward, hist and the user's imports.
+#: Seconds to start a worker: Python, awkward, hist and the user's imports.
 WORKER_START_S = 1.0
-#: What codecs deliver on one core of a server, in bytes after decompression, measured with the demo's collisions.
+#: Decompressed bytes per second on one core of a server, measured with the demo's collisions.
 ZSTD_BYTES_PER_S = 1.0e9
-#: Approximate time for writing results and records without pictures.
+#: Approximate seconds for writing results and records without pictures.
 RECORDS_S = 1.0
-#: A codec with this part of the decompressing is as good as the only one.
+#: From this share of the decompression time on, a sentence treats a codec as the only one.
 SINGLE_CODEC_SHARE = 0.95
-#: Other programs are worth a word when they use this much of the cores, and the cores are as full as this.
+#: Other programs are named if they use this share of the cores, and this share of the cores is busy.
 OTHERS_SHARE, FULL_SHARE = 0.2, 0.85
-#: Files of fewer bytes, and chunks of fewer events, cost more to begin with than to work through.
+#: For smaller files and chunks the fixed cost of each is higher than that of their content.
 SMALL_FILE_BYTES, SMALL_CHUNK_EVENTS = 4_000_000, 500
-#: How large files are when they are merged for this reason.
+#: Size of the files that small ones should be merged into.
 MERGED_FILE_BYTES = 100_000_000
 
 
@@ -35,13 +35,13 @@ def about(seconds: float) -> str:
 
 
 def instead(job: JobRecord, seconds: float) -> str:
-    """Return an estimated time and that of the job; empty when it is hardly less."""
+    """Return an estimated time and that of the job; empty if it is hardly shorter."""
     wall_s = job.wall_s
     return f"{about(seconds)} instead of {duration(wall_s)}" if seconds < (1 - WORTH_SAVING) * wall_s else ""
 
 
 def others_cores(job: JobRecord) -> float:
-    """Return how many cores other programs used while the job ran; 0 where all that wanted a core had one."""
+    """Return how many cores other programs used while the job ran; 0 if some cores were free."""
     wall_s, machine_s, cores = job.wall_s, (job.machine_cpu_s or 0), (job.machine_cpu_count or 0)
     if wall_s <= 0 or cores <= 0 or machine_s < FULL_SHARE * cores * wall_s:
         return 0.0
@@ -50,7 +50,7 @@ def others_cores(job: JobRecord) -> float:
 
 
 def other_programs(job: JobRecord) -> str:
-    """Say how much of the machine other programs used, where that held the job up."""
+    """Return how many cores other programs used, if that slowed the job."""
     cores = others_cores(job)
     if not cores:
         return ""
@@ -58,7 +58,7 @@ def other_programs(job: JobRecord) -> str:
 
 
 def more_workers(job: JobRecord, *, cores_needed: bool = True) -> str:
-    """Say what as many workers as there are cores would take, or twice as many where they need no cores."""
+    """Return the time with a worker for each core, or with twice the workers if these need no cores."""
     workers, cores = job.workers or 1, job.cpu_count or 1
     wanted = cores if cores_needed else 2 * workers
     wanted = min(wanted, job.subjobs or wanted)
@@ -69,7 +69,7 @@ def more_workers(job: JobRecord, *, cores_needed: bool = True) -> str:
 
 
 def one_worker(job: JobRecord) -> str:
-    """Say what a single worker would take, where that is not longer."""
+    """Return the time with a single worker, if it is not longer."""
     seconds, wall_s = seconds_with(job, 1), job.wall_s
     if job.workers < 2 or seconds > wall_s:
         return ""
@@ -77,7 +77,7 @@ def one_worker(job: JobRecord) -> str:
 
 
 def without_pictures(job: JobRecord) -> str:
-    """Say what a job without pictures would take, where they take a large part of it."""
+    """Return the time of the job without pictures, if these take a large part of it."""
     pictures = sum(1 for result in job.results if result.picture)
     if not pictures:
         return ""
@@ -88,8 +88,8 @@ def without_pictures(job: JobRecord) -> str:
 def seconds_with(job: JobRecord, workers: int) -> float:
     """Estimate the wall time with so many workers on the same cores.
 
-    The wagons and all that Python does are shared by the workers. Decompressing and decoding fill the cores as before,
-    waiting for the storage goes on as before, and the time outside of the workers stays.
+    Assumption: workers share the time of wagons and of Python. The times of decompressing, decoding, waiting for the
+    storage, and outside of the workers stay the same.
     """
     rows = job.worker_phases
     if not rows:
@@ -97,13 +97,13 @@ def seconds_with(job: JobRecord, workers: int) -> float:
     outside_s = job.wall_s - float(rows[0].wall_s or 0.0)
     shared_s = sum(getattr(row, name) for row in rows for name in ("plan", "wagons", "merge", "other"))
     same_s = sum(getattr(row, name) for row in rows for name in ("wait", "decompress", "decode")) / len(rows)
-    # One worker starts alone; several hold each other up.
+    # Several workers that start at once slow each other.
     start_s = WORKER_START_S if workers == 1 else max(WORKER_START_S, *(row.start for row in rows))
     return float(outside_s + start_s + shared_s / workers + same_s)
 
 
 def recompressed(job: JobRecord, codec: str, plain_bytes: float, decompress_s: float) -> str:
-    """Say what the same data in zstd would take."""
+    """Return the time with the same data in zstd."""
     if decompress_s <= 0 or plain_bytes <= 0:
         return ""
     if others_cores(job):
@@ -116,7 +116,7 @@ def recompressed(job: JobRecord, codec: str, plain_bytes: float, decompress_s: f
 
 
 def merged_files(job: JobRecord, small_bytes: float = SMALL_FILE_BYTES) -> str:
-    """Say into how many files those that are smaller than ``small_bytes`` on average could be merged."""
+    """Return into how many files those of less than ``small_bytes`` on average could be merged."""
     files = job.files
     all_bytes = sum(file.size_bytes or 0 for file in files)
     if len(files) < 10 or all_bytes / len(files) > small_bytes:
@@ -126,7 +126,7 @@ def merged_files(job: JobRecord, small_bytes: float = SMALL_FILE_BYTES) -> str:
 
 
 def small_chunks(job: JobRecord) -> str:
-    """Say how small the chunks are, where they are so small that it is the calls that cost, not the events."""
+    """Return the number and size of chunks, if these are so small that calls cost more than events."""
     chunks = sum(wagon.chunks for wagon in job.wagons)
     events = sum(wagon.events for wagon in job.wagons)
     if chunks < 100 or events / chunks > SMALL_CHUNK_EVENTS:

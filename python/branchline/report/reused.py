@@ -1,16 +1,16 @@
-"""What a job took from earlier runs, in sentences."""
+"""Sentences on the results that a job reused from earlier runs."""
 
 from __future__ import annotations
 
 from branchline.quantities import count, counted
 from branchline.sensors.record import JobRecord
 
-# Wagons that are named; their number is always given.
+# The most wagons that are named; a number stands for the others.
 NAMES_SHOWN_MAX = 5
 
 
 def reuse_sentences(job: JobRecord) -> list[str]:
-    """How many sub-jobs were taken from earlier runs, which wagons ran, and what could not be reused, and why."""
+    """Return how many sub-jobs were reused, which wagons ran, and why some results could not be reused."""
     sentences = []
     if any(one.subjobs_reused for one in job.wagons):
         taken = f"{count(job.subjobs_reused)} of {counted(job.subjobs, 'sub-job')} taken from earlier runs"

@@ -1,4 +1,4 @@
-"""What stands on the report's page: the record of a job turned into finished text and small charts.
+"""The content of the report's page: the record of a job as texts and small charts.
 
 Each function makes one section; the tables of what cost how much are in tables.py.
 """

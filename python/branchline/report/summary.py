@@ -1,8 +1,8 @@
-"""The few lines that the terminal prints about a job, with the figures and the sentence of its page."""
+"""The lines that the terminal prints about a job, with the figures and the sentence of its page."""
 
 from __future__ import annotations
 
-from branchline.quantities import count, duration, rate, significant
+from branchline.quantities import count, counted, duration, rate, significant
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, remarks
 from branchline.report.reused import reuse_sentences
@@ -12,8 +12,8 @@ from branchline.sensors.record import JobRecord, MissingCompanion
 
 
 def summary(job: JobRecord) -> list[str]:
-    """Return how the job ended with its events, time and rates, what limits it, what was reused, what went
-    wrong at storage elements, which workers were ended, and which events companions lack.
+    """Return lines on the end of the job, its events, time and rates, what limits it, reused results, failures, and
+    events that companions lack.
     """
     events, expected, wall_s = job.events, (job.events_expected or 0), job.wall_s
     of_all = f" of {count(expected)}" if expected > events else ""
@@ -36,7 +36,7 @@ def summary(job: JobRecord) -> list[str]:
 
 
 def _missing_in(companion: MissingCompanion) -> str:
-    """Return which events had nothing in a companion."""
+    """Return the sentence on the events that a companion lacks."""
     missing, first = companion.events_missing, companion.first or []
     more = ", ..." if missing > len(first) else ""
-    return f"{count(missing)} events have nothing in {companion.name}: {', '.join(first)}{more}"
+    return f"{companion.name} lacks {counted(missing, 'event')}: {', '.join(first)}{more}"

@@ -1,4 +1,4 @@
-"""Texts from outside - names, labels, messages - made fit to be shown: no control characters, not without end."""
+"""Names, labels and messages from outside, made safe to show: without control characters, and limited in length."""
 
 from __future__ import annotations
 

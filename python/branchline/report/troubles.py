@@ -1,11 +1,11 @@
-"""What went wrong at the storage elements, and with workers, in plain sentences."""
+"""Failures of storage elements, workers and sub-jobs, in plain sentences."""
 
 from __future__ import annotations
 
 from branchline.quantities import counted, duration
 from branchline.sensors.record import JobRecord, LostWorker, MemoryRetry, MissingSubJob, TroubleRecord
 
-#: What is counted, with its words for one and for many.
+#: Counted failures, each with its words in the singular and in the plural.
 _FAILURES = (
     ("timeouts", "request was not answered in time", "requests were not answered in time"),
     ("resets", "connection was refused or lost", "connections were refused or lost"),
@@ -13,28 +13,28 @@ _FAILURES = (
     ("other_errors", "request failed", "requests failed"),
 )
 _CURES = (
-    ("retries", "request was made again", "requests were made again"),
+    ("retries", "request was repeated", "requests were repeated"),
     ("replicas_left", "file was read on from another replica", "files were read on from another replica"),
     ("replicas_refused", "replica was not used because it differs", "replicas were not used because they differ"),
 )
 
-# A group of sub-jobs that was lost is named by its ends.
+# Of more sub-jobs than these only the first and the last are named.
 LABELS_MAX = 4
 
 
 def trouble_sentences(job: JobRecord) -> list[str]:
-    """Return a sentence for each storage element that gave trouble, the one that cost most time first."""
+    """Return a sentence for each storage element with failures, the one with most lost time first."""
     troubles = sorted(job.troubles, key=lambda one: -float(one.lost_s))
     return [_sentence(one) for one in troubles]
 
 
 def lost_sentences(job: JobRecord) -> list[str]:
-    """Return a sentence for each worker that was silent and has been ended."""
+    """Return a sentence for each worker that died or was ended."""
     return [_lost(one) for one in job.workers_lost]
 
 
 def memory_sentences(job: JobRecord) -> list[str]:
-    """Return a sentence for each sub-job that ran out of memory and came to its end with less."""
+    """Return a sentence for each sub-job that ran out of memory and finished with less."""
     return [_memory(one) for one in job.memory_retries]
 
 
@@ -56,7 +56,7 @@ def _memory(retry: MemoryRetry) -> str:
     if retry.chunk_divisor > 1:
         less += f" and chunks of 1/{retry.chunk_divisor} of the entries"
     inexact = f"; sums of {', '.join(retry.inexact)} may differ in their last bits" if retry.inexact else ""
-    return f"{retry.subjob} ran out of memory, and came to its end {less}{inexact}."
+    return f"{retry.subjob} ran out of memory and finished {less}{inexact}."
 
 
 def _missing(one: MissingSubJob) -> str:
@@ -73,13 +73,15 @@ def _lost(worker: LostWorker) -> str:
         sentence = f"{who} {worker.how} at: {worker.doing}" if worker.doing else f"{who} {worker.how}"
         again = "was tried again" if len(worker.subjobs) == 1 else "were tried again"
     else:
-        sentence = f"{who} was ended after {duration(worker.seconds)} of silence ({worker.how}) at: {worker.doing}"
+        sentence = (
+            f"{who} was ended after {duration(worker.seconds)} without a message ({worker.how}) at: {worker.doing}"
+        )
         again = "was given to another worker" if len(worker.subjobs) == 1 else "were given to another worker"
     return f"{sentence}; {_labels(worker.subjobs)} {again}." if worker.subjobs else f"{sentence}."
 
 
 def _labels(subjobs: list[str]) -> str:
-    """Those of many neighbours by the first and the last."""
+    """The names of sub-jobs; of many only the first and the last."""
     if len(subjobs) > LABELS_MAX:
         return f"{len(subjobs)} sub-jobs, from {subjobs[0]} to {subjobs[-1]},"
     return " and ".join(subjobs)
@@ -91,7 +93,7 @@ def _sentence(trouble: TroubleRecord) -> str:
     if cured:
         sentence += f"; {cured}"
     lost_s = float(trouble.lost_s or 0.0)
-    return f"{sentence}; {duration(lost_s)} of waiting lost." if lost_s > 0 else f"{sentence}."
+    return f"{sentence}; {duration(lost_s)} lost by waiting." if lost_s > 0 else f"{sentence}."
 
 
 def _listed(trouble: TroubleRecord, kinds: tuple[tuple[str, str, str], ...]) -> str:

@@ -25,7 +25,7 @@ Pictures = Literal["svg", "both", "none"]
 SVG: Pictures = "svg"
 SVG_AND_PNG: Pictures = "both"
 NO_PICTURES: Pictures = "none"
-#: Drawing takes about a tenth of a second each: more pictures than these would cost minutes, and are not looked at.
+#: Drawing takes about 0.1 s each: more pictures would cost minutes, and nobody looks at so many.
 PICTURES_MAX = 300
 
 
@@ -73,7 +73,7 @@ def write_out(
 
 
 class _Writing:
-    """The state of writing one job: what became of each result, and the first error."""
+    """The state of writing one job: a record for each result, and the first error."""
 
     def __init__(self, out_dir: Path, was_asked_to_stop: Callable[[], bool], pictures: Pictures) -> None:
         self._pictures = pictures
@@ -90,7 +90,7 @@ class _Writing:
         self._histograms: list[tuple[Part, ResultRecord]] = []
 
     def left_out(self) -> list[str]:
-        """What is not written since a package is not installed."""
+        """Return a sentence for each file that is not written because a package is not installed."""
         pictures = (
             left_out("pictures are", "matplotlib", "mplhep") if self._histograms and self._wants_pictures else None
         )

@@ -48,8 +48,8 @@ def from_plain(wanted: Any, plain: Any) -> Any:
 
 
 def record_of(kind: type[Record], measured: object) -> Record:
-    """A record of this dataclass with the fields that a measured value has too; those that it lacks, and those where it
-    has None, have their defaults.
+    """A record of this dataclass with the values of the fields that a measured value has. Fields that it lacks, or that
+    are None in it, have their defaults.
     """
     names = [one.name for one in dataclasses.fields(kind)]
     values = {name: getattr(measured, name, None) for name in names}
@@ -73,7 +73,7 @@ def _dataclass_from(wanted: Any, plain: Any) -> Any:
     try:
         return wanted(**values)
     except TypeError as error:
-        raise ValueError(f"no record of a {wanted.__name__}: {error}") from None
+        raise ValueError(f"this is no {wanted.__name__}: {error}") from None
 
 
 def _takes_none(kind: Any) -> bool:
@@ -82,5 +82,5 @@ def _takes_none(kind: Any) -> bool:
 
 def _checked(plain: Any, kind: Any) -> Any:
     if not isinstance(plain, kind):
-        raise ValueError(f"{plain!r:.80} stands in a record where a {kind.__name__} is wanted")
+        raise ValueError(f"a record has {plain!r:.80} in the place of a {kind.__name__}")
     return plain

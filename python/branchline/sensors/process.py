@@ -15,7 +15,7 @@ def cpu_s() -> float:
 
 
 def core_wait_s() -> float:
-    """Seconds that this thread was ready to run and had to wait for a core; always 0 where the kernel does not say.
+    """Seconds that this thread was ready to run and waited for a core; 0 where the kernel does not count them.
 
     The second number of ``/proc/thread-self/schedstat``, in nanoseconds (Linux, sched-stats.rst).
     """
@@ -50,7 +50,7 @@ def memory_peak_bytes() -> int:
                 if line.startswith("VmHWM:"):
                     return int(line.split()[1]) * 1024
     except OSError:
-        pass
+        pass  # not Linux: getrusage has it
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -1,4 +1,4 @@
-"""The record of a job: what job.json holds, field by field, and what every report is drawn from.
+"""The record of a job, field by field: job.json contains it, and every report is made from it.
 
 job.json is kept for years and sent to servers, so its form has a version and a JSON Schema next to this file
 (``job.schema.json``, written by ``python -m branchline.sensors.schema``). Times are wall seconds unless a name says
@@ -19,15 +19,15 @@ from branchline.sensors.plain import from_plain, to_plain
 #: Version 2 names all settings of ``access``, with null for the usual ones.
 SCHEMA_VERSION = 2
 
-# How a job, or a wagon in it, stands: running, all events through all wagons, something missing, nothing done.
+# The status of a job or a wagon: running, all events processed by all wagons, some missing, none processed.
 RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
-# A wagon that stopped before it had seen an event.
+# A wagon that stopped before its first event.
 STOPPED = "stopped"
 
 
 @dataclass
 class DatasetFile:
-    """A file that the dataset names. ``entries`` is None where the file was not opened."""
+    """A file of the dataset. ``entries`` is None if the file was not opened."""
 
     path: str = ""
     tree: str | None = None
@@ -38,8 +38,8 @@ class DatasetFile:
 
 @dataclass
 class WagonFault:
-    """Why a wagon stopped: in which chunk of which file (None if it did not get so far), in which line of which of the
-    author's files (empty if none raised), and the traceback in the author's own code.
+    """The error that stopped a wagon: the file and entries of the chunk (None before the first one), the line of the
+    author's files that raised it (empty if none did), and the traceback in the author's own code.
     """
 
     type: str
@@ -52,11 +52,11 @@ class WagonFault:
 
     @property
     def is_interruption(self) -> bool:
-        """Whether a signal cut it off."""
+        """Whether a signal ended the wagon."""
         return self.type == KeyboardInterrupt.__name__
 
     def sentence(self, name: str) -> str:
-        """The fault in a sentence, with the name of the wagon."""
+        """The error in one sentence, with the name of the wagon."""
         where = f" at {self.path}" if self.path else ""
         if self.path and self.entry_start is not None and self.entry_stop is not None:
             where += f", entries {self.entry_start} to {self.entry_stop}"
@@ -66,9 +66,10 @@ class WagonFault:
 
 @dataclass
 class WagonRecord:
-    """What a wagon did. ``seconds`` is the time in process() without waiting for columns, ``core_wait_s`` that of it in
-    which other threads had the cores. ``subjobs_reused`` are the sub-jobs whose result comes from an earlier run,
-    ``not_reusable`` says why none can. ``code_sha256`` is of the source of its class, None where there is none.
+    """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; in ``core_wait_s`` of it
+    other threads had the cores. ``subjobs_reused`` counts sub-jobs whose result comes from an earlier run;
+    ``not_reusable`` is the reason why no result can be reused. ``code_sha256`` is the hash of the source of its class,
+    None if there is no source.
     """
 
     name: str
@@ -90,10 +91,10 @@ class WagonRecord:
 
 @dataclass
 class FileRecord(ReadCounts):
-    """What reading a file took. ``entries`` are those of its tree, ``events`` those handed to wagons; ``open_s`` is the
-    time to open it; the times of the other steps are added up over threads. ``subjobs`` have read it,
-    ``subjobs_reused`` have their events from an earlier run. ``site`` is that of the worker, ``replica`` what was read
-    where that is not ``path``, and ``replicas_failed`` say which replicas failed and how.
+    """The cost of reading a file. ``entries`` counts those of its tree, ``events`` those that wagons got. ``open_s`` is
+    the time to open it; times of other steps are sums over threads. ``subjobs`` counts the sub-jobs that read it,
+    ``subjobs_reused`` those with results from an earlier run. ``site`` is the site of the worker, ``replica`` the URL
+    that was read if it is not ``path``; ``replicas_failed`` lists failed replicas with their errors.
     """
 
     path: str
@@ -119,7 +120,7 @@ class FileRecord(ReadCounts):
 
 @dataclass
 class BranchRecord(BasketCounts):
-    """What the baskets of a branch took, over all files."""
+    """The cost of the baskets of a branch, in all files."""
 
     name: str
     codec: str = ""
@@ -127,7 +128,7 @@ class BranchRecord(BasketCounts):
 
 @dataclass
 class StorageRecord(RequestCounts):
-    """What was read from a storage element."""
+    """Reads from a storage element."""
 
     name: str
     files: int = 0
@@ -135,10 +136,9 @@ class StorageRecord(RequestCounts):
 
 @dataclass
 class SiteReading:
-    """What the workers at a site read from a storage element. ``nearness`` says where that is: on the worker's
-    ``host``, at its ``site`` or ``elsewhere``. ``files`` are those that sub-jobs read there, ``failures`` how often a
-    replica there failed; ``wall_s`` is the time that the files took a worker, and ``fetch_s`` thread time inside read
-    calls.
+    """Reads of the workers at a site from a storage element. ``nearness`` is the place of the element: on the worker's
+    ``host``, at its ``site`` or ``elsewhere``. ``files`` counts files that sub-jobs read there, ``failures`` failed
+    replicas. ``wall_s`` is the time of the files in their workers, ``fetch_s`` thread time inside read calls.
     """
 
     site: str
@@ -153,7 +153,7 @@ class SiteReading:
 
 @dataclass
 class StorageRemark:
-    """A remark of the storage, and how many files it concerns."""
+    """A remark of the storage layer, and the number of files that it is about."""
 
     text: str
     files: int = 0
@@ -161,8 +161,9 @@ class StorageRemark:
 
 @dataclass
 class LinkRecord:
-    """The link from a site to a storage element as it was measured, and what reading chose for it; ``choices`` is how
-    often that changed.
+    """The measured link from a site to a storage element, and the settings of reading that were chosen for it.
+
+    ``choices`` counts changes of the settings.
     """
 
     name: str
@@ -177,9 +178,9 @@ class LinkRecord:
 
 @dataclass
 class TroubleRecord:
-    """What went wrong at a storage element: ``retries`` are requests that were made again, ``timeouts``, ``resets``,
-    ``wrong_answers`` and ``other_errors`` the reasons. ``replicas_left`` are files that were read on from another
-    replica, ``replicas_refused`` replicas that differ from what was read before. ``lost_s`` is the time of failed
+    """Failures at a storage element: ``retries`` counts repeated requests, ``timeouts``, ``resets``,
+    ``wrong_answers`` and ``other_errors`` the causes. ``replicas_left`` counts files whose reading continued at another
+    replica, ``replicas_refused`` replicas that differ from the one read before. ``lost_s`` is the time of failed
     requests and of the pauses after them.
     """
 
@@ -196,7 +197,7 @@ class TroubleRecord:
 
 @dataclass
 class SkippedFile:
-    """A file that was left out; ``entries_lost`` is None where it is not known."""
+    """A file that was skipped; ``entries_lost`` is None if unknown."""
 
     path: str
     entries_lost: int | None = None
@@ -205,8 +206,8 @@ class SkippedFile:
 
 @dataclass
 class MissingEntries:
-    """Entries of a file that a missing sub-job would have read; ``entry_stop`` None stands for the end of the tree.
-    ``part`` says which part of them, where its borders are not known.
+    """Entries of a file that a missing sub-job would have read; ``entry_stop`` None is the end of the tree.
+    ``part`` describes a part of the file whose first and last entries are unknown.
     """
 
     path: str
@@ -215,7 +216,7 @@ class MissingEntries:
     part: str = ""
 
     def count(self) -> int | None:
-        """How many entries, None where it is not known."""
+        """The number of entries, None if unknown."""
         return self.entry_stop - self.entry_start if self.entry_stop is not None and not self.part else None
 
     def words(self) -> str:
@@ -229,8 +230,8 @@ class MissingEntries:
 
 @dataclass
 class MissingSubJob:
-    """A sub-job without a result, what it would have read, and how the last of its attempts ended: ``cause``, at the
-    step ``doing``.
+    """A sub-job without a result: the files that it would have read, the ``cause`` that ended its last attempt, and the
+    step ``doing`` at which that happened.
     """
 
     index: int
@@ -241,7 +242,7 @@ class MissingSubJob:
     attempts: int = 1
 
     def skipped(self) -> list[SkippedFile]:
-        """Its entries as files that were left out."""
+        """Its entries as skipped files."""
         return [
             SkippedFile(one.path, one.count(), f"{one.words()}: its sub-job is missing: {self.cause}")
             for one in self.files
@@ -250,9 +251,9 @@ class MissingSubJob:
 
 @dataclass
 class MemoryRetry:
-    """A sub-job that ran out of memory, and came to its end with less. ``chunk_divisor`` 1 means that only reading held
-    less; else its chunks had that part of the entries, and the sums of the wagons ``inexact`` may differ in their last
-    bits from those over whole chunks.
+    """A sub-job that ran out of memory and finished with less. ``chunk_divisor`` 1 means that only the memory for
+    reading was reduced. Else chunks had 1/``chunk_divisor`` of the entries, and sums of the wagons ``inexact`` may
+    differ in their last bits from sums over whole chunks.
     """
 
     subjob: str
@@ -262,8 +263,8 @@ class MemoryRetry:
 
 @dataclass
 class ActivitySpan:
-    """When a process of a job was at work, in seconds from the job's start. ``stage`` is 0 for one that processes
-    events, and else the stage of merging; ``is_last`` is the merge that writes the results.
+    """The time in which a process of a job worked, in seconds from the job's start. ``stage`` is 0 for processing
+    events, else the stage of merging; ``is_last`` marks the merge that writes the results.
     """
 
     host: str = ""
@@ -275,9 +276,9 @@ class ActivitySpan:
 
 @dataclass
 class FailureGroup:
-    """Sub-jobs that came to no result in the same way: at the same place of the code, or by the same cause.
+    """Sub-jobs that failed in the same way: at the same place of the code, or by the same cause.
 
-    ``example`` is all that is known of the first of them: its traceback, or the end of the log ``log``.
+    ``example`` is the traceback of the first of them, or the end of its log file ``log``.
     """
 
     message: str = ""
@@ -289,7 +290,7 @@ class FailureGroup:
 
 @dataclass
 class RestartedTask:
-    """A task of a batch system that began more than once, and the machines on which it did."""
+    """A task of a batch system that started more than once, and its machines."""
 
     task: str
     hosts: list[str] = field(default_factory=list)
@@ -297,7 +298,7 @@ class RestartedTask:
 
 @dataclass
 class RepeatedSubJob:
-    """A sub-job that ran twice at the end of a job, since its first worker was slow; ``why`` says how slow.
+    """A sub-job that ran twice at the end of a job because its first worker was slow; ``why`` is the reason in words.
     ``kept`` is the worker whose result counts, ``dropped`` the other one.
     """
 
@@ -309,9 +310,9 @@ class RepeatedSubJob:
 
 @dataclass
 class LostWorker:
-    """A worker process that was ended because it was silent for ``seconds``, or that died by itself (``is_dead``);
-    ``doing`` is the step that it was at, ``subjobs`` are those that were given to others. ``host`` is empty for the
-    machine of the job.
+    """A worker process that was ended because it sent nothing for ``seconds``, or that died by itself (``is_dead``).
+    ``doing`` is its last step, ``subjobs`` are those that other workers got. ``host`` is empty for the machine of the
+    job.
     """
 
     worker: int
@@ -326,7 +327,7 @@ class LostWorker:
 
 @dataclass
 class MissingCompanion:
-    """A companion that had nothing for some events, and the first of these."""
+    """A companion that lacks some events, and the first of these."""
 
     name: str
     events_missing: int = 0
@@ -335,7 +336,7 @@ class MissingCompanion:
 
 @dataclass
 class RecoveredFile:
-    """A file that was never closed, and how many keys were found again."""
+    """A file that was never closed, and the number of keys that were recovered."""
 
     path: str
     keys: int = 0
@@ -343,7 +344,7 @@ class RecoveredFile:
 
 @dataclass
 class TimePoint:
-    """Cumulative counts at a time since the job began."""
+    """Cumulative counts at a time after the start of the job."""
 
     t_s: float
     events: int = 0
@@ -358,7 +359,7 @@ class Totals(ReadCounts):
 
 @dataclass
 class JobFault:
-    """What stopped a job, or made it partial."""
+    """An error that stopped a job or made it partial."""
 
     type: str = "Error"
     message: str = ""
@@ -466,14 +467,14 @@ class AccessRecord:
 
 @dataclass
 class JobRecord:
-    """A job: its conditions, what it did, what it took, and what it left.
+    """A job: its conditions, costs and results.
 
-    ``phases`` is the wall time of the job by phases; ``access`` are the settings of reading; ``versions`` are those of
-    the packages that results depend on. ``subjobs_reused`` are the sub-jobs that an earlier run had done whole;
-    ``reuse_notes`` say what kept results from being reused.
-    ``sites`` are what workers at each site read from each storage element. ``allow_missing`` is the part of the
-    sub-jobs that may be ``missing``; their files are in ``skipped``, too. ``left_out`` says what was not written since
-    a package is not installed. ``process`` is there while a job runs.
+    ``phases`` is the wall time of the job by phases, ``access`` the settings of reading,
+    ``versions`` the packages that results depend on. ``subjobs_reused`` counts sub-jobs whose results all come from an
+    earlier run; ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the workers at
+    each site from each storage element. ``allow_missing`` is the share of the sub-jobs that may be ``missing``; the
+    files of these are in ``skipped`` too. ``left_out`` names files that were not written because a package is not
+    installed. ``process`` is only there while a job runs.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -534,20 +535,21 @@ class JobRecord:
     timeline: list[TimePoint] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """What job.json holds: dicts, lists, numbers and texts."""
+        """The content of job.json: dicts, lists, numbers and texts."""
         plain: dict[str, Any] = to_plain(self)
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> JobRecord:
-        """The record that a job.json holds.
+        """The record in the content of a job.json.
 
         A record without ``schema_version`` is of Branchline 0.1.0, whose fields are those of version 1: what it lacks
-        has its default. Fields that are not known, as of a later version, are left out. Raises ValueError for what is
-        no record, or for a version that is later than this.
+        has its default. Unknown fields, as of a later version, are ignored. Raises ValueError for anything that is no
+        record, and for a record of a later version.
         """
         version = plain.get("schema_version", SCHEMA_VERSION)
         if not isinstance(version, int) or version > SCHEMA_VERSION:
-            raise ValueError(f"a record of version {version!r}, where this Branchline knows up to {SCHEMA_VERSION}")
+            what = f"the record has version {version!r}, and this Branchline reads versions up to {SCHEMA_VERSION}"
+            raise ValueError(what)
         record: JobRecord = from_plain(cls, {**plain, "schema_version": SCHEMA_VERSION})
         return record

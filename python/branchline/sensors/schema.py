@@ -18,7 +18,7 @@ _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type
 
 
 def job_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12). Fields that it does not name are allowed, as a later Branchline may add some."""
+    """The schema (draft 2020-12). It allows other fields, since a later Branchline may add some."""
     definitions: dict[str, Any] = {}
     schema = _of_dataclass(JobRecord, definitions)
     schema["properties"]["schema_version"] = {"const": SCHEMA_VERSION}

@@ -1,4 +1,4 @@
-"""The list of all sensors: what is measured in a job, in which unit, and where in the record of the job it is found."""
+"""The list of all sensors: each quantity of a job, its unit, and its place in the record of the job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from branchline.sensors.record import JobRecord
 JOB, FILE, STORAGE_ELEMENT, WAGON, BRANCH = "job", "file", "storage_element", "wagon", "branch"
 SCOPES = (JOB, FILE, STORAGE_ELEMENT, WAGON, BRANCH)
 
-# Where the things of a scope are listed in the job record, and which key names one of them.
+# For each scope: its list in the record of the job, and the field with the name.
 _LISTS = {FILE: ("files", "path"), STORAGE_ELEMENT: ("storage_elements", "name"), WAGON: ("wagons", "name")}
 _LISTS |= {BRANCH: ("branches", "name")}
 
 
 @dataclass(frozen=True)
 class Sensor:
-    """One thing that is measured. ``key`` leads to it in the job record, or in that of one thing of its scope."""
+    """A measured quantity. ``key`` is its path in the record of the job, or in that of a file, wagon, ... by scope."""
 
     name: str
     unit: str
@@ -27,7 +27,7 @@ class Sensor:
     key: tuple[str, ...] = ()
 
     def value_in(self, record: object) -> Any:
-        """The value in a record, None if it is not there."""
+        """The value in a record; None if the record lacks it."""
         found: Any = record
         for key in self.key or (self.name,):
             found = found.get(key) if isinstance(found, Mapping) else getattr(found, key, None)
@@ -36,7 +36,7 @@ class Sensor:
 
 @dataclass(frozen=True)
 class SensorRow:
-    """What a sensor measured of a thing: of the job, or of the file, storage element, wagon or branch of this name."""
+    """The value of a sensor for the job, or for the file, storage element, wagon or branch of this name."""
 
     scope: str
     name: str
@@ -57,7 +57,7 @@ def _total(name: str, unit: str, description: str, *scopes: str) -> tuple[Sensor
 
 
 SENSORS: tuple[Sensor, ...] = (
-    Sensor("wall_s", "s", (JOB, FILE), "wall time; of a file the time its chunks were waited for and worked on"),
+    Sensor("wall_s", "s", (JOB, FILE), "wall time; of a file the time of waiting for its chunks and working on them"),
     Sensor("cpu_s", "s", (JOB, WAGON), "CPU time; of a job all threads of all processes, of a wagon its own thread"),
     Sensor("core_wait_s", "s", (WAGON,), "time in process() ready to run, while other threads had the cores"),
     Sensor("machine_cpu_s", "s", (JOB,), "CPU time of all programs on this machine during the job, this one included"),
@@ -65,14 +65,14 @@ SENSORS: tuple[Sensor, ...] = (
     Sensor("events", "events", (JOB, FILE, WAGON), "events handed to wagons"),
     Sensor("seconds", "s", (WAGON,), "wall time in process(), without waiting for columns"),
     Sensor("chunks", "chunks", (WAGON,), "chunks processed"),
-    Sensor("misses", "reads", (WAGON,), "columns read late because they were not foreseen"),
+    Sensor("misses", "reads", (WAGON,), "columns read late because they were not planned"),
     Sensor("output_bytes", "B", (WAGON,), "size of the pickled result"),
     *_total("bytes_asked", "B", "bytes that the reading needed", FILE),
     *_total("bytes_read", "B", "bytes that the storage delivered", FILE, STORAGE_ELEMENT),
     *_total("cached_bytes", "B", "bytes that a cache or a staged copy on this machine had", FILE, STORAGE_ELEMENT),
     *_total("read_calls", "calls", "requests to the storage", FILE, STORAGE_ELEMENT),
     *_total("baskets", "baskets", "baskets read", FILE, BRANCH),
-    *_total("compressed_bytes", "B", "bytes of baskets as they lie on disk", FILE, BRANCH),
+    *_total("compressed_bytes", "B", "bytes of baskets on disk", FILE, BRANCH),
     *_total("plain_bytes", "B", "bytes of baskets after decompression", FILE, BRANCH),
     *_total("fetch_s", "s", "thread time inside the storage's read calls", FILE, STORAGE_ELEMENT),
     *_total("decompress_s", "s", "thread time in decompressing", FILE, BRANCH),
@@ -94,7 +94,7 @@ SENSORS: tuple[Sensor, ...] = (
 
 
 def rows_of(job: JobRecord) -> list[SensorRow]:
-    """The values of all sensors in a job; what was not measured is left out."""
+    """The values of all sensors of a job, without those that were not measured."""
     return list(_rows(job))
 
 

@@ -1,4 +1,4 @@
-"""What went wrong at each storage element. Every process counts by itself."""
+"""Failures at each storage element, counted by each process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from branchline.sensors.record import TroubleRecord
 
 
 def take_troubles() -> list[TroubleRecord]:
-    """What went wrong in this process since the last call, one record for each storage element."""
+    """The failures in this process since the last call, one record for each storage element."""
     return [record_of(TroubleRecord, one) for one in _core.take_troubles()]
 
 

@@ -21,8 +21,8 @@ def test_what_several_workers_met_is_added_and_told_with_what_was_done() -> None
     third = TroubleRecord("https://b", wrong_answers=1, replicas_refused=1, lost_s=0.0)
     job = {"troubles": [asdict(trouble) for trouble in added_troubles([one, third, other])]}
     assert trouble_sentences(job) == [
-        "At root://a:1094 1 request was not answered in time and 2 connections were refused or lost; 1 request was made"
-        " again and 3 files were read on from another replica; 60.5 s of waiting lost.",
+        "At root://a:1094 1 request was not answered in time and 2 connections were refused or lost; 1 request was"
+        " repeated and 3 files were read on from another replica; 60.5 s lost by waiting.",
         "At https://b 1 answer was wrong; 1 replica was not used because it differs.",
     ]
     assert trouble_sentences(job)[0] in summary({**job, "events": 0})

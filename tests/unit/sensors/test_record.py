@@ -60,11 +60,11 @@ def test_settings_of_reading_of_version_1_are_read() -> None:
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        ({"schema_version": SCHEMA_VERSION + 1}, "knows up to"),
+        ({"schema_version": SCHEMA_VERSION + 1}, "reads versions up to"),
         ({"schema_version": "1"}, "version '1'"),
-        ({"wagons": {"name": "w"}}, "a list is wanted"),
+        ({"wagons": {"name": "w"}}, "in the place of a list"),
         ({"wagons": [{"seconds": 1.0}]}, "WagonRecord"),
-        ({"files": [7]}, "Mapping is wanted"),
+        ({"files": [7]}, "in the place of a Mapping"),
     ],
 )
 def test_what_is_no_record_is_refused(plain: dict[str, Any], message: str) -> None:

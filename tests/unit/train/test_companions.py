@@ -97,7 +97,7 @@ def test_every_event_finds_what_is_its_own(
     assert missing["Kinematics"]["events_missing"] == 1
     assert missing["Kinematics"]["first"] == [f"{sets / '1' / 'Kinematics.root'}: entry 4"]
     assert missing["header"]["events_missing"] == EVENTS - SHORT
-    assert f"1 events have nothing in Kinematics: {sets / '1' / 'Kinematics.root'}: entry 4" in summary(result.record)
+    assert f"Kinematics lacks 1 event: {sets / '1' / 'Kinematics.root'}: entry 4" in summary(result.record)
     assert {"x", "Kinematics:pt", "header:weight"} <= set(result.job["wagons"][0]["branches"])
 
 
