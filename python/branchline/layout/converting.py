@@ -102,12 +102,7 @@ def convert(
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.path for file in files], first.name, first.title)
-    make: Callable[[Target, Layout, FieldPlan, Any], Writer] = functools.partial(RootFile, kind)
-    if kind == "parquet":
-        # Imported here: trains write tables to ROOT files by this module where pyarrow is not installed.
-        from branchline.layout.parquet import ParquetFile
-
-        make = ParquetFile
+    make = _writer_of(kind)
     others: dict[str, str] = {}
     chunks = _chunks(files, with_trees, plan, memory_limit, access, others)
     written = _write(
@@ -165,6 +160,16 @@ def _left_out(others: dict[str, str]) -> tuple[str, ...]:
     if not others:
         return ()
     return (f"other objects than the trees: {some_of([f'{name} ({others[name]})' for name in others])}",)
+
+
+def _writer_of(kind: Kind) -> Callable[[Target, Layout, FieldPlan, Any], Writer]:
+    """The class that writes files of a kind."""
+    if kind != "parquet":
+        return functools.partial(RootFile, kind)
+    # Imported here: trains write tables to ROOT files by this module, also without pyarrow.
+    from branchline.layout.parquet import ParquetFile
+
+    return ParquetFile
 
 
 def _open_tree(file: DataFile, tree: str | None, access: Access | None) -> Tree:
