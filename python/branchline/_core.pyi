@@ -224,7 +224,7 @@ class OutlineRow:
 class BranchFacts:
     """The metadata of a branch.
 
-    ``kind`` is ``data``, ``group`` (it only groups others) or ``unsupported``, for which ``reason`` is why.
+    ``kind`` is ``data``, ``group`` (it only groups others) or ``unreadable``, for which ``reason`` is why.
     ``compress`` is ROOT's setting, 100 times the codec plus the level. ``is_part`` says that its bytes are counted with
     the branch that it belongs to.
     """

@@ -66,9 +66,12 @@ def test_only_the_folder_of_the_file_is_looked_in(folder: Path, tmp_path: Path) 
     # The name in it still says the first folder, where the other file is.
     shutil.copy(folder / "main.root", tmp_path)
     tree = branchline.open(tmp_path / "main.root")["events"]
-    with pytest.raises(branchline.UnsupportedBranchError, match=r"in another file, .*other\.root") as caught:
+    with pytest.raises(branchline.StorageError, match=r"in another file, .*other\.root") as caught:
         tree["other"].array()
-    assert str(tmp_path / "other.root") in str(caught.value)
+    assert caught.value.path == str(tmp_path / "other.root")
+    assert str(tmp_path / "main.root") in str(caught.value)
+    with pytest.warns(branchline.UnreadableBranchWarning, match="left out: other, hits"):
+        assert tree.arrays().fields == ["number", "count"]
     assert tree["number"].array().tolist() == list(range(ENTRIES))
     shutil.copy(folder / "other.root", tmp_path)
     check(branchline.open(tmp_path / "main.root")["events"])

@@ -283,7 +283,7 @@ impl Tree {
         let known = self.0.branch_info(index);
         let kind = kind_name(&known.state);
         let reason = match known.state {
-            State::Unsupported(reason) => Some(reason),
+            State::Unreadable(reason) => Some(reason),
             State::Group | State::Data => None,
         };
         BranchFacts {
@@ -333,6 +333,6 @@ fn kind_name(state: &State) -> &'static str {
     match state {
         State::Group => "group",
         State::Data => "data",
-        State::Unsupported(_) => "unsupported",
+        State::Unreadable(_) => "unreadable",
     }
 }

@@ -8,7 +8,7 @@ pub enum State {
     /// It can.
     Data,
     /// It cannot, and why.
-    Unsupported(String),
+    Unreadable(String),
 }
 
 /// What is known of a branch.

@@ -4,49 +4,63 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use branchline_format::error::FormatError;
 use branchline_format::layout::Kind;
 use branchline_format::tree::TBranch;
 
 use branchline_storage::Access;
 
+use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 
 /// The other files that hold baskets of a tree, by the names that its branches give them.
 #[derive(Debug, Default)]
-pub(crate) struct Externals(HashMap<String, Arc<File>>);
+pub(crate) struct Externals(HashMap<String, Result<Arc<File>>>);
 
 impl Externals {
-    /// Opens the other files. Branches whose file cannot be opened are not read, and their kind says why.
-    pub(crate) fn open(file: &File, branches: &[TBranch], kinds: &mut [Kind]) -> Self {
-        let mut tried: HashMap<&str, Result<Arc<File>, String>> = HashMap::new();
+    /// Opens the other files. The error of a file that cannot be opened is kept for its branches.
+    pub(crate) fn open(file: &File, branches: &[TBranch], kinds: &[Kind]) -> Self {
+        let mut tried: HashMap<String, Result<Arc<File>>> = HashMap::new();
         for (branch, kind) in branches.iter().zip(kinds) {
-            if branch.file_name.is_empty() || !matches!(kind, Kind::Data(_)) {
-                continue;
-            }
-            let name = branch.file_name.as_str();
-            if let Err(reason) = tried.entry(name).or_insert_with(|| open_in_folder(file.path(), name, file.access())) {
-                let class_name = branch.element.as_ref().map_or_else(String::new, |element| element.class_name.clone());
-                let reason = format!("its baskets are in another file, {name}: {reason}");
-                *kind = Kind::Unsupported { class_name, reason };
+            let name = &branch.file_name;
+            if !name.is_empty() && matches!(kind, Kind::Data(_)) && !tried.contains_key(name) {
+                tried.insert(name.clone(), open_in_folder(file.path(), name, file.access()));
             }
         }
-        Self(tried.into_iter().filter_map(|(name, file)| Some((name.to_string(), file.ok()?))).collect())
+        Self(tried)
     }
 
-    /// The file of this name.
+    /// The file of this name, if it could be opened.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<File>> {
-        self.0.get(name)
+        self.0.get(name)?.as_ref().ok()
     }
 
-    /// All of them.
+    /// Why the file of this name could not be opened.
+    pub(crate) fn error(&self, name: &str) -> Option<&ReadError> {
+        self.0.get(name)?.as_ref().err()
+    }
+
+    /// All that could be opened.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<File>> {
-        self.0.values()
+        self.0.values().filter_map(|file| file.as_ref().ok())
     }
 }
 
-fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>, String> {
-    let found = path_in_folder(path, name).ok_or("it names no file")?;
-    File::open(&found, access).map_err(|error| format!("{found}: {}", error.message))
+fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>> {
+    let Some(found) = path_in_folder(path, name) else {
+        let error = FormatError::damaged(0, format!("its baskets are in another file, {name:?}, which names no file"));
+        return Err(ReadError::from_format(path, &error));
+    };
+    let mut opened = File::open(&found, access);
+    if let Err(error) = &mut opened {
+        error.message = format!("its baskets are in another file, {found}: {}", error.message);
+        // The file that the user named is there: what it refers to is what the storage lacks.
+        if error.kind == ReadErrorKind::Missing {
+            error.kind = ReadErrorKind::Storage;
+            error.hint = Some(format!("copy {name} into the folder of {path}; other branches still read"));
+        }
+    }
+    opened
 }
 
 /// The path of a file that another one names: always in the same folder or below it.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use branchline_format::compress::Decompressor;
 use branchline_format::directory::Entry;
-use branchline_format::error::FormatError;
+use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::file::read_object;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::cluster::FieldCluster;
@@ -32,7 +32,7 @@ pub(crate) struct Ntuple {
     /// Sets of attributes that are linked to it.
     pub(crate) linked_sets_count: usize,
     pub(crate) entries_count: u64,
-    forms: Vec<OnceLock<std::result::Result<Form, String>>>,
+    forms: Vec<OnceLock<FormatResult<Form>>>,
     groups: Vec<ClusterGroup>,
     pub(crate) header_checksum: u64,
     /// Those of objects that streamers wrote.
@@ -117,9 +117,9 @@ impl Ntuple {
     }
 
     /// What the entries of a branch become, or why they are not read.
-    pub(crate) fn form(&self, branch: usize) -> std::result::Result<&Form, &str> {
+    pub(crate) fn form(&self, branch: usize) -> std::result::Result<&Form, &FormatError> {
         let form = || standalone_form(&self.schema, &self.classes, self.branches[branch].field);
-        self.forms[branch].get_or_init(form).as_ref().map_err(String::as_str)
+        self.forms[branch].get_or_init(form).as_ref()
     }
 
     /// Its clusters in the order of entries. The first call reads the page lists, in one request.
@@ -219,7 +219,7 @@ impl Ntuple {
             let object = format!("{}, field {}, cluster {cluster}", self.path, self.branches[branch].path);
             ReadError::from_format(file.path(), &error.in_object(object))
         };
-        let form = self.form(branch).map_err(|reason| named(FormatError::unsupported(reason)))?;
+        let form = self.form(branch).map_err(|error| named(error.clone()))?;
         FieldCluster::new(form, &self.clusters(file)?[cluster]).map_err(named)
     }
 }

@@ -101,8 +101,8 @@ impl File {
         let mut decompressor = Decompressor::new();
         let plain = reader.until_known(|loaded| read_object(loaded, key, &mut decompressor))?;
         let meta = read_tree(&plain, key.key_size, &key.class_name, self.class_infos()).map_err(named)?;
-        let mut kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
-        let externals = Externals::open(self, &meta.branches, &mut kinds);
+        let kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
+        let externals = Externals::open(self, &meta.branches, &kinds);
         Ok(BasketTree { meta, kinds, externals })
     }
 

@@ -137,16 +137,19 @@ impl Tree {
     pub(crate) fn shape(&self, index: usize) -> Result<Shape<'_>> {
         self.content.shape(index).map_err(|unreadable| {
             let name = self.branch_path(index);
-            let (message, hint) = match unreadable {
-                Unreadable::Group => (
-                    format!("branch {name} only groups others and holds no data of its own"),
-                    "ask for the branches below it",
-                ),
-                Unreadable::Unsupported { class_name, reason } => {
-                    (format!("branch {name} of class {class_name}: {reason}"), "the other branches still read")
+            match unreadable {
+                Unreadable::Group => {
+                    let message = format!("branch {name} only groups others and holds no data of its own");
+                    self.error(ReadErrorKind::Unsupported, message).with_hint("name the branches below it")
                 }
-            };
-            self.error(ReadErrorKind::Unsupported, message).with_hint(hint)
+                Unreadable::Format { class_name, error } => {
+                    let object = format!("branch {name} of class {class_name}");
+                    ReadError::from_format(self.file.path(), &error.clone().in_object(object))
+                }
+                Unreadable::OtherFile(error) => {
+                    error.clone().in_object(format!("branch {name} of {}", self.file.path()))
+                }
+            }
         })
     }
 

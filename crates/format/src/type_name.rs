@@ -8,7 +8,7 @@ use crate::tree::TBranch;
 pub fn type_name(kind: &Kind, branch: &TBranch) -> String {
     match kind {
         Kind::Group => branch.element.as_ref().map_or_else(String::new, |element| element.class_name.clone()),
-        Kind::Unsupported { class_name, .. } => class_name.clone(),
+        Kind::Unreadable { class_name, .. } => class_name.clone(),
         Kind::Data(layout) => layout_name(layout),
     }
 }

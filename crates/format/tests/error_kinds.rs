@@ -65,8 +65,9 @@ fn arrays_of_objects_in_split_collections_are_not_read() {
         ..ElementBranch::default()
     };
     let kind = kind_of(&branch("event.hits", element), &classes());
-    let Kind::Unsupported { reason, .. } = &kind else { panic!("{kind:?}") };
-    assert!(reason.contains("split collection"), "{reason}");
+    let Kind::Unreadable { error, .. } = &kind else { panic!("{kind:?}") };
+    assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
+    assert!(error.message.contains("split collection"), "{error}");
 }
 
 /// A TObjArray with one pointer to an object of this class, without the length of the object.

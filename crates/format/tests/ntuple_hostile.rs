@@ -329,7 +329,7 @@ fn columns_of_a_kind_that_does_not_fit_the_field_are_refused() {
         changed.columns[column].encoding = wrong;
         assert!(changed.columns[column].encoding.is_ok());
         let refused = standalone_form(&changed, &classes, field).unwrap_err();
-        assert!(refused.contains("structure"), "{path}: {refused}");
+        assert!(refused.message.contains("structure"), "{path}: {refused}");
     }
 }
 

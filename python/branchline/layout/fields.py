@@ -119,7 +119,7 @@ def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str],
     """
     outline: Outline = tree.outline
     kept = _kept(tree, outline, chosen, dropped)
-    unreadable = [outline.paths[index] for index in sorted(kept) if outline.kinds[index] == "unsupported"]
+    unreadable = [outline.paths[index] for index in sorted(kept) if outline.kinds[index] == "unreadable"]
     if unreadable:
         raise UnsupportedBranchError(
             f"branches that cannot be read: {', '.join(unreadable[:10])}",

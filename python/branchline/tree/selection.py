@@ -292,7 +292,7 @@ class Selector:
                 name = self._outline.paths[child]
             if kind == "data":
                 members[name] = BranchField(self._outline.paths[child])
-            elif kind == "unsupported":
+            elif kind == "unreadable":
                 self._left_out.append(self._outline.paths[child])
             elif (group := self._group(child)) is not None:
                 members[name] = group
@@ -333,7 +333,7 @@ class Selector:
         meant = {index for index in indices if self._outline.kinds[index] == "data"}
         if self._outline.nests:
             meant = {index for index in meant if not self._is_within(index, meant)}
-        self._left_out += [self._outline.paths[one] for one in indices if self._outline.kinds[one] == "unsupported"]
+        self._left_out += [self._outline.paths[one] for one in indices if self._outline.kinds[one] == "unreadable"]
         groups = [index for index in indices if self._outline.kinds[index] == "group"]
         groups = [index for index in groups if not meant.issuperset(self._outline.data_below(index))]
         top = {one for one in groups if not any(self._outline.is_below(one, other) for other in groups)}

@@ -56,7 +56,7 @@ class Chunk:
     def unreadable(self) -> list[str]:
         """Paths of the branches of the tree that cannot be read."""
         outline = self.shape.outline
-        return [path for path, kind in zip(outline.paths, outline.kinds, strict=True) if kind == "unsupported"]
+        return [path for path, kind in zip(outline.paths, outline.kinds, strict=True) if kind == "unreadable"]
 
     def group(self, name: str, column: Callable[[str], ak.Array] | None = None) -> ak.Array | None:
         """Branches that belong together under a name, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``: a record array,

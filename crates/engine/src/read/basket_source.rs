@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::cursor::Cursor;
-use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::error::Result as FormatResult;
 use branchline_format::file::parse_key_sizes;
 use branchline_format::ntuple::cluster::{FieldCluster, FieldReader, Stored};
 use branchline_format::tree::embedded::EmbeddedBasket;
@@ -94,7 +94,7 @@ pub(crate) struct ClusterPages {
 impl ClusterPages {
     /// Decodes the field from the pages that were fetched.
     pub(crate) fn reader(&self) -> FormatResult<FieldReader<'_>> {
-        let form = self.ntuple.form(self.branch).map_err(FormatError::unsupported)?;
+        let form = self.ntuple.form(self.branch).map_err(Clone::clone)?;
         Ok(FieldReader { schema: &self.ntuple.schema, form, cluster: &self.cluster, stored: &self.stored })
     }
 }

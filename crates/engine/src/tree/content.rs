@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use branchline_format::column::Column;
+use branchline_format::error::FormatError;
 use branchline_format::layout::{Kind, Layout};
 use branchline_format::ntuple::form::Form;
 use branchline_storage::ByteRange;
 
 use crate::branch_info::{BranchInfo, State};
-use crate::error::Result;
+use crate::error::{ReadError, Result};
 use crate::extents::Extent;
 use crate::file::File;
 use crate::read::basket_source::{BasketSource, Carried};
@@ -142,8 +143,10 @@ pub(crate) enum Shape<'a> {
 pub(crate) enum Unreadable<'a> {
     /// It only groups others.
     Group,
-    /// Branchline does not know how to read it.
-    Unsupported { class_name: &'a str, reason: &'a str },
+    /// Its kind is not supported, or its metadata are damaged.
+    Format { class_name: &'a str, error: &'a FormatError },
+    /// Its baskets are in another file, which cannot be opened.
+    OtherFile(&'a ReadError),
 }
 
 /// What branches take in the file, and after decompression.

@@ -75,7 +75,7 @@ impl Content for ClusterTree {
 
     fn shape(&self, branch: usize) -> std::result::Result<Shape<'_>, Unreadable<'_>> {
         let class_name = &self.0.field(branch).type_name;
-        self.0.form(branch).map(Shape::Clusters).map_err(|reason| Unreadable::Unsupported { class_name, reason })
+        self.0.form(branch).map(Shape::Clusters).map_err(|error| Unreadable::Format { class_name, error })
     }
 
     fn is_read_by_default(&self, branch: usize) -> bool {
@@ -83,7 +83,7 @@ impl Content for ClusterTree {
     }
 
     fn state(&self, branch: usize) -> State {
-        self.0.form(branch).map_or_else(|reason| State::Unsupported(reason.to_string()), |_| State::Data)
+        self.0.form(branch).map_or_else(|error| State::Unreadable(error.to_string()), |_| State::Data)
     }
 
     fn branch_info(&self, file: &File, branch: usize) -> BranchInfo {

@@ -9,7 +9,7 @@ use branchline_format::type_name::type_name;
 use branchline_storage::ByteRange;
 
 use crate::branch_info::{BranchInfo, State};
-use crate::error::Result;
+use crate::error::{ReadError, Result};
 use crate::extents::Extent;
 use crate::external::Externals;
 use crate::file::File;
@@ -31,6 +31,11 @@ pub(crate) struct BasketTree {
 impl BasketTree {
     fn basket(&self, branch: usize, basket: usize) -> &Basket {
         &self.meta.branches[branch].baskets[basket]
+    }
+
+    /// Why the other file that has the baskets of a branch could not be opened.
+    fn other_file_error(&self, branch: usize) -> Option<&ReadError> {
+        self.externals.error(&self.meta.branches[branch].file_name)
     }
 }
 
@@ -83,21 +88,28 @@ impl Content for BasketTree {
 
     fn shape(&self, branch: usize) -> std::result::Result<Shape<'_>, Unreadable<'_>> {
         match &self.kinds[branch] {
-            Kind::Data(layout) => Ok(Shape::Baskets(layout)),
+            Kind::Data(layout) => match self.other_file_error(branch) {
+                None => Ok(Shape::Baskets(layout)),
+                Some(error) => Err(Unreadable::OtherFile(error)),
+            },
             Kind::Group => Err(Unreadable::Group),
-            Kind::Unsupported { class_name, reason } => Err(Unreadable::Unsupported { class_name, reason }),
+            Kind::Unreadable { class_name, error } => Err(Unreadable::Format { class_name, error }),
         }
     }
 
     fn is_read_by_default(&self, branch: usize) -> bool {
-        matches!(self.kinds[branch], Kind::Data(_))
+        matches!(self.state(branch), State::Data)
     }
 
     fn state(&self, branch: usize) -> State {
         match &self.kinds[branch] {
             Kind::Group => State::Group,
-            Kind::Data(_) => State::Data,
-            Kind::Unsupported { reason, .. } => State::Unsupported(reason.clone()),
+            Kind::Data(_) => match self.other_file_error(branch) {
+                // The same read may succeed later: an array without the branch would hide that it failed now.
+                Some(error) if !error.retry_may_help => State::Unreadable(error.to_string()),
+                Some(_) | None => State::Data,
+            },
+            Kind::Unreadable { error, .. } => State::Unreadable(error.to_string()),
         }
     }
 

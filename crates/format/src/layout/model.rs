@@ -1,5 +1,6 @@
 //! The bytes of the entries of a branch.
 
+use crate::error::FormatError;
 use crate::objects::Program;
 use crate::scalar::Scalar;
 
@@ -10,12 +11,12 @@ pub enum Kind {
     Group,
     /// Entries of this layout.
     Data(Layout),
-    /// Entries that are not read: their class and why.
-    Unsupported {
+    /// Entries that cannot be read.
+    Unreadable {
         /// C++ type or class of the branch.
         class_name: String,
-        /// Why it is not read.
-        reason: String,
+        /// Why: the kind of entries is not supported, or the metadata of the branch are damaged.
+        error: FormatError,
     },
 }
 
@@ -108,7 +109,7 @@ impl Kind {
         match self {
             Self::Group => false,
             Self::Data(layout) => layout.may_refer(),
-            Self::Unsupported { .. } => true,
+            Self::Unreadable { .. } => true,
         }
     }
 
@@ -116,7 +117,7 @@ impl Kind {
     pub fn layout(&self) -> Option<&Layout> {
         match self {
             Self::Data(layout) => Some(layout),
-            Self::Group | Self::Unsupported { .. } => None,
+            Self::Group | Self::Unreadable { .. } => None,
         }
     }
 }

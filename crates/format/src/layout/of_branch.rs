@@ -20,8 +20,17 @@ use crate::type_code;
 
 use super::model::{array_size, Kind, Layout, RunHeader};
 
+fn unreadable(class_name: &str, error: FormatError) -> Kind {
+    Kind::Unreadable { class_name: class_name.to_string(), error }
+}
+
 fn unsupported(class_name: &str, reason: &str) -> Kind {
-    Kind::Unsupported { class_name: class_name.to_string(), reason: reason.to_string() }
+    unreadable(class_name, FormatError::unsupported(reason))
+}
+
+/// A tree that declares larger entries than ROOT can write.
+fn too_large() -> FormatError {
+    FormatError::damaged(0, "it declares arrays that are longer than any entry can be")
 }
 
 /// What a branch holds.
@@ -29,7 +38,7 @@ pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     let kind = declared_kind(branch, classes);
     match kind.layout() {
         Some(layout) if layout.fixed_size().is_none_or(|size| size > ENTRY_BYTES_MAX) => {
-            unsupported(&declared_class(branch), "it declares arrays that are longer than any entry can be")
+            unreadable(&declared_class(branch), too_large())
         }
         _ => kind,
     }
@@ -47,7 +56,7 @@ fn declared_kind(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
         (None, "TBranch") => Ok(kind_of_leaves(&branch.leaves, classes)),
         (_, class_name) => Ok(unsupported(class_name, "branches of this class are not read yet")),
     };
-    kind.unwrap_or_else(|error| unsupported(&declared_class(branch), &error.to_string()))
+    kind.unwrap_or_else(|error| unreadable(&declared_class(branch), error))
 }
 
 /// Split classes and base classes hold nothing; the counts of split containers do.
@@ -68,7 +77,7 @@ fn kind_of_leaves(leaves: &[TLeaf], classes: &Arc<Classes>) -> Kind {
         [leaf] if leaf.class_name != "TLeafC" => kind_of_leaf(leaf),
         leaves => match leaf_list(leaves, classes) {
             Ok(program) => Kind::Data(Layout::Objects(program)),
-            Err(error) => unsupported("leaf list", &error.to_string()),
+            Err(error) => unreadable("leaf list", error),
         },
     }
 }
@@ -96,7 +105,7 @@ fn leaf_piece(leaf: &TLeaf, before: &[(&str, Piece)], compiler: &mut Compiler<'_
     let scalar = scalar_of_leaf(leaf).ok_or_else(unknown)?;
     let extents = dimensions_of_leaf(leaf);
     if array_size(scalar, &extents).is_none_or(|size| size > ENTRY_BYTES_MAX) {
-        return Err(FormatError::unsupported("it declares arrays that are longer than any entry can be"));
+        return Err(too_large());
     }
     let Some(count_name) = &leaf.count_name else { return Ok(compiler.array_of_numbers(scalar, &extents)) };
     let counter = before.iter().find(|(name, _)| name == count_name).and_then(|(_, piece)| piece.as_counter());
@@ -326,14 +335,35 @@ fn member_objects(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::streamer::ClassInfos;
     use crate::tree::BranchInfo;
 
+    fn kind_of_error(branch: &TBranch) -> Option<ErrorKind> {
+        match kind_of(branch, &classes()) {
+            Kind::Unreadable { error, .. } => Some(error.kind),
+            Kind::Group | Kind::Data(_) => None,
+        }
+    }
+
     #[test]
-    fn arrays_longer_than_any_entry_are_refused() {
+    fn a_leaf_of_a_class_that_is_not_known_is_unsupported() {
+        let mut branch = branch_of_doubles(1);
+        let mut info = BranchInfo::clone(&branch.info);
+        info.leaves[0].class_name = "TLeafX".to_string();
+        branch.info = Arc::new(info);
+        assert_eq!(kind_of_error(&branch), Some(ErrorKind::Unsupported));
+    }
+
+    #[test]
+    fn arrays_longer_than_any_entry_are_damage() {
         for length in [1 << 28, 1 << 61, (1 << 61) + 1] {
-            let branch = branch_of_doubles(length);
-            assert!(matches!(kind_of(&branch, &classes()), Kind::Unsupported { .. }), "{length}");
+            let mut branch = branch_of_doubles(length);
+            assert_eq!(kind_of_error(&branch), Some(ErrorKind::Damaged), "{length}");
+            let mut info = BranchInfo::clone(&branch.info);
+            info.leaves.push(info.leaves[0].clone());
+            branch.info = Arc::new(info);
+            assert_eq!(kind_of_error(&branch), Some(ErrorKind::Damaged), "{length} in a list of leaves");
         }
         assert!(kind_of(&branch_of_doubles(1 << 20), &classes()).layout().is_some());
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::column::Column;
-use crate::error::FormatError;
+use crate::error::{FormatError, Result};
 use crate::number::Number;
 use crate::objects::{Classes, Program};
 
@@ -86,12 +86,9 @@ pub enum Form {
     },
 }
 
-/// Why a field is not read.
-pub type Refused = String;
-
 /// The form of a field that is read by itself: all that belongs to it, within the collections that it belongs to.
 /// `classes` describe the objects that streamers wrote.
-pub fn standalone_form(schema: &Schema, classes: &Arc<Classes>, field: usize) -> Result<Form, Refused> {
+pub fn standalone_form(schema: &Schema, classes: &Arc<Classes>, field: usize) -> Result<Form> {
     let mut form = form_within(schema, classes, field, 0)?;
     let mut next = schema.fields[field].parent;
     for _ in 0..DEPTH_MAX {
@@ -101,20 +98,21 @@ pub fn standalone_form(schema: &Schema, classes: &Arc<Classes>, field: usize) ->
             (Role::Collection, _) => form = collection(schema, number, form)?,
             (Role::Plain, Some(size)) => form = Form::Regular { size, content: Box::new(form) },
             (Role::Plain | Role::Record, _) => {}
-            _ => return Err("it is an alternative of a variant, which is read as a whole".to_string()),
+            _ => return Err(FormatError::unsupported("it is an alternative of a variant, which is read as a whole")),
         }
         next = parent.parent;
     }
-    Err("its fields are nested in a circle".to_string())
+    Err(FormatError::damaged(0, "its fields are nested in a circle, or deeper than any C++ type"))
 }
 
-fn form_within(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form, Refused> {
+fn form_within(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form> {
     if depth > DEPTH_MAX {
-        return Err("its fields are nested too deeply".to_string());
+        return Err(FormatError::damaged(0, "its fields are nested in a circle, or deeper than any C++ type"));
     }
     let field = &schema.fields[number];
     if field.field_version != 0 {
-        return Err(format!("{} is stored in a later way (version {})", schema.path_of(number), field.field_version));
+        let message = format!("{} has field version {}, later than 0", schema.path_of(number), field.field_version);
+        return Err(FormatError::unsupported(message));
     }
     let child = |child: usize| form_within(schema, classes, child, depth + 1);
     match field.role {
@@ -132,7 +130,7 @@ fn form_within(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: us
         Role::Record => record(schema, classes, number, depth),
         Role::Variant if (1..=ALTERNATIVES_MAX).contains(&field.children.len()) => {
             let columns = switch_columns(schema, number)?;
-            let contents = field.children.iter().map(|one| child(*one)).collect::<Result<_, _>>()?;
+            let contents = field.children.iter().map(|one| child(*one)).collect::<Result<_>>()?;
             Ok(Form::Union { columns, contents })
         }
         Role::Streamer => streamed(schema, classes, number),
@@ -140,52 +138,55 @@ fn form_within(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: us
     }
 }
 
-fn unknown_structure(schema: &Schema, number: usize) -> Refused {
+fn unknown_structure(schema: &Schema, number: usize) -> FormatError {
     let field = &schema.fields[number];
     let columns: usize = field.columns.iter().map(Vec::len).sum();
-    format!(
-        "{} ({:?} field with {} subfields and {columns} columns) is of a structure that is not known",
+    FormatError::unsupported(format!(
+        "{} ({:?} field with {} subfields and {columns} columns) has a structure that is not supported",
         schema.path_of(number),
         field.role,
         field.children.len(),
-    )
+    ))
 }
 
-fn array_size(schema: &Schema, number: usize) -> Result<Option<usize>, Refused> {
+fn array_size(schema: &Schema, number: usize) -> Result<Option<usize>> {
     match schema.fields[number].array_size {
         None => Ok(None),
-        Some(0) => Err(format!("{} is an array of no elements", schema.path_of(number))),
+        Some(0) => Err(FormatError::unsupported(format!("{} is an array of no elements", schema.path_of(number)))),
         Some(size) if size <= ARRAY_SIZE_MAX => Ok(Some(size as usize)),
-        Some(size) => Err(format!("{} is an array of {size} elements", schema.path_of(number))),
+        Some(size) => {
+            let message = format!("{} is an array of {size} elements, longer than any", schema.path_of(number));
+            Err(FormatError::damaged(0, message))
+        }
     }
 }
 
 /// The columns of each representation, which all have `COUNT`, if all of them are known.
-fn columns_of<const COUNT: usize>(schema: &Schema, number: usize) -> Result<Vec<[usize; COUNT]>, Refused> {
+fn columns_of<const COUNT: usize>(schema: &Schema, number: usize) -> Result<Vec<[usize; COUNT]>> {
     let field = &schema.fields[number];
     for column in field.columns.iter().flatten() {
         if let Err(reason) = &schema.columns[*column].encoding {
-            return Err(format!("{}: {reason}", schema.path_of(number)));
+            return Err(FormatError::unsupported(format!("{}: {reason}", schema.path_of(number))));
         }
     }
     let all: Option<Vec<[usize; COUNT]>> = field.columns.iter().map(|one| one.as_slice().try_into().ok()).collect();
     all.filter(|all| !all.is_empty()).ok_or_else(|| unknown_structure(schema, number))
 }
 
-fn single_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused> {
+fn single_columns(schema: &Schema, number: usize) -> Result<Vec<usize>> {
     Ok(columns_of::<1>(schema, number)?.into_iter().map(|[only]| only).collect())
 }
 
-fn index_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused> {
+fn index_columns(schema: &Schema, number: usize) -> Result<Vec<usize>> {
     columns_with(schema, number, Encoding::is_index)
 }
 
-fn switch_columns(schema: &Schema, number: usize) -> Result<Vec<usize>, Refused> {
+fn switch_columns(schema: &Schema, number: usize) -> Result<Vec<usize>> {
     columns_with(schema, number, |encoding| encoding.kind == Kind::Switch)
 }
 
 /// The column of each representation, if its elements are stored as they must be.
-fn columns_with(schema: &Schema, number: usize, is_right: fn(&Encoding) -> bool) -> Result<Vec<usize>, Refused> {
+fn columns_with(schema: &Schema, number: usize, is_right: fn(&Encoding) -> bool) -> Result<Vec<usize>> {
     let columns = single_columns(schema, number)?;
     let is_right = |column: &usize| schema.columns[*column].encoding.as_ref().is_ok_and(is_right);
     match columns.iter().all(is_right) {
@@ -194,7 +195,7 @@ fn columns_with(schema: &Schema, number: usize, is_right: fn(&Encoding) -> bool)
     }
 }
 
-fn collection(schema: &Schema, number: usize, content: Form) -> Result<Form, Refused> {
+fn collection(schema: &Schema, number: usize, content: Form) -> Result<Form> {
     let columns = index_columns(schema, number)?;
     let content = Box::new(content);
     let type_name = schema.fields[number].type_name.as_str();
@@ -202,7 +203,7 @@ fn collection(schema: &Schema, number: usize, content: Form) -> Result<Form, Ref
     Ok(if may_be_missing { Form::Option { columns, content } } else { Form::List { columns, content } })
 }
 
-fn leaf(schema: &Schema, number: usize) -> Result<Form, Refused> {
+fn leaf(schema: &Schema, number: usize) -> Result<Form> {
     let field = &schema.fields[number];
     if field.type_name.starts_with("ROOT::RNTupleCardinality<") {
         return Ok(Form::Cardinality { columns: index_columns(schema, number)? });
@@ -214,7 +215,7 @@ fn leaf(schema: &Schema, number: usize) -> Result<Form, Refused> {
 }
 
 /// Columns of ends, and of the bytes between them.
-fn byte_columns(schema: &Schema, number: usize) -> Result<Vec<[usize; 2]>, Refused> {
+fn byte_columns(schema: &Schema, number: usize) -> Result<Vec<[usize; 2]>> {
     let columns = columns_of::<2>(schema, number)?;
     let encoding = |column: usize| schema.columns[column].encoding.as_ref().ok();
     let is_byte = |one: &Encoding| matches!(one.kind, Kind::Plain(Number::U8 | Number::I8));
@@ -227,16 +228,17 @@ fn byte_columns(schema: &Schema, number: usize) -> Result<Vec<[usize; 2]>, Refus
     }
 }
 
-fn streamed(schema: &Schema, classes: &Arc<Classes>, number: usize) -> Result<Form, Refused> {
+fn streamed(schema: &Schema, classes: &Arc<Classes>, number: usize) -> Result<Form> {
     let class_name = &schema.fields[number].type_name;
-    let refused = |error: FormatError| {
-        format!("{}, which ROOT's streamers wrote, of class {class_name}: {}", schema.path_of(number), error.message)
+    let named = |error: FormatError| {
+        let path = schema.path_of(number);
+        error.in_object(format!("{path}, which ROOT's streamers wrote, of class {class_name}"))
     };
-    let program = Program::of_class(classes, class_name).map_err(refused)?;
+    let program = Program::of_class(classes, class_name).map_err(named)?;
     Ok(Form::Streamed { columns: byte_columns(schema, number)?, program })
 }
 
-fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
+fn number_form(schema: &Schema, number: usize) -> Result<Form> {
     let field = &schema.fields[number];
     let columns = single_columns(schema, number)?;
     let natural = |column: &usize| schema.columns[*column].encoding.as_ref().ok().and_then(|one| one.natural());
@@ -255,12 +257,12 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form, Refused> {
     }
 }
 
-fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form, Refused> {
+fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form> {
     let members = super::names::members_of(schema, number);
     // A record without members comes out as uproot has it.
     let is_tuple = members.is_empty() || super::names::is_tuple(schema, number);
     let forms = members.into_iter().map(|(name, member)| Ok((name, form_within(schema, classes, member, depth + 1)?)));
-    let members = forms.collect::<Result<Vec<_>, Refused>>()?;
+    let members = forms.collect::<Result<Vec<_>>>()?;
     if is_tuple {
         return Ok(Form::Tuple(members.into_iter().map(|(_, form)| form).collect()));
     }
@@ -349,6 +351,7 @@ mod tests {
     use super::super::number_types::ColumnType;
     use super::super::schema::{Column, Field};
     use super::*;
+    use crate::error::ErrorKind;
 
     fn field(name: &str, parent: Option<usize>, array_size: Option<u64>) -> Field {
         Field {
@@ -382,9 +385,11 @@ mod tests {
             vec![Column { kind, encoding, field: 1, representation: 0, first_element: 0, suppressed_before: false }];
         let classes = Arc::new(Classes::new(Arc::default()));
         for one in [0, 1] {
-            let reason = standalone_form(&schema, &classes, one).unwrap_err();
-            assert_eq!(reason, "empty is an array of no elements");
+            let error = standalone_form(&schema, &classes, one).unwrap_err();
+            assert_eq!(error, FormatError::unsupported("empty is an array of no elements"));
         }
+        schema.fields[0].array_size = Some(u64::MAX);
+        assert_eq!(standalone_form(&schema, &classes, 0).unwrap_err().kind, ErrorKind::Damaged);
         schema.fields[0].array_size = Some(3);
         assert!(matches!(standalone_form(&schema, &classes, 0), Ok(Form::Regular { size: 3, .. })));
     }

@@ -83,7 +83,7 @@ pub(super) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>)
             program.bounds(plain, counts).map(Bounds::Stored)
         }
         // ROOT reads entries without offsets so.
-        Kind::Group | Kind::Unsupported { .. } => plain.fixed_size().map(Bounds::Fixed),
+        Kind::Group | Kind::Unreadable { .. } => plain.fixed_size().map(Bounds::Fixed),
     }
 }
 

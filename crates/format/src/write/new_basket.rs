@@ -54,7 +54,7 @@ impl Entries {
             (Kind::Data(layout), Bounds::Stored(bounds)) => {
                 layout.references(plain, bounds).map_or(References::Unknown, References::At)
             }
-            (Kind::Unsupported { .. }, Bounds::Stored(_)) => References::Unknown,
+            (Kind::Unreadable { .. }, Bounds::Stored(_)) => References::Unknown,
             // What has a fixed size has no references.
             (_, Bounds::Fixed(_)) | (Kind::Group, _) => References::At(Vec::new()),
         };

@@ -91,7 +91,7 @@ impl Source {
         let (counts, before) = (self.counts.as_deref(), self.input.process_ids_before);
         match &self.stored {
             // Made for a file that lacks the branch, and that may not describe its class.
-            Stored::Embedded(embedded) if embedded.made_with.is_some() && matches!(kind, Kind::Unsupported { .. }) => {
+            Stored::Embedded(embedded) if embedded.made_with.is_some() && matches!(kind, Kind::Unreadable { .. }) => {
                 Entries::of_empty(&Plain::embedded(embedded), before)
             }
             Stored::Embedded(embedded) => Entries::of(&Plain::embedded(embedded), kind, counts, before),

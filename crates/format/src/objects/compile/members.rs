@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{FormatError, Result};
 use crate::marks::ENTRY_BYTES_MAX;
 use crate::member_kind::{MemberKind, Times};
 use crate::number::Number;
@@ -99,7 +99,7 @@ impl Compiler<'_> {
         }
         let length = element.array_length.max(1);
         if length > ENTRY_BYTES_MAX {
-            return Err(unsupported("it is longer than any entry can be"));
+            return Err(FormatError::damaged(0, "it is longer than any entry can be"));
         }
         let steps_and_form = self.piece(element, length, before)?;
         let (steps, forms) = match steps_and_form {
@@ -166,7 +166,7 @@ impl Compiler<'_> {
 
     fn fixed_numbers(&mut self, scalar: Scalar, length: usize) -> Result<Piece> {
         if scalar.stored_size().max(scalar.size()).saturating_mul(length) > ENTRY_BYTES_MAX {
-            return Err(unsupported("it is longer than any entry can be"));
+            return Err(FormatError::damaged(0, "it is longer than any entry can be"));
         }
         let (slot, form) = self.flat(scalar);
         Ok(Piece { steps: vec![Step::Block(Block::numbers(scalar, length, slot))], form })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{FormatError, Result};
 use crate::objects::model::form::Form;
 use crate::objects::model::program::{ClassProgram, Classes, Parts, Program};
 use crate::objects::model::steps::Step;
@@ -24,7 +24,7 @@ impl Classes {
         let mut compiler = Compiler::new(self);
         let program = match compiler.streamed(name) {
             Ok(piece) => ClassProgram::new(name, piece, compiler.has_offsets),
-            Err(error) if self.are_whole => ClassProgram::unread(name, error.to_string()),
+            Err(error) if self.are_whole => ClassProgram::unread(name, error),
             Err(error) => return Err(error),
         };
         let program = Arc::new(program);
@@ -41,11 +41,11 @@ impl ClassProgram {
     }
 
     /// A class whose objects cannot be read.
-    pub(crate) fn unread(name: &str, reason: String) -> Self {
+    pub(crate) fn unread(name: &str, error: FormatError) -> Self {
         let members = vec![(UNREAD.to_string(), Form::Text { slot: 0 })];
         let form = Form::Record { class_name: Some(name.to_string()), members };
         let mut program = Self::new(name, Piece { steps: Vec::new(), form }, vec![true]);
-        program.unread = Some(reason);
+        program.unread = Some(error);
         program
     }
 

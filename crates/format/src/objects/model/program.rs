@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::error::FormatError;
 use crate::streamer::ClassInfos;
 
 use super::form::Form;
@@ -57,7 +58,7 @@ pub(crate) struct ClassProgram {
     /// The slots, and which of them have offsets.
     pub(crate) has_offsets: Vec<bool>,
     /// Why its objects cannot be read, of which a text is kept then.
-    pub(crate) unread: Option<String>,
+    pub(crate) unread: Option<FormatError>,
     source: Vec<Step>,
     fused: Mutex<Arc<Vec<Step>>>,
     /// Bytes and offsets in each slot after the last basket, by which room is reserved for the next.

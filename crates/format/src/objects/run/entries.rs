@@ -36,12 +36,12 @@ impl Program {
     /// If the classes are those of whole objects, one behind a pointer that cannot be read is left out: its record has
     /// a text `@unread` instead of its members, which says why.
     pub fn decode_object(&self, bytes: &[u8], key_size: u64) -> Result<Column> {
-        let mut left_out: Vec<(String, String)> = Vec::new();
+        let mut left_out: Vec<(String, FormatError)> = Vec::new();
         let mut rounds = 0;
         loop {
             let mut reader = Reader::over(self, bytes, key_size);
             reader.machine.may_start_over = rounds < STARTS_OVER_MAX;
-            left_out.iter().for_each(|(name, reason)| reader.machine.leave_out(name, reason.clone()));
+            left_out.iter().for_each(|(name, error)| reader.machine.leave_out(name, error.clone()));
             let Err(error) = reader.bounded_entry(0..bytes.len()) else {
                 return Columns::new(reader.machine.slots, &self.parts().classes).column(
                     &self.parts().class.form,
@@ -56,7 +56,7 @@ impl Program {
             }
             let may_go_on = self.parts().classes.are_whole && left_out.len() < LEFT_OUT_MAX;
             match machine.failed.take().filter(|class| may_go_on && left_out.iter().all(|(name, _)| name != class)) {
-                Some(class_name) => left_out.push((class_name, error.to_string())),
+                Some(class_name) => left_out.push((class_name, error)),
                 // Later pointers may refer to classes that are named in the object that was skipped.
                 None => return Err(machine.stepped_over.take().map_or(error.clone(), |why| because(&why, &error))),
             }

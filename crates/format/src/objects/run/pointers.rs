@@ -37,7 +37,7 @@ impl Machine<'_> {
             Tag::New(known, end) => {
                 self.entry.open.push(start);
                 let read = match (&known.class.unread, end) {
-                    (Some(reason), Some(end)) => self.unread(&known, reason, slot, end),
+                    (Some(error), Some(end)) => self.unread(&known, &error.to_string(), slot, end),
                     _ => self.pointed(&known, slot).and_then(|()| self.ends_at(&known, end)),
                 };
                 self.entry.open.pop();
@@ -71,8 +71,8 @@ impl Machine<'_> {
     }
 
     /// From here on the objects of a class are not read, as far as their ends are known.
-    pub(super) fn leave_out(&mut self, class_name: &str, reason: String) {
-        let class = Arc::new(ClassProgram::unread(class_name, reason));
+    pub(super) fn leave_out(&mut self, class_name: &str, error: FormatError) {
+        let class = Arc::new(ClassProgram::unread(class_name, error));
         let steps = class.steps();
         self.known.insert(class_name.as_bytes().to_vec(), KnownClass { class, steps });
     }
@@ -305,7 +305,7 @@ impl Machine<'_> {
 /// Refuses a class of which the file does not say how its objects are stored, or says what is not read.
 fn check_readable(known: &KnownClass) -> Result<()> {
     match &known.class.unread {
-        Some(reason) => Err(FormatError::unsupported(reason.as_str())),
+        Some(error) => Err(error.clone()),
         None => Ok(()),
     }
 }

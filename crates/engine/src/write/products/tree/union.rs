@@ -257,7 +257,7 @@ impl Filling {
         let impossible = || Self::Impossible("an entry without a value is not known of its type".to_string());
         match kind {
             Kind::Group => Self::None,
-            Kind::Unsupported { class_name, reason } => Self::Impossible(format!("{class_name}: {reason}")),
+            Kind::Unreadable { class_name, error } => Self::Impossible(format!("{class_name}: {error}")),
             Kind::Data(layout) => match (layout, empty_entry(layout)) {
                 (Layout::Run { scalar, dimensions, header: RunHeader::None, count: Some(_) }, _) => {
                     let size = |size: usize, extent: &usize| size.checked_mul(*extent);
