@@ -53,7 +53,8 @@ fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>> 
     };
     let mut opened = File::open(&found, access);
     if let Err(error) = &mut opened {
-        error.message = format!("its baskets are in another file, {found}: {}", error.message);
+        let reason = error.message.strip_prefix(&format!("{found}: ")).unwrap_or(&error.message);
+        error.message = format!("its baskets are in another file, {found}: {reason}");
         // The file that the user named is there: what it refers to is what the storage lacks.
         if error.kind == ReadErrorKind::Missing {
             error.kind = ReadErrorKind::Storage;

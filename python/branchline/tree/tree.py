@@ -181,7 +181,7 @@ class Tree(Branches[Branch]):
         return friends if near is None else f"{near} {friends}"
 
     def check_readable(self, path: str) -> None:
-        """Raises what reading a branch would raise: UnsupportedBranchError."""
+        """Raises what reading a branch would raise: UnsupportedBranchError, BadFileError, StorageError."""
         self.core.check_readable(path)
 
     def empty_columns(self, paths: list[str]) -> list[Any]:

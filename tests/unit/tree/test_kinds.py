@@ -232,7 +232,7 @@ def test_one_warning_names_the_branches_that_are_left_out(elsewhere: Path) -> No
 def test_what_is_asked_for_by_name_is_not_left_out(elsewhere: Path) -> None:
     tree = branchline.open(elsewhere)["events"]
     for asked in ("elsewhere", ["here", "elsewhere"], "here + elsewhere"):
-        with pytest.raises(branchline.UnsupportedBranchError, match="another file"):
+        with pytest.raises(branchline.StorageError, match="another file"):
             tree.arrays(asked)
     assert tree.arrays("here").fields == ["here"]
 
