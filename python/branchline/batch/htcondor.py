@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from branchline.batch.calls import BatchError, TooManyJobsError, call
 from branchline.batch.site import Site
@@ -155,7 +155,21 @@ def _graph(steps: Sequence[Step], folder: Path) -> Iterator[str]:
         before = names
 
 
-def _ads(command: str, submitted: Submitted, attributes: Sequence[str], *words: str) -> list[dict[str, Any]]:
+class _JobAd(TypedDict, total=False):
+    """What is asked for of a job."""
+
+    JobStatus: int
+    BranchlineStep: int
+    BranchlineTask: int
+    HoldReason: str
+    HoldReasonCode: int
+    ExitBySignal: bool
+    ExitSignal: int
+    ExitCode: int
+    RemoveReason: str
+
+
+def _ads(command: str, submitted: Submitted, attributes: Sequence[str], *words: str) -> list[_JobAd]:
     """The jobs of a graph as the command lists them."""
     condition = f"DAGManJobId == {submitted.ids[0]}"
     answer = call([command, "-constraint", condition, "-json", "-attributes", ",".join(attributes), *words], WHERE)
@@ -163,4 +177,4 @@ def _ads(command: str, submitted: Submitted, attributes: Sequence[str], *words: 
         found = json.loads(answer or "[]")
     except ValueError:
         raise BatchError(f"{command} gave no JSON: {answer[:200]}", retry=True) from None
-    return [one for one in found if isinstance(one, dict)]
+    return [cast(_JobAd, one) for one in found if isinstance(one, dict)]

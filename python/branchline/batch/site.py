@@ -8,14 +8,13 @@ prologue = ["source /cvmfs/setup.sh"]
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from branchline.errors import OptionError
-from branchline.sites import site_content, site_path
+from branchline.sites import SiteFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,27 +42,55 @@ class Site:
 
 def load_site(section: str) -> Site:
     """The section of a batch system; without a file or section nothing is asked for. Raises OptionError."""
-    path = site_path()
-    found = site_content().get(section, {})
-    if not isinstance(found, Mapping):
-        raise OptionError(f"{section} is not a section", path=str(path), hint=f"write [{section}]")
-    return Site(**{name: _checked(name, value, path) for name, value in found.items()})
+    file = SiteFile.load()
+    given = _Section(file.path, file.section(section, hint=f"write [{section}]"))
+    given.check_names([one.name for one in fields(Site)])
+    return Site(
+        partition=given.text("partition"),
+        account=given.text("account"),
+        memory=given.text("memory"),
+        time=given.text("time"),
+        image=given.text("image"),
+        python=given.text("python"),
+        cpus=given.count("cpus"),
+        prologue=given.texts("prologue"),
+        options=given.texts("options"),
+    )
 
 
-def _checked(name: str, value: Any, path: Path) -> Any:
-    kinds = {one.name: one.type for one in fields(Site)}
-    if name not in kinds:
-        near = get_close_matches(name, kinds, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(kinds)}"
-        raise OptionError(f"a site has no {name!r}", path=str(path), hint=hint)
-    if kinds[name] == "int":
+@dataclass(frozen=True)
+class _Section:
+    """A section of the site's file; its values are checked as they are taken."""
+
+    path: Path
+    values: Mapping[str, object]
+
+    def check_names(self, names: Sequence[str]) -> None:
+        for name in self.values:
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+                raise OptionError(f"a site has no {name!r}", path=str(self.path), hint=hint)
+
+    def text(self, name: str) -> str | None:
+        value = self.values.get(name)
+        if name not in self.values:
+            return None
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return str(value)
+        raise self._wrong(name, "write a text")
+
+    def count(self, name: str) -> int:
+        value = self.values.get(name, 1)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
-        raise OptionError(f"{name} is {value!r}", path=str(path), hint="write a number, 1 or more")
-    if kinds[name] == "tuple[str, ...]":
+        raise self._wrong(name, "write a number, 1 or more")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.values.get(name, [])
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             return tuple(value)
-        raise OptionError(f"{name} is {value!r}", path=str(path), hint='write it like ["first", "second"]')
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value)
-    raise OptionError(f"{name} is {value!r}", path=str(path), hint="write a text")
+        raise self._wrong(name, 'write it like ["first", "second"]')
+
+    def _wrong(self, name: str, hint: str) -> OptionError:
+        return OptionError(f"{name} is {self.values.get(name)!r}", path=str(self.path), hint=hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from branchline.bridge import BridgeError, locate_by_xrootd
 from branchline.dataset.dataset import Dataset
@@ -15,14 +15,21 @@ from branchline.locations import without_secrets
 SCHEMES = ("root", "roots", "xroot", "xroots")
 
 
-def located_fileset(dataset: Dataset) -> dict[str, Any]:
+class LocatedFiles(TypedDict):
+    """The files of a dataset in a fileset: a location each, or a list of replicas."""
+
+    files: list[str | list[str]]
+    sites: NotRequired[dict[str, str]]
+
+
+def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
     """The dataset as a fileset, as ``json`` writes it, in which each file has the replicas that its server locates
     behind those that were listed.
 
     Raises MissingFileError and StorageError.
     """
     found = in_threads(_replicas, dataset.files)
-    fileset: dict[str, Any] = {}
+    fileset: dict[str, LocatedFiles] = {}
     for file, replicas in zip(dataset.files, found, strict=True):
         named = fileset.setdefault(file.dataset or "dataset", {"files": []})
         # The tree stands behind the first replica.

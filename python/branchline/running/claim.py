@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.ledger import LEDGER_NAME, LEDGER_NAMES
@@ -248,7 +248,7 @@ def _in_use(out: Path) -> BranchlineError:
     )
 
 
-def _lives(record: dict[str, Any] | None) -> bool:
+def _lives(record: dict[str, object] | None) -> bool:
     """True if a record is that of a run whose process lives on this machine."""
     if record is None or record.get("status") != RUNNING or record.get("host") != host():
         return False
@@ -268,7 +268,7 @@ def process_lives(process: int) -> bool:
     return True
 
 
-def _record(out: Path) -> dict[str, Any] | None:
+def _record(out: Path) -> dict[str, object] | None:
     try:
         record = json.loads((out / "job.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

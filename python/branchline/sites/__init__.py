@@ -6,8 +6,8 @@ from branchline.lazily import lazily
 from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, server_of
 
 if TYPE_CHECKING:
-    from branchline.sites.nearness import Distances, Nearness, is_near, nearness_of
-    from branchline.sites.site_file import VARIABLE, site_content, site_path
+    from branchline.sites.nearness import Distances, Nearness, RoundTrip, is_near, nearness_of
+    from branchline.sites.site_file import VARIABLE, SiteFile, site_path
     from branchline.sites.site_map import SiteMap
     from branchline.sites.spot import Spot, own_spot
 
@@ -17,13 +17,14 @@ __all__ = [
     "Distances",
     "ElementSites",
     "Nearness",
+    "RoundTrip",
+    "SiteFile",
     "SiteMap",
     "Spot",
     "is_near",
     "nearness_of",
     "own_spot",
     "server_of",
-    "site_content",
     "site_path",
 ]
 
@@ -31,8 +32,8 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "branchline.sites.nearness": ("Distances", "Nearness", "is_near", "nearness_of"),
-        "branchline.sites.site_file": ("VARIABLE", "site_content", "site_path"),
+        "branchline.sites.nearness": ("Distances", "Nearness", "RoundTrip", "is_near", "nearness_of"),
+        "branchline.sites.site_file": ("VARIABLE", "SiteFile", "site_path"),
         "branchline.sites.site_map": ("SiteMap",),
         "branchline.sites.spot": ("Spot", "own_spot"),
     },

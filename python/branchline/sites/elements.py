@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from branchline.errors import DatasetError
 from branchline.locations import links_in
@@ -39,12 +38,11 @@ class ElementSites:
     beginnings: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, given: Any, source: str = "") -> ElementSites:
+    def of(cls, given: object, source: str = "") -> ElementSites:
         """From a mapping of beginnings to sites, as ``{"root://se.gsi.de": "GSI"}``. Raises DatasetError."""
-        is_right = isinstance(given, Mapping) and all(
+        if not isinstance(given, Mapping) or not all(
             isinstance(one, str) and one for pair in given.items() for one in pair
-        )
-        if not is_right:
+        ):
             hint = 'write it like {"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}'
             raise DatasetError("the sites of storage elements are texts by texts", path=source or None, hint=hint)
         pairs = ((beginning.rstrip("/") or "/", site) for beginning, site in given.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from branchline.limits import HOST_ROUND_TRIP_S, NEAR_ROUND_TRIP_S, SITE_ROUND_TRIP_S, WAN_ROUND_TRIP_S
 from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, server_of
@@ -54,6 +55,14 @@ def nearness_of(spot: Spot, location: str, listed: ElementSites, sites: SiteMap)
     return Nearness.SITE if is_at_site else Nearness.ELSEWHERE
 
 
+@dataclass(frozen=True)
+class RoundTrip:
+    """A measured round trip to a server."""
+
+    server: str
+    took_s: float
+
+
 class Distances:
     """Round trips from sites to storage elements: those that were measured, else what names let expect."""
 
@@ -66,9 +75,9 @@ class Distances:
         known_s = self._measured_s.get((site, server), round_trip_s)
         self._measured_s[site, server] = min(known_s, round_trip_s)
 
-    def from_site(self, site: str) -> tuple[tuple[str, float], ...]:
-        """The measured round trips from a site, by server, for its other workers."""
-        return tuple((server, took_s) for (own, server), took_s in self._measured_s.items() if own == site)
+    def from_site(self, site: str) -> tuple[RoundTrip, ...]:
+        """The measured round trips from a site, for its other workers."""
+        return tuple(RoundTrip(server, took_s) for (own, server), took_s in self._measured_s.items() if own == site)
 
     def round_trip_s(self, spot: Spot, location: str, listed: ElementSites) -> float:
         """From a worker to a path or URL, in seconds."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from branchline.errors import OptionError
 
@@ -20,14 +21,30 @@ def site_path() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "branchline" / "site.toml"
 
 
-def site_content() -> dict[str, Any]:
-    """What the file holds; nothing where there is none. Raises OptionError."""
-    path = site_path()
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if os.environ.get(VARIABLE):
-            raise OptionError(f"{VARIABLE} names a file that is not there", path=str(path)) from None
-        return {}
-    except (OSError, ValueError) as error:
-        raise OptionError(f"this is no configuration of a site: {error}", path=str(path), hint="write TOML") from None
+@dataclass(frozen=True)
+class SiteFile:
+    """What the file of a site holds, and where it is."""
+
+    path: Path
+    content: Mapping[str, object]
+
+    @classmethod
+    def load(cls) -> SiteFile:
+        """That of this site; an empty one where there is none. Raises OptionError."""
+        path = site_path()
+        try:
+            return cls(path, tomllib.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            if os.environ.get(VARIABLE):
+                raise OptionError(f"{VARIABLE} names a file that is not there", path=str(path)) from None
+            return cls(path, {})
+        except (OSError, ValueError) as error:
+            what = f"this is no configuration of a site: {error}"
+            raise OptionError(what, path=str(path), hint="write TOML") from None
+
+    def section(self, name: str, hint: str) -> Mapping[str, object]:
+        """A section of it; an empty one where there is none. Raises OptionError, with ``hint``, for another value."""
+        found = self.content.get(name, {})
+        if not isinstance(found, Mapping):
+            raise OptionError(f"{name} is not a section", path=str(self.path), hint=hint)
+        return found

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from branchline.errors import OptionError
 from branchline.locations import is_url
 from branchline.sites.elements import server_of
-from branchline.sites.site_file import site_content, site_path
+from branchline.sites.site_file import SiteFile, site_path
 
 SECTION = "sites"
 KEYS = ("hosts", "storage")
@@ -41,13 +40,12 @@ class SiteMap:
         return _loaded(path, changed_ns)
 
     @classmethod
-    def of(cls, content: Any, path: Path) -> SiteMap:
+    def of(cls, file: SiteFile) -> SiteMap:
         """From the section of a file. Raises OptionError."""
         hosts: list[tuple[str, str]] = []
         storage: list[tuple[str, str]] = []
-        if not isinstance(content, Mapping):
-            raise OptionError(f"{SECTION} is not a section", path=str(path), hint=f"write [{SECTION}.NAME]")
-        for site, described in content.items():
+        path = file.path
+        for site, described in file.section(SECTION, hint=f"write [{SECTION}.NAME]").items():
             if not isinstance(described, Mapping) or set(described) - set(KEYS):
                 hint = f"write [{SECTION}.{site}] with {' and '.join(KEYS)}"
                 raise OptionError(f"the site {site} is not described as it should be", path=str(path), hint=hint)
@@ -77,5 +75,5 @@ class SiteMap:
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: Path, _changed_ns: int) -> SiteMap:
-    return SiteMap.of(site_content().get(SECTION, {}), path)
+def _loaded(_path: Path, _changed_ns: int) -> SiteMap:
+    return SiteMap.of(SiteFile.load())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from branchline.quantities import count, duration, significant, size
 from branchline.report.whole_files import write_whole
@@ -91,7 +91,7 @@ class Comparison:
     files: list[RowChange]
     branches: list[RowChange]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """All of it as plain numbers, texts and lists, with the sentences."""
         return {**asdict(self), "sentences": sentences(self)}
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class Replayed:
     original_bytes: int
     left_out: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """All of it as numbers and texts."""
         return asdict(self)
 

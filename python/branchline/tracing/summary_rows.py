@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from branchline.tracing.traced_job import TracedJob
 
@@ -118,7 +117,7 @@ class Summary:
     sizes: list[SizeRow]
     spans: list[SpanRow]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """All of it as plain numbers, texts and lists."""
         plain = asdict(self)
         del plain["job"]

@@ -23,7 +23,7 @@ class TracedJob:
     exit_code: int | None = None
     notes: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The facts that are known, as numbers and texts."""
         facts = {name: getattr(self, name) for name in _FIELDS}
         return {name: list(value) if name == "notes" else value for name, value in facts.items() if value is not None}

@@ -12,7 +12,7 @@ from branchline.errors import BranchlineError
 from branchline.locations import without_secrets
 from branchline.sensors import links_chosen
 from branchline.sensors.record import FileRecord, SiteReading
-from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, SiteMap, Spot, nearness_of, own_spot
+from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, RoundTrip, SiteMap, Spot, nearness_of, own_spot
 from branchline.tree import ReplicaReading
 
 
@@ -36,17 +36,17 @@ class Locality:
         except BranchlineError:
             return cls(Spot(), SiteMap(), access)
 
-    def learn(self, round_trips: Iterable[tuple[str, float]]) -> None:
+    def learn(self, round_trips: Iterable[RoundTrip]) -> None:
         """Takes over what other workers at this site have measured."""
-        for server, took_s in round_trips:
-            self.distances.measured(self.spot.site, server, took_s)
+        for one in round_trips:
+            self.distances.measured(self.spot.site, one.server, one.took_s)
 
     def prefer_near(self, files: Iterable[DataFile]) -> None:
         """Has the engine open the nearest replica of each file first."""
         several = [one for one in files if one.replicas]
         if not several:
             return
-        self.learn((link.name, link.round_trip_s) for link in links_chosen(self.access))
+        self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
         far_s: dict[str, float] = {}
         for file in several:
             for location in file.locations:

@@ -29,6 +29,7 @@ from branchline.limits import (
     SUBJOBS_WANTED,
     parse_bytes,
 )
+from branchline.sites import RoundTrip
 from branchline.tree import File, Tree
 
 
@@ -53,8 +54,8 @@ class Share:
     known_branches: tuple[str, ...] = ()
     # The step behind the first entries where it was learned before.
     learned_step: int | None = None
-    # What is known of round trips, in seconds, from the site of the worker to servers.
-    round_trips: tuple[tuple[str, float], ...] = ()
+    # What is known of round trips from the site of the worker.
+    round_trips: tuple[RoundTrip, ...] = ()
     # A worker ran out of memory in it: reading holds as little as chunks need, and they have this part of the entries.
     is_lean: bool = False
     chunk_divisor: int = 1

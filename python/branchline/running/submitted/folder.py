@@ -182,7 +182,7 @@ def _refused(path: Path, error: OSError) -> StorageError:
     return StorageError(what, path=str(path), hint="make room there, then resume", retry=True)
 
 
-def framed(kind: str, value: Any, summary: dict[str, Any] | None = None) -> bytes:
+def framed(kind: str, value: object, summary: dict[str, object] | None = None) -> bytes:
     """A value as it is written: one line that says what it is, then the value, pickled."""
     content: bytes = cloudpickle.dumps(value)
     header = {
@@ -209,7 +209,7 @@ def read_framed(path: Path, kind: str) -> Any:
     return pickle.loads(content)  # noqa: S301 - a file of the user's own train, checked just now
 
 
-def read_summary(path: Path, kind: str) -> dict[str, Any]:
+def read_summary(path: Path, kind: str) -> dict[str, object]:
     """The first line of a file. Raises as ``read_framed``."""
     try:
         with path.open("rb") as file:
@@ -220,7 +220,7 @@ def read_summary(path: Path, kind: str) -> dict[str, Any]:
         raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
 
 
-def _header(head: bytes, path: Path, kind: str) -> dict[str, Any]:
+def _header(head: bytes, path: Path, kind: str) -> dict[str, object]:
     try:
         header = json.loads(head)
     except ValueError:

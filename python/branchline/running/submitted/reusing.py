@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.errors import BadFileError, MissingFileError, StorageError
@@ -27,12 +28,20 @@ from branchline.train.reuse import KeptResult, LedgerRows, Reuse
 _ROWS, _KEPT = "rows", "kept"
 
 
-def opened_reuse(out: Path, plan: TrainPlan, command: str, *, takes: bool) -> tuple[Reuse | None, str]:
-    """The ledger of a directory for a train that is being submitted, or why there is none."""
-    try:
-        return Reuse(Ledger(out / LEDGER_NAME, command), plan, takes=takes), ""
-    except LedgerError as error:
-        return None, f"results are not kept: {error}"
+@dataclass(frozen=True)
+class OpenedLedger:
+    """The ledger of a directory for a train that is being submitted; without one ``trouble`` says why."""
+
+    reuse: Reuse | None
+    trouble: str = ""
+
+    @classmethod
+    def of(cls, out: Path, plan: TrainPlan, command: str, *, takes: bool) -> OpenedLedger:
+        """That of a directory. ``takes`` says whether results of earlier runs are taken."""
+        try:
+            return cls(Reuse(Ledger(out / LEDGER_NAME, command), plan, takes=takes))
+        except LedgerError as error:
+            return cls(None, f"results are not kept: {error}")
 
 
 @contextmanager

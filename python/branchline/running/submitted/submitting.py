@@ -26,7 +26,7 @@ from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import claimed
 from branchline.running.submitted.done import folded_nodes, is_done
 from branchline.running.submitted.folder import BatchFolder
-from branchline.running.submitted.reusing import enter_rows, opened_reuse, take_kept, undone_if_new
+from branchline.running.submitted.reusing import OpenedLedger, enter_rows, take_kept, undone_if_new
 from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
@@ -63,7 +63,8 @@ def submit(
             loaded = LoadedWagons.of(request.wagons)
             plan = request.plan(loaded)
             notes = enter_rows(folder.out, is_whole=False)
-            ledger, trouble = opened_reuse(folder.out, plan, request.command, takes=request.reuse)
+            opened = OpenedLedger.of(folder.out, plan, request.command, takes=request.reuse)
+            ledger = opened.reuse
             with undone_if_new(folder.out, is_new=is_new):
                 learning = _learned(plan, ledger)
         tasks_max = batch.tasks or _tasks_wanted(plan)
@@ -85,7 +86,7 @@ def submit(
             merge_stages=_merge_stages(FoldTree(len(plan.shares)), unit_stage),
             tasks_max=tasks_max,
             wagon_keys={} if ledger is None else dict(ledger.keys),
-            reuse_notes=tuple(notes + ([trouble] if trouble else [])),
+            reuse_notes=tuple(notes + ([opened.trouble] if opened.trouble else [])),
         )
         claim.begin(request.command)
         folder.make()

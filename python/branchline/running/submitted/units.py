@@ -86,7 +86,10 @@ def events_of(folder: BatchFolder, node: FoldNode, submission_id: str) -> int | 
         summary = read_summary(folder.result(node), KIND)
     except (MissingFileError, StorageError, BadFileError):
         return None
-    return int(summary.get("events", 0)) if summary.get("train") == submission_id else None
+    if summary.get("train") != submission_id:
+        return None
+    events = summary.get("events")
+    return events if isinstance(events, int) else 0
 
 
 @dataclass(frozen=True)
