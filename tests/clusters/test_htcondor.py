@@ -115,17 +115,6 @@ def test_the_results_are_those_of_this_machine(in_pool: InPool, train: Train, or
         ended = in_pool("rerun", "out", which)
         assert ended.returncode == 0, ended.stderr
         assert "spectra: the same result as the kept one" in ended.stdout
-    # The result is that of another cut.
-    cuts = train.folder / "cuts.py"
-    cuts.write_text(cuts.read_text().replace("-4.0", "0.0"))
-    ended = in_pool("rerun", "out", "2")
-    assert "cuts.py changed since the run" in ended.stderr
-    assert "the same result" not in ended.stdout
-    # One sub-job again, by a file and by its number.
-    for which in ("data/f02.root", "4"):
-        ended = in_pool("rerun", "out", which)
-        assert ended.returncode == 0, ended.stderr
-        assert "spectra: the same result as the kept one" in ended.stdout
     # With another cut the result is another one.
     cuts = train.folder / "cuts.py"
     cuts.write_text(cuts.read_text().replace("-4.0", "0.0"))

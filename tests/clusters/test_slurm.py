@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,71 @@ def test_a_killed_task_is_named_and_resumed_alone(submit: Any, train: Train, ori
     assert not (submitted.out / "PARTIAL.txt").exists()
     assert submitted.resume() == 0
     assert len(jobs_of(submitted)) == 2
+
+
+# Ends the task that has a larger chunk of a file, as Slurm does where it limits memory, with the line in its log.
+HUNGRY = """
+
+import os
+import signal
+
+
+class Hungry:
+    name = "hungry"
+
+    def process(self, events):
+        if "f02" in events.metadata["filename"] and len(events) > LARGEST_CHUNK:
+            print("slurmstepd: error: Detected 1 oom_kill event in StepId=1.batch", flush=True)
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        return len(events)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_task_that_dies_of_memory_comes_back_with_less(submit: Any, train: Train, original: Train) -> None:
+    """First with the same chunks; then with smaller ones, which give the same numbers."""
+    local = original.folder / "local"
+    with (train.folder / "wagons.py").open("a") as file:
+        file.write(HUNGRY.replace("LARGEST_CHUNK", "100_000"))
+    submitted = submit("--tasks", FILES)
+    for attempt in range(2):
+        status = submitted.wait(TIMEOUT_S)
+        assert (status.done, status.failed) == (FILES - 1, 1), (attempt, status)
+        assert "oom_kill" in next(iter(status.causes))
+        assert submitted.resume() == 1
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+    record = json.loads((submitted.out / "job.json").read_text())
+    [retry] = record["memory_retries"]
+    assert (retry["subjob"], retry["chunk_divisor"], retry["inexact"]) == ("data/f02.root", 4, ["spectra"])
+    sums, here = (json.loads((out / "results" / "spectra.json").read_text()) for out in (submitted.out, local))
+    assert sums["events"] == here["events"] == record["events"]
+    assert sums["sum"] == pytest.approx(here["sum"], rel=1e-12)
+
+
+@pytest.mark.timeout(300)
+def test_a_node_on_which_every_task_fails_gets_no_more(
+    submit: Any, train: Train, original: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = train.folder / "python"
+    python.write_text(f'#!/bin/sh\n[ "$SLURMD_NODENAME" = n2 ] && exit 126\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    site = train.folder / "site.toml"
+    site.write_text(f'[slurm]\npython = "{python}"\noptions = ["--exclude=n3"]\n')
+    monkeypatch.setenv("BRANCHLINE_SITE_CONFIG", str(site))
+    # One task at a time on the node that is well: the other one gets the rest.
+    train.pause(4)
+    submitted = submit("--tasks", FILES)
+    status = submitted.wait(TIMEOUT_S)
+    assert status.failed >= 3, status
+    assert "exit code 126" in next(iter(status.causes))
+    train.pause(0)
+    assert submitted.resume() == status.failed
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+    assert submitted.status().excluded_nodes == ("n2",)
+    nodes = {one.read_text().strip() for one in BatchFolder(submitted.out).accounts.glob("1.0.*.node")}
+    assert nodes == {"n1"}
+    assert files_of(submitted.out) == files_of(original.folder / "local")
 
 
 def test_a_cancelled_task_costs_its_own_sub_jobs_only(submit: Any, train: Train, slurm: Slurm) -> None:

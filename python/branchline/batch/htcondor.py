@@ -16,6 +16,8 @@ from branchline.limits import BATCH_TASKS_MAX
 WHERE = "submit on an access point of the pool, or install HTCondor's package condor"
 # Folders that each job has for itself, by the setting MOUNT_UNDER_SCRATCH of most pools.
 OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be refused
+# The slot's description, which each job finds beside itself.
+_NODE = """"$(sed -n 's/^Machine = "\\(.*\\)"$/\\1/p' "$_CONDOR_MACHINE_AD")\""""
 _STATES: dict[int, State] = {1: "queued", 2: "running", 5: "held", 6: "running", 7: "running"}
 # What jobs take along of the environment of who submits: where programs are, and how servers are logged in to.
 _ENVIRONMENT = "HOME, PATH, LANG, X509_*, BEARER_TOKEN*, KRB5*, XRD_*, Xrd*, AWS_*, BRANCHLINE_*"
@@ -38,13 +40,16 @@ class HTCondor:
                     hint="choose one on a file system that all nodes see",
                 )
 
-    def submit(self, name: str, steps: Sequence[Step], folder: Path, site: Site) -> Submitted:
+    def submit(
+        self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
+    ) -> Submitted:
         """Submits the graph."""
+        site = site.with_options(_excluding(site, excluded))
         if site.partition is not None:
             raise BatchError("HTCondor has no partitions", hint="write requirements = ... among the options")
         for step in steps:
             path = folder / f"{step.label}.sh"
-            path.write_text(script(step, site.prologue, "$1"))
+            path.write_text(script(step, site.prologue, "$1", _NODE))
             path.chmod(0o755)
             (folder / f"{step.label}.sub").write_text("\n".join(self._description(step, path, site)) + "\n")
         graph = folder / f"{steps[0].label}.dag"
@@ -138,6 +143,15 @@ class HTCondor:
             yield f"accounting_group = {site.account}"
         yield from site.options
         yield "queue 1"
+
+
+def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The requirements that leave nodes out. They come last and replace those of the site, so they have them, too."""
+    if not nodes:
+        return ()
+    own = [value for name, _, value in (one.partition("=") for one in site.options) if name.strip() == "requirements"]
+    wanted = [f"({one.strip()})" for one in own[-1:]] + [f'(Machine =!= "{node}")' for node in nodes]
+    return (f"requirements = {' && '.join(wanted)}",)
 
 
 def _graph(steps: Sequence[Step], folder: Path) -> Iterator[str]:

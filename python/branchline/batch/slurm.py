@@ -14,6 +14,8 @@ from branchline.batch.steps import JobArray, State, Step, Submitted, TaskState, 
 from branchline.limits import SLURM_ARRAY_TASKS
 
 WHERE = "submit on a login node of the cluster, or install its package slurm-client"
+_NODE = '"$SLURMD_NODENAME"'
+_EXCLUDE = ("--exclude", "-x")
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"}
 _ENDED = {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "DEADLINE"}
 _ENDED |= {"BOOT_FAIL", "REVOKED"}
@@ -39,8 +41,11 @@ class Slurm:
         call(["squeue", "--version"], WHERE)
         call(["squeue", "--noheader", "--me", "--states=RUNNING"], WHERE)
 
-    def submit(self, name: str, steps: Sequence[Step], folder: Path, site: Site) -> Submitted:
+    def submit(
+        self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
+    ) -> Submitted:
         """Submits arrays for each step; if one is refused, those before are cancelled."""
+        site = site.with_options(_excluding(site, excluded))
         size = self._array_tasks()
         arrays: list[JobArray] = []
         try:
@@ -114,11 +119,11 @@ class Slurm:
         step = replace(step, words=words)
         if first == 0:
             path = folder / f"{step.label}.sh"
-            path.write_text(script(step, site.prologue, "$SLURM_ARRAY_TASK_ID"))
+            path.write_text(script(step, site.prologue, "$SLURM_ARRAY_TASK_ID", _NODE))
             return path
         path = folder / f"{step.label}.from{first}.sh"
         log = f"{shlex.quote(str(_log_prefix(step, first)))}.$SLURM_ARRAY_TASK_ID.log"
-        path.write_text(script(step, site.prologue, f"$((SLURM_ARRAY_TASK_ID + {first}))", log))
+        path.write_text(script(step, site.prologue, f"$((SLURM_ARRAY_TASK_ID + {first}))", _NODE, log))
         return path
 
     def _words(self, name: str, step: Step, tasks: range, site: Site) -> list[str]:
@@ -157,6 +162,15 @@ class Slurm:
             if task.isdigit():
                 ended[int(task)] = (values.get("JobState", ""), values.get("ExitCode", ""))
         return ended
+
+
+def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The option that leaves nodes out. It comes last and replaces one of the site, so it names those, too."""
+    if not nodes:
+        return ()
+    words = iter([word for option in site.options for word in shlex.split(option)])
+    before = [word.partition("=")[2] or next(words, "") for word in words if word.partition("=")[0] in _EXCLUDE]
+    return (f"--exclude={shlex.quote(','.join([*filter(None, before[-1:]), *nodes]))}",)
 
 
 def _killed(code: str) -> str:

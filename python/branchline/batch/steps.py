@@ -60,20 +60,23 @@ class TaskState:
     reason: str = ""
 
 
-def script(step: Step, prologue: Sequence[str], task: str, log: str = "") -> str:
-    """A shell script that runs a task and leaves its exit code, so that also the death of its process is known.
+def script(step: Step, prologue: Sequence[str], task: str, node: str, log: str = "") -> str:
+    """A shell script that runs a task and leaves its node and its exit code, so that also the death of its process is
+    known.
 
-    ``task`` is the number of the task as the shell knows it; ``log`` its log, quoted for the shell, where the batch
-    system cannot give it the usual name. The script ends with the same code.
+    ``task`` is the number of the task and ``node`` its node as the shell knows them; ``log`` its log, quoted for the
+    shell, where the batch system cannot give it the usual name. The script ends with the same code.
     """
     exit_file = f"{shlex.quote(str(step.exits / step.label))}.$branchline_task.exit"
     log_file = f"{shlex.quote(str(step.logs / step.label))}.$branchline_task.log"
+    node_file = f"{shlex.quote(str(step.exits / step.label))}.$branchline_task.node"
     lines = [
         "#!/bin/bash",
         f"branchline_task={task}",
         *([f"ln -sf {log} {log_file}"] if log else []),
         # A task that was started again has the code of its last attempt only.
         f"rm -f {exit_file}",
+        f"echo {node} > {node_file}",
         *prologue,
         f"{shlex.join(step.words)} $branchline_task",
         "code=$?",

@@ -36,8 +36,11 @@ class BatchSystem(Protocol):
     def check(self, folder: Path) -> None:
         """Looks whether jobs can be submitted here that write to a folder."""
 
-    def submit(self, name: str, steps: Sequence[Step], folder: Path, site: Site) -> Submitted:
-        """Submits steps of tasks. A step begins when all tasks of the one before have ended, however they ended.
+    def submit(
+        self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
+    ) -> Submitted:
+        """Submits steps of tasks. A step begins when all tasks of the one before have ended, however they ended. None
+        runs on a node that is ``excluded``.
         Scripts are written to ``folder``. Raises TooManyJobsError, after which none is left, where there are too many.
         """
 

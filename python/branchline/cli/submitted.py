@@ -138,6 +138,7 @@ def _lines(found: TrainStatus, out: Path) -> list[str]:
     lines = [f"{counted(found.subjobs, 'sub-job')}: {shown}; {counted(found.events, 'event')} done"]
     lines += [f"the batch system did not answer: {found.silence}"] if found.silence else []
     lines += [f"waiting ({counted(count, 'task')}): {reason}" for reason, count in found.waiting.items()]
+    lines += [f"no more tasks run on {node}: every one failed there" for node in found.excluded_nodes]
     lines += [f"failed ({counted(count, 'sub-job')}): {cause}" for cause, count in found.causes.items()]
     if found.ended:
         lines.append(f"the last job ended: {found.ended}, look at {out}")

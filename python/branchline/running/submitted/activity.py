@@ -28,7 +28,7 @@ def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
     hosts: dict[str, list[tuple[float, str]]] = {}
     for path in folder.accounts.iterdir():
         task, _, attempt = path.name.rpartition(".")
-        if attempt != "exit":
+        if attempt not in ("exit", "node"):
             try:
                 hosts.setdefault(task, []).append((path.stat().st_mtime, path.read_text().partition(" ")[0]))
             except OSError:

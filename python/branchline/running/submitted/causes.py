@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 
 from branchline.batch import BatchError, batch_system
@@ -17,6 +18,30 @@ from branchline.running.submitted.units import UnitFailure
 # What batch systems write at the end of a log when they end a task.
 _MARKS = ("DUE TO TIME LIMIT", "DUE TO NODE FAILURE", "DUE TO PREEMPTION", "oom_kill", "oom-kill", "CANCELLED AT")
 _SHELL_SIGNALS = 128
+_KILLED = "its task was killed by signal 9 (SIGKILL), as the kernel does when memory is short"
+# How batch systems, and marks in logs, name a death of memory.
+_MEMORY_WORDS = ("memory", "oom")
+
+
+class Death(Enum):
+    """How the task of a unit ended that has no result."""
+
+    MEMORY = "memory"
+    KILLED = "killed"
+    OTHER = "other"
+
+
+def deaths_of(folder: BatchFolder, submission: Submission, units: Collection[FoldNode]) -> dict[FoldNode, Death]:
+    """How the last tasks of units died; units that failed while their task went on are left out."""
+    died = [unit for unit in units if UnitFailure.read(folder.failed(unit)) is None]
+    return {unit: _death(cause) for unit, cause in _of_tasks(folder, submission, died).items()}
+
+
+def _death(cause: str) -> Death:
+    what = cause.partition(" (log: ")[0]
+    if what == _KILLED:
+        return Death.KILLED
+    return Death.MEMORY if any(word in what.lower() for word in _MEMORY_WORDS) else Death.OTHER
 
 
 def causes_of(folder: BatchFolder, submission: Submission, units: Mapping[FoldNode, str]) -> dict[FoldNode, str]:
@@ -79,7 +104,7 @@ def _exit_code(path: Path) -> int | None:
 def _of_code(code: int) -> str:
     number = code - _SHELL_SIGNALS
     if number == signal.SIGKILL:
-        return "its task was killed by signal 9 (SIGKILL), as the kernel does when memory is short"
+        return _KILLED
     if number > 0:
         with suppress(ValueError):
             return f"its task was ended by signal {number} ({signal.Signals(number).name})"

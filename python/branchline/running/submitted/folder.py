@@ -4,7 +4,7 @@
     jobs/N.json              what was submitted, N counting the submission and each resume
     jobs/N.STEP.sh           the scripts of its steps
     units/STAGE.INDEX        the result of a node of the tree by which results are folded
-    units/STAGE.INDEX.lease  who works on it;  .failed  why it failed
+    units/STAGE.INDEX.lease  who works on it;  .failed  why it failed;  .less  how much less memory it is to take
     accounts/N.STEP.TASK.*   how tasks began and ended
     logs/N.STEP.TASK.log     what they printed
     rows/STAGE.INDEX         what a node's sub-jobs add to the ledger, until the last job has written it there
@@ -114,6 +114,10 @@ class BatchFolder:
     def lease(self, node: FoldNode) -> Path:
         """Who works on a node."""
         return self.units / f"{node.stage}.{node.index}.lease"
+
+    def less(self, node: FoldNode) -> Path:
+        """How much less memory a node is to take."""
+        return self.units / f"{node.stage}.{node.index}.less"
 
     def failed(self, node: FoldNode) -> Path:
         """Why a node failed."""

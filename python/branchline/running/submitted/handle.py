@@ -23,7 +23,8 @@ from branchline.sensors import RUNNING
 class TrainStatus:
     """How a submitted train stands, in sub-jobs. ``failed`` are those without a result that no task works on or will;
     ``causes`` says why, with how many sub-jobs each. ``ended`` is the status in job.json once the last job wrote it,
-    ``waiting`` why tasks wait or are held, ``silence`` why the batch system was not asked.
+    ``waiting`` why tasks wait or are held, ``silence`` why the batch system was not asked, and ``excluded_nodes`` are
+    those that got no more, since every task failed there.
     """
 
     subjobs: int
@@ -37,6 +38,7 @@ class TrainStatus:
     waiting: dict[str, int] = field(default_factory=dict)
     tasks: int = 0
     silence: str = ""
+    excluded_nodes: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -101,6 +103,7 @@ class SubmittedTrain:
             waiting=dict(Counter(one.reason for _, one in tasks if one.state != "running" and one.reason)),
             tasks=len(tasks),
             silence=silence,
+            excluded_nodes=next((one.excluded for one in JobsRecord.read_all(self._folder)[-1:]), ()),
         )
 
     def wait(self, timeout_s: float) -> TrainStatus:

@@ -7,6 +7,7 @@ from branchline.errors import BranchlineError, WagonError
 from branchline.report.job_files import read_status
 from branchline.running.submitted.done import done_units
 from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.retrying import bad_nodes, save_memory
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.submitting import send
 from branchline.sensors import FINISHED
@@ -30,9 +31,10 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
     missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
     if not missing and read_status(folder.out) == FINISHED:
         return 0
+    save_memory(folder, submission, missing)
     for unit in missing:
         # No task is alive, and a damaged result stands in the way of a new one.
         for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
             path.unlink(missing_ok=True)
-    send(folder, submission)
+    send(folder, submission, bad_nodes(folder))
     return sum(len(submission.tree.shares_of(unit)) for unit in missing)

@@ -125,12 +125,13 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class JobsRecord:
-    """What was submitted at once."""
+    """What was submitted at once. ``excluded`` are nodes that got none of it."""
 
     number: int
     submitted: Submitted
     submitted_s: float
     steps: tuple[StepRecord, ...]
+    excluded: tuple[str, ...] = ()
 
     def write(self, folder: BatchFolder) -> None:
         """Writes it. Raises StorageError."""
@@ -154,7 +155,8 @@ class JobsRecord:
             submitted = Submitted(
                 found["submitted"]["system"], tuple(JobArray(**one) for one in found["submitted"]["arrays"])
             )
-            return cls(found["number"], submitted, found["submitted_s"], steps)
+            excluded = tuple(found.get("excluded", ()))
+            return cls(found["number"], submitted, found["submitted_s"], steps, excluded)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadFileError(f"this record of submitted jobs cannot be read: {error}", path=str(path)) from None
 

@@ -190,9 +190,9 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
     return Learning(plan.named_branches, None, len(plan.shares))
 
 
-def send(folder: BatchFolder, submission: Submission) -> JobsRecord:
+def send(folder: BatchFolder, submission: Submission, excluded: tuple[str, ...] = ()) -> JobsRecord:
     """Submits tasks for the units that have no result, the stages of merging, and the last job. Where the batch system
-    takes fewer tasks than are wanted, each does more.
+    takes fewer tasks than are wanted, each does more. None runs on a node that is ``excluded``.
 
     Raises BatchError and StorageError.
     """
@@ -209,7 +209,7 @@ def send(folder: BatchFolder, submission: Submission) -> JobsRecord:
             if room is not None and tasks > room:
                 what = f"{system.name} takes {room} more tasks now, and this train has {tasks}"
                 raise TooManyJobsError(what, hint="wait until other jobs have ended", retry=True)
-            submitted = _submit(folder, submission, records)
+            submitted = _submit(folder, submission, records, excluded)
         except TooManyJobsError:
             if widest == 1:
                 raise
@@ -218,7 +218,7 @@ def send(folder: BatchFolder, submission: Submission) -> JobsRecord:
             for unit in nodes[0]:
                 folder.lease(unit).unlink(missing_ok=True)
             continue
-        jobs = JobsRecord(number, submitted, time.time(), records)
+        jobs = JobsRecord(number, submitted, time.time(), records, excluded)
         jobs.write(folder)
         return jobs
 
@@ -238,7 +238,9 @@ def _records(number: int, nodes: Sequence[Sequence[FoldNode]], tasks_max: int) -
     )
 
 
-def _submit(folder: BatchFolder, submission: Submission, records: Sequence[StepRecord]) -> Submitted:
+def _submit(
+    folder: BatchFolder, submission: Submission, records: Sequence[StepRecord], excluded: Sequence[str]
+) -> Submitted:
     python = submission.site.python or sys.executable
     steps = []
     for record in records:
@@ -247,7 +249,7 @@ def _submit(folder: BatchFolder, submission: Submission, records: Sequence[StepR
         words = (python, "-m", TASK_MODULE, str(folder.out), record.label)
         steps.append(Step(record.label, len(record.tasks), words, folder.logs, folder.accounts))
     name = f"branchline-{folder.out.name}"
-    return batch_system(submission.system).submit(name, steps, folder.jobs, submission.site)
+    return batch_system(submission.system).submit(name, steps, folder.jobs, submission.site, excluded)
 
 
 def _spread(nodes: Sequence[FoldNode], tasks_max: int) -> list[Sequence[FoldNode]]:

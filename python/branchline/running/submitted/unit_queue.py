@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from branchline.jobs import FoldNode, SubJob, Wait
+from branchline.running.submitted.retrying import LessMemory
 from branchline.running.submitted.reusing import KeptForJobs
 from branchline.running.submitted.submission import Submission
 from branchline.sites import Spot
@@ -20,10 +21,11 @@ from branchline.train.subjobs import SubJobQueue
 @dataclass(frozen=True)
 class UnitCalls:
     """What a queue calls: ``begin`` says whether a unit is to be begun, ``reused`` takes the result of a sub-job that
-    need not run.
+    need not run, ``less`` says how a unit saves memory.
     """
 
     begin: Callable[[FoldNode], bool]
+    less: Callable[[FoldNode], LessMemory | None]
     reused: Callable[[int, ShareResult], None]
 
 
@@ -53,6 +55,7 @@ class UnitQueue(SubJobQueue):
         self._tree = submission.tree
         self._units = deque(units)
         self._indices: deque[int] = deque()
+        self._less: LessMemory | None = None
         self._calls = calls
         self._reuse = reuse
         self._kept = kept
@@ -69,6 +72,7 @@ class UnitQueue(SubJobQueue):
                     return None
                 unit = self._units.popleft()
                 if self._calls.begin(unit):
+                    self._less = self._calls.less(unit)
                     self._indices.extend(self._tree.shares_of(unit))
             drawn = self._drawn(self._indices.popleft())
             if drawn is not None:
@@ -97,4 +101,6 @@ class UnitQueue(SubJobQueue):
                 return None
             wanted = self._reuse.branches_of(missing, share)
             share = replace(share, branches=wanted, stopped=share.stopped | set(kept.wagons))
+        if self._less is not None:
+            share = replace(share, is_lean=True, chunk_divisor=self._less.chunk_divisor, together=1)
         return SubJob(index, share.label, share)

@@ -25,6 +25,7 @@ from branchline.jobs import (
 )
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Leases
+from branchline.running.submitted.retrying import LessMemory
 from branchline.running.submitted.reusing import KeptForJobs, reuse_in_job, write_rows
 from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import Submission
@@ -96,7 +97,11 @@ class UnitWorker:
         def reused(index: int, result: ShareResult) -> None:
             self._finished(index, result, queue)
 
-        calls = UnitCalls(lambda unit: self._begin(unit, left), reused)
+        calls = UnitCalls(
+            begin=lambda unit: self._begin(unit, left),
+            less=lambda unit: LessMemory.read(self._folder, unit),
+            reused=reused,
+        )
         queue = UnitQueue(self._submission, self._plan, list(left), calls, self._reuse, self._kept)
         return queue
 
