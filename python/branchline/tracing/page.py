@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -128,7 +128,7 @@ def _seconds(value: float) -> Cell:
 
 def data_text(trace: Trace, found: Summary) -> Markup:
     """The data of the pictures, as JSON that is safe in a page."""
-    text = json.dumps(picture_data(trace, found), separators=(",", ":"))
+    text = json.dumps(asdict(picture_data(trace, found)), separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - nothing in it ends the element
 
 

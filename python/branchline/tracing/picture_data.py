@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import base64
 import zlib
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from branchline.report.texts import printable
 from branchline.tracing.summary import Parts, Requests
-from branchline.tracing.summary_rows import Summary
+from branchline.tracing.summary_rows import SizeRow, Summary
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
 
 #: Most parts that are drawn: those with most bytes.
@@ -32,7 +31,47 @@ BARS_MAX = 400
 TICKS_MAX = 1_000_000_000
 
 
-def picture_data(trace: Trace, found: Summary) -> dict[str, Any]:
+#: Columns of whole numbers by their names, each ``packed``.
+Columns = dict[str, str]
+
+
+@dataclass(frozen=True)
+class DrawnFile:
+    """A file of the trace, and its size in bytes as far as it is known."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class DrawnEvents:
+    """Calls and bytes of the events of a file, by its number; ``joined`` neighbours are one bar."""
+
+    file: int
+    joined: int
+    read_calls: list[int]
+    read_bytes: list[int]
+
+
+@dataclass(frozen=True)
+class PictureData:
+    """What the script of the page draws from. ``wall`` and ``tick`` are seconds; times in columns are ticks."""
+
+    wall: float
+    tick: float
+    files: list[DrawnFile]
+    names: list[str]
+    whats: list[str]
+    ranked: list[str]
+    spanned: list[str]
+    parts: Columns
+    requests: Columns
+    spans: Columns
+    sizes: list[SizeRow]
+    events: list[DrawnEvents]
+
+
+def picture_data(trace: Trace, found: Summary) -> PictureData:
     """The parts of all requests with their times, the requests with their jumps, the spans, sizes and events."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
@@ -60,21 +99,20 @@ def picture_data(trace: Trace, found: Summary) -> dict[str, Any]:
         "first": parts.entry_start[chosen], "behind": parts.entry_stop[chosen], "request": parts.request[chosen],
     }  # fmt: skip
     spans, spanned = _spans(trace, clock)
-    return {
-        "wall": (clock.end - start) / 1e9,
-        "tick": clock.tick_ns / 1e9,
-        "files": _files(trace, requests),
-        "names": [printable(name) for name in names],
-        "whats": parts.whats,
-        "ranked": ranked,
-        "spanned": spanned,
-        "leftOut": max(len(parts) - PARTS_MAX, 0),
-        "parts": {name: packed(column) for name, column in columns.items()},
-        "requests": _lanes(clock, requests.sent, requests.last, requests.file, requests.jumps() != 0),
-        "spans": spans,
-        "sizes": [asdict(one) for one in found.sizes],
-        "events": _events(found, requests.files),
-    }
+    return PictureData(
+        wall=(clock.end - start) / 1e9,
+        tick=clock.tick_ns / 1e9,
+        files=_files(trace, requests),
+        names=[printable(name) for name in names],
+        whats=parts.whats,
+        ranked=ranked,
+        spanned=spanned,
+        parts={name: packed(column) for name, column in columns.items()},
+        requests=_lanes(clock, requests.sent, requests.last, requests.file, requests.jumps() != 0),
+        spans=spans,
+        sizes=found.sizes,
+        events=_events(found, requests.files),
+    )
 
 
 class _Clock:
@@ -102,7 +140,7 @@ def packed(column: Numbers) -> str:
 
 def _lanes(
     clock: _Clock, begin: Numbers, end: Numbers, kind: Numbers, counted: npt.NDArray[np.bool_] | None = None
-) -> dict[str, str]:
+) -> Columns:
     """Times of a kind each, with what is counted at their beginning. Of very many rows they are joined to moments: how
     long of each was filled how often, and how many were counted in it.
     """
@@ -138,32 +176,34 @@ def _filled(begin: Numbers, end: Numbers, at: Numbers) -> Numbers:
     return before(begin) - before(end)
 
 
-def _events(found: Summary, files: list[str]) -> list[dict[str, Any]]:
+def _events(found: Summary, files: list[str]) -> list[DrawnEvents]:
     """Calls and bytes of the events of each file; many events are taken together."""
     number = {path: place for place, path in enumerate(files)}
     rows = []
     for one in found.events:
         joined = max(1, -(-len(one.read_calls) // BARS_MAX))
-        sums = {
-            name: np.add.reduceat(column, np.arange(0, len(column), joined)).tolist() if column else []
-            for name, column in (("read_calls", one.read_calls), ("read_bytes", one.read_bytes))
-        }
-        rows.append({"file": number[one.file], "joined": joined, **sums})
+        calls, got = (_sums_of(column, joined) for column in (one.read_calls, one.read_bytes))
+        rows.append(DrawnEvents(number[one.file], joined, calls, got))
     return rows
 
 
-def _files(trace: Trace, requests: Requests) -> list[dict[str, Any]]:
+def _sums_of(column: list[int], joined: int) -> list[int]:
+    """The sums of so many neighbours each."""
+    return [int(one) for one in np.add.reduceat(column, np.arange(0, len(column), joined))] if column else []
+
+
+def _files(trace: Trace, requests: Requests) -> list[DrawnFile]:
     rows = trace.rows_of(FILE)
     known = dict(zip(rows["file"].to_pylist(), rows["size_bytes"].to_pylist(), strict=True))
     reached = np.zeros(len(requests.files) + 1, "i8")
     np.maximum.at(reached, requests.file, requests.offset + requests.got)
     return [
-        {"name": printable(path), "size": max(known.get(path) or 0, int(reached[number]))}
+        DrawnFile(printable(path), max(known.get(path) or 0, int(reached[number])))
         for number, path in enumerate(requests.files)
     ]
 
 
-def _spans(trace: Trace, clock: _Clock) -> tuple[dict[str, str], list[str]]:
+def _spans(trace: Trace, clock: _Clock) -> tuple[Columns, list[str]]:
     rows = trace.rows_of(SPAN)
     what, whats = codes(rows, "what")
     used = np.unique(what[what >= 0])
