@@ -1,4 +1,4 @@
-"""`branchline ledger`: what is kept of the sub-jobs of earlier runs."""
+"""`branchline ledger`: kept results of the sub-jobs of earlier runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from branchline.quantities import counted, size
 
 def ledger(
     out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
-    clear: Annotated[bool, Option("--clear", help="Remove what is kept; the results stay.")] = False,
+    clear: Annotated[
+        bool, Option("--clear", help="Remove the kept results of sub-jobs; the results of the run stay.")
+    ] = False,
 ) -> None:
-    """Shows what is kept of the sub-jobs of earlier runs, and is reused by the next run into the same directory.
+    """Shows the kept results of sub-jobs, which the next run into the same directory reuses.
 
     Examples:
-        See what is kept, by wagon:
+        List the kept results by wagon:
             branchline ledger out
-        Remove it:
+        Remove them:
             branchline ledger out --clear
 
     """

@@ -94,7 +94,7 @@ def _physical_table(layout: FileLayout, title: str) -> Table:
         (
             "travels",
             f"{size(travel.distance_bytes)} between them, {significant(times, 2)} times what it reads, "
-            f"in {counted(travel.jumps, 'jump')}, {count(travel.jumps_back)} of them back",
+            f"in {counted(travel.jumps, 'jump')}, {count(travel.jumps_back)} backwards",
         ),
         ("gaps", f"{count(gaps.count)} of {size(gaps.total_bytes)} together, the largest {size(gaps.largest_bytes)}"),
         (

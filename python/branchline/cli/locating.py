@@ -14,7 +14,7 @@ def locate(
     """Prints a list of the files with all their replicas, as XRootD's servers locate them (`xrdfs locate`).
 
     Examples:
-        Write the list that a train over several sites is run on:
+        Write a list for a train over several sites:
             branchline locate 'root://redirector.example.org//store/data/*.root' > files.json
 
     """

@@ -13,7 +13,7 @@ from branchline.quantities import count
 if TYPE_CHECKING:
     from branchline.train.progress import TrainProgress
 
-#: Called with what is done, how much there is, and a text on it.
+#: Called with the amount done, the total, and a text.
 Update = Callable[[float, float | None, str], None]
 
 

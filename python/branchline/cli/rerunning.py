@@ -1,4 +1,4 @@
-"""`branchline rerun`: one sub-job of an earlier run, here."""
+"""`branchline rerun`: runs one sub-job of an earlier run on this machine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def rerun(
     subjob: Annotated[str, Argument(metavar="SUBJOB", help="Number of a sub-job, or a file that it reads.")],
     pdb: Annotated[bool, Option("--pdb", help="Open Python's debugger where a wagon raises.")] = False,
 ) -> int:
-    """Runs one sub-job of an earlier run here, and compares its result with the kept one.
+    """Runs one sub-job of an earlier run on this machine, and compares its result with the kept one.
 
-    The earlier run may have been on this machine, on Dask, Slurm or HTCondor. The wagons run as their files are now.
-    The exit code is 3 if a wagon fails or its result is another one.
+    The earlier run may have been on this machine, on Dask, Slurm or HTCondor. The present code of the wagons runs.
+    The exit code is 3 if a wagon fails or its result differs.
 
     Examples:
         Look at the sub-job of a file in a debugger:
@@ -36,10 +36,10 @@ def rerun(
             print_error(share.error.traceback or "")
             print_out(f"{name}: failed, {share.error.type}: {share.error.message}")
         elif name in done.same:
-            what = "the same result as the kept one" if done.same[name] else "ANOTHER RESULT than the kept one"
+            what = "the same result as the kept one" if done.same[name] else "DIFFERENT from the kept result"
             print_out(f"{name}: {what}")
         else:
-            print_out(f"{name}: came through")
+            print_out(f"{name}: succeeded (no kept result to compare with)")
     for note in done.notes:
         log(note)
     if done.result.error is not None:

@@ -20,12 +20,14 @@ ROWS_SHOWN = 25
 def print_replayed(found: Replayed, console: Console) -> None:
     """The time and reads of a replay, next to those of the original."""
     _print(console, found.how, ("", "original", "now"), [
-        ("time with requests on their way", duration(found.original_seconds), duration(found.seconds)),
+        ("time with requests in flight", duration(found.original_seconds), duration(found.seconds)),
         ("read calls", count(found.original_calls), count(found.read_calls)),
         ("bytes read", size(found.original_bytes), size(found.read_bytes)),
     ])  # fmt: skip
     if found.left_out:
-        console.print(f"{counted(found.left_out, 'request')} failed or have no known place, and were left out")
+        console.print(
+            f"skipped: {counted(found.left_out, 'request')} that failed or whose place in the file is unknown"
+        )
 
 
 def print_summary(found: Summary, console: Console) -> None:

@@ -119,7 +119,7 @@ def diff(
 def recover(
     path: Annotated[Path, Argument(metavar="TRACE", help="The file that --trace was given.")],
 ) -> None:
-    """Writes the trace of a job that was killed, from the folder that it left.
+    """Writes the trace of a killed job from the folder with its records.
 
     Examples:
         Recover the trace of a killed job:
@@ -143,7 +143,7 @@ def replay(
         Option(
             "--on",
             metavar="PLACE",
-            help="Where the files are now: a directory, a URL, or OLD=NEW to replace the beginning of their paths.",
+            help="The present place of the files: a directory, a URL, or OLD=NEW to replace the start of their paths.",
         ),
     ] = None,
     requests: Annotated[

@@ -1,4 +1,4 @@
-"""`branchline run` and `branchline test`: a train over a dataset, and what it would take."""
+"""`branchline run` and `branchline test`: runs a train over a dataset, and forecasts its cost."""
 
 from __future__ import annotations
 
@@ -58,11 +58,13 @@ WorkerTimeout = Annotated[
 ]
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of every error.", group=GENERAL)]
 
-NoReuse = Annotated[bool, Option("--no-reuse", help="Run everything, also what an earlier run into OUT has done.")]
+NoReuse = Annotated[
+    bool, Option("--no-reuse", help="Run all sub-jobs, also those with kept results of an earlier run.")
+]
 
 
 class Pace(NamedTuple):
-    """How many workers, and how much each reads at a time."""
+    """The number of workers, and the amount that each reads at a time."""
 
     workers: Workers = None
     step_size: StepSize = "100 MB"
@@ -89,7 +91,7 @@ def run(
     ] = False,
     allow_missing: Annotated[
         str,
-        Option("--allow-missing", metavar="N%", help="Part of the sub-jobs that may have no result in the end."),
+        Option("--allow-missing", metavar="N%", help="Share of the sub-jobs that may end without a result."),
     ] = "0%",
     pictures: Annotated[
         Literal["svg", "both", "none"], Option("--pictures", help="Pictures of histograms: SVG, SVG and PNG, none.")
@@ -105,7 +107,7 @@ def run(
             branchline run wagons.py root://server.example//store/files.txt -o out -j 4
         Run on the workers of a Dask cluster:
             branchline run wagons.py data/*.root -o out --on dask=tcp://host:8786
-        Submit to Slurm, and see later how it stands with branchline status out:
+        Submit to Slurm; later, branchline status out shows its state:
             branchline run wagons.py data/*.root -o out --on slurm --batch-option=--partition=long
 
     """
@@ -149,12 +151,12 @@ def _part(text: str) -> float:
     except ValueError:
         part = -1.0
     if not text.strip().endswith("%") or not 0 <= part <= 1:
-        raise OptionError(f"{text!r} cannot be missing", hint="write it like 0% to 100%")
+        raise OptionError(f"--allow-missing {text!r} is no share of the sub-jobs", hint="give 0% to 100%, such as 2%")
     return part
 
 
 def _print_result(result: TrainResult, *, debug: bool) -> None:
-    """What went wrong, what was done, why it took so long, where to look."""
+    """Prints errors, the summary of the job, and the path of its report."""
     from branchline.report.summary import summary
 
     job = result.record
@@ -165,7 +167,7 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
     for sentence in result.errors:
         log(sentence)
     if result.exit_code == EXIT_INTERRUPTED:
-        log("interrupted; finished parts are kept and marked as partial")
+        log("interrupted; results of finished parts are kept and marked as partial")
     for line in summary(job):
         print_out(line)
     if result.out is not None:
@@ -187,7 +189,7 @@ def try_wagons(
     """Tries every wagon alone on a few chunks and forecasts the whole train; the exit code is 3 if a wagon fails.
 
     Examples:
-        See what a run would take:
+        See how long a run would take:
             branchline test wagons.py data/*.root
 
     """

@@ -1,4 +1,4 @@
-"""`branchline verify`: whether a file holds exactly what it was made of."""
+"""`branchline verify`: whether an output has exactly the content of its inputs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ DIFFERENCES_SHOWN = 20
 
 
 def verify(
-    output: Annotated[Path, Argument(metavar="OUT", help="The file that was made.")],
-    inputs: Annotated[
-        list[str], Argument(metavar="IN...", help="The files it was made of: files, patterns, lists of files (.txt).")
-    ],
+    output: Annotated[Path, Argument(metavar="OUT", help="The output of a merge.")],
+    inputs: Annotated[list[str], Argument(metavar="IN...", help="Its inputs: files, patterns, lists of files (.txt).")],
     reading: Reading,
     more: Annotated[
         list[Path] | None,
@@ -35,7 +33,7 @@ def verify(
         bool, Option("--all", help=f"Print every difference of a tree, not only {DIFFERENCES_SHOWN}.")
     ] = False,
 ) -> int:
-    """Checks that a file holds exactly what it was made of; the exit code is 1 if anything differs.
+    """Checks that an output has exactly the content of its inputs; the exit code is 1 if anything differs.
 
     Examples:
         Check a merge, of Branchline or of hadd:

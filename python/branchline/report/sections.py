@@ -512,16 +512,16 @@ def _access(job: JobRecord) -> str:
 
 
 def _chosen(link: LinkRecord) -> str:
-    """What reading chose for a storage element, and by what."""
+    """The link to a storage element, and the prefetching that was chosen for it."""
     rate = link.bytes_per_second
-    way = f"{size(rate)}/s" if rate else "of a bandwidth that too few bytes came to measure"
-    found = f"{link.name}: a round trip of {duration(link.round_trip_s)}, {way}"
+    bandwidth = f"bandwidth {size(rate)}/s" if rate else "bandwidth not measured (too few bytes)"
+    found = f"{link.name}: round trip {duration(link.round_trip_s)}, {bandwidth}"
     requests = link.requests_in_flight
     if not requests:
-        return f"{found}, so nothing was asked for early"
+        return f"{found}, no prefetching"
     return (
-        f"{found}, so up to {counted(requests, 'request')} and {size(link.bytes_in_flight)} ahead, "
-        f"joined over gaps of {size(link.gap_bytes)}"
+        f"{found}, prefetching of up to {counted(requests, 'request')} and {size(link.bytes_in_flight)}, "
+        f"ranges joined over gaps of {size(link.gap_bytes)}"
     )
 
 

@@ -6,6 +6,7 @@ that are not shown.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -170,7 +171,7 @@ class FileRow(NamedTuple):
 
 
 class Files(NamedTuple):
-    """The slowest files, the folder that they have in common, the distribution of all, and their middle."""
+    """The slowest files, the folder that they have in common, the times of all, and a sentence on their median."""
 
     table: Table
     folder: str
@@ -201,10 +202,10 @@ def file_costs(job: JobRecord) -> Files:
     columns, ticks = sorted_columns([_file_seconds(file) for file in files])
     summary = ""
     if len(files) > 1:
-        middle_s = _file_seconds(files[len(files) // 2])
-        summary = f"The median of the {counted(len(files), 'file')} took {duration(middle_s)}, "
-        summary += f"the slowest {duration(longest_s)}"
-        summary += f", {ratio(longest_s, middle_s, 2)} times as long." if middle_s > 0 else "."
+        median_s = statistics.median(map(_file_seconds, files))
+        summary = f"The median of the {counted(len(files), 'file')} is {duration(median_s)}, "
+        summary += f"the slowest took {duration(longest_s)}"
+        summary += f", {ratio(longest_s, median_s, 2)} times as long." if median_s > 0 else "."
     return Files(Table(rows, rest, len(files)), folder, columns, ticks, summary)
 
 

@@ -1,4 +1,4 @@
-"""What the directory for results keeps of sub-jobs: shown and removed."""
+"""Shows and removes the results of sub-jobs that a directory of results keeps."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from branchline.running.claim import claimed
 
 @dataclass(frozen=True)
 class KeptResults:
-    """What is kept, by the names of wagons, and the size of the file that it is in."""
+    """The kept results by wagon, and the size of their file."""
 
     counts: tuple[LedgerCount, ...]
     file_bytes: int
 
     @property
     def results_count(self) -> int:
-        """How many results there are."""
+        """The number of results."""
         return sum(one.results_count for one in self.counts)
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all of them."""
+        """The bytes of all results."""
         return sum(one.size_bytes for one in self.counts)
 
 
 def kept_results(out: Path) -> KeptResults:
-    """What is kept in a directory for results. Raises MissingFileError if that is nothing, LedgerError."""
+    """The kept results in a directory. Raises MissingFileError if there are none, LedgerError."""
     path = out / LEDGER_NAME
     if not path.is_file():
         raise MissingFileError("nothing is kept here: there is no ledger", path=str(path))
@@ -37,7 +37,7 @@ def kept_results(out: Path) -> KeptResults:
 
 
 def remove_kept_results(out: Path) -> KeptResults:
-    """Removes what is kept, and says what it was; results stay. Raises BranchlineError while a run is at work."""
+    """Removes the kept results and returns what they were; other files stay. Raises BranchlineError during a run."""
     found = kept_results(out)
     with claimed(out, force=True):
         remove_ledger(out)

@@ -57,6 +57,8 @@ def _lines(job: JobRecord, out: Path, *, is_dead: bool) -> Iterator[str]:
         yield f"taken from earlier runs: {counted(job.subjobs_reused, 'sub-job')}"
     for group in job.failures:
         yield f"failed ({counted(len(group.subjobs), 'sub-job')}): {group.message}"
+    if job.skipped:
+        yield f"skipped: {counted(len(job.skipped), 'file')}"
     for error in job.errors:
         yield f"error: {error.message}"
     for wagon in job.wagons:

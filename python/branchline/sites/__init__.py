@@ -1,4 +1,4 @@
-"""Sites: where workers stand, where storage elements are, and what is near to what."""
+"""Sites: the places of workers and storage elements, and the distance between them."""
 
 from typing import TYPE_CHECKING
 

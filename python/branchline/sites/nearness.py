@@ -1,4 +1,4 @@
-"""What is near to a worker: by measured round trips, else by host and site."""
+"""The distance from a worker to a storage element: measured round trips, else by host and site."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RoundTrip:
 
 
 class Distances:
-    """Round trips from sites to storage elements: those that were measured, else what names let expect."""
+    """Round trips from sites to storage elements: measured ones, else estimates from their names."""
 
     def __init__(self, sites: SiteMap) -> None:
         self._sites = sites
@@ -92,5 +92,5 @@ class Distances:
 
 
 def is_near(round_trip_s: float, shortest_s: float) -> bool:
-    """Whether nobody else would have it much shorter."""
+    """Whether no other worker is much nearer."""
     return round_trip_s <= max(NEAR_ROUND_TRIP_S, 2 * shortest_s)

@@ -1,4 +1,4 @@
-"""The file with the configuration of a site, which batch systems and the map of sites are read from."""
+"""The configuration file of a site: the settings of its batch system and the map of sites."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIABLE = "BRANCHLINE_SITE_CONFIG"
 
 
 def site_path() -> Path:
-    """Where the configuration is looked for."""
+    """The path of the configuration."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
@@ -23,14 +23,14 @@ def site_path() -> Path:
 
 @dataclass(frozen=True)
 class SiteFile:
-    """What the file of a site holds, and where it is."""
+    """The content of a site's configuration file, and its path."""
 
     path: Path
     content: Mapping[str, object]
 
     @classmethod
     def load(cls) -> SiteFile:
-        """That of this site; an empty one where there is none. Raises OptionError."""
+        """The configuration of this site; empty if there is no file. Raises OptionError."""
         path = site_path()
         try:
             return cls(path, tomllib.loads(path.read_text(encoding="utf-8")))
@@ -39,11 +39,11 @@ class SiteFile:
                 raise OptionError(f"{VARIABLE} names a file that is not there", path=str(path)) from None
             return cls(path, {})
         except (OSError, ValueError) as error:
-            what = f"this is no configuration of a site: {error}"
+            what = f"the configuration of the site cannot be read: {error}"
             raise OptionError(what, path=str(path), hint="write TOML") from None
 
     def section(self, name: str, hint: str) -> Mapping[str, object]:
-        """A section of it; an empty one where there is none. Raises OptionError, with ``hint``, for another value."""
+        """A section of it; empty if there is none. Raises OptionError, with ``hint``, for another value."""
         found = self.content.get(name, {})
         if not isinstance(found, Mapping):
             raise OptionError(f"{name} is not a section", path=str(self.path), hint=hint)

@@ -1,4 +1,4 @@
-"""Which machines and storage elements belong to which site, as the site's file says it.
+"""Which machines and storage elements belong to which site, by the site's configuration file.
 
 [sites.GSI]
 hosts = ["lxbk*.gsi.de"]
@@ -31,7 +31,7 @@ class SiteMap:
 
     @classmethod
     def load(cls) -> SiteMap:
-        """That of the site's file; an empty one where there is none. Raises OptionError."""
+        """The map in the site's configuration file; empty if there is none. Raises OptionError."""
         path = site_path()
         try:
             changed_ns = path.stat().st_mtime_ns

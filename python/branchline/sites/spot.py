@@ -1,4 +1,4 @@
-"""Where a worker stands: its machine and its site."""
+"""The place of a worker: its machine and its site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_SITES = ("unknown", "none")
 
 @dataclass(frozen=True, order=True)
 class Spot:
-    """A machine and its site; each is empty where it is not known."""
+    """A machine and its site; each is empty if unknown."""
 
     host: str = ""
     site: str = ""
@@ -41,5 +41,5 @@ class Spot:
 
 
 def own_spot() -> Spot:
-    """That of this process. Raises OptionError for a site's file that is wrong."""
+    """The place of this process. Raises OptionError for an invalid site file."""
     return Spot.of(platform.node() or "localhost", os.environ, SiteMap.load())

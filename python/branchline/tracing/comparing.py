@@ -1,4 +1,4 @@
-"""Two traces side by side: what changed and by how much, in numbers, sentences and pictures."""
+"""Compares two traces, in numbers, sentences and pictures."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TOTALS: tuple[tuple[str, str, Shown], ...] = (
     ("basket_read_bytes", "bytes of these calls", size),
     ("seeks", "seeks", count),
     ("seek_bytes", "bytes between reads", size),
-    ("reading_s", "time with a request on its way", duration),
+    ("reading_s", "time with a request in flight", duration),
     ("in_flight_mean", "requests at a time", significant),
-    ("wall_s", "time of the whole", duration),
+    ("wall_s", "wall time", duration),
 )
 #: The least relative change that gets a sentence; times vary from run to run and have to differ by more.
 CHANGED, CHANGED_TIME = 0.005, 0.1
@@ -50,7 +50,7 @@ _TIMES = ("reading_s", "wall_s", "in_flight_mean")
 
 @dataclass(frozen=True)
 class Change:
-    """A number of two traces; ``factor`` is second / first, None if the first is 0."""
+    """A value in two traces; ``factor`` is second / first, None if the first is 0."""
 
     first: float
     second: float
@@ -99,7 +99,7 @@ class Comparison:
 def compare(first: Trace, second: Trace) -> Comparison:
     """Compares two traces.
 
-    Files are taken for the same if their names are, wherever they lie; branches by their tree and name.
+    Files with the same name are compared, also if their folders differ; so are branches with the same tree and name.
     """
     one, two = summarise(first), summarise(second)
     totals = ((name, label, getattr(one.totals, name), getattr(two.totals, name)) for name, label, _ in TOTALS)
@@ -193,7 +193,7 @@ def _about_branches(rows: list[RowChange]) -> list[str]:
 
 
 def write_comparison(first: Trace, second: Trace, path: Path) -> None:
-    """Writes a page with both, their pictures linked: what is zoomed in one is zoomed in the other."""
+    """Writes a page with both traces. Their pictures are linked: zooming one zooms the other."""
     found = compare(first, second)
     commands = [job.command for job in found.jobs]
     content = {

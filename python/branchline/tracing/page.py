@@ -73,9 +73,9 @@ def facts(totals: Totals) -> list[tuple[str, str]]:
         (count(totals.basket_read_calls), f"calls for baskets and pages, {size(totals.basket_read_bytes)}"),
         (size(totals.again_bytes), "read again"),
         (size(totals.unwanted_bytes), "read and not used"),
-        (count(totals.seeks), f"seeks, {count(totals.seeks_back)} of them back"),
-        (duration(totals.reading_s), f"with a request on its way, of {duration(totals.wall_s)}"),
-        (significant(totals.in_flight_mean, 2), "requests at a time while any"),
+        (count(totals.seeks), f"seeks, {count(totals.seeks_back)} backwards"),
+        (duration(totals.reading_s), f"with a request in flight, of {duration(totals.wall_s)}"),
+        (significant(totals.in_flight_mean, 2), "requests in flight, on average while reading"),
     ]
 
 

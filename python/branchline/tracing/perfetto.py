@@ -2,7 +2,7 @@
 
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: an event of phase "X" is a slice of a
 thread, with its begin (ts) and length (dur) in microseconds; "M" names processes and threads. Slices of a thread lie in
-each other or apart: a thread with several requests on their way has further lanes, as threads with names of their own.
+each other or apart: a thread with several requests in flight has further lanes, as threads with names of their own.
 
 Traces have millions of slices: they are made column by column, a block of them at a time.
 """

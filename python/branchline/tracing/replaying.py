@@ -24,7 +24,7 @@ Range = tuple[int, int]
 @dataclass(frozen=True)
 class Replayed:
     """The time and reads of a replay, and those of the original. ``seconds`` is from the first request to the last
-    answer; the original's without the time in which no request was on its way.
+    answer; the original's without the time in which no request was in flight.
     """
 
     how: str

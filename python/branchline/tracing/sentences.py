@@ -12,7 +12,7 @@ NAMED_BRANCHES = 3
 
 
 def headline(found: Summary) -> list[str]:
-    """How much was read, and how much of it was baskets."""
+    """The number of reads and bytes, and those for baskets."""
     totals = found.totals
     if not totals.read_calls:
         if totals.mapped_calls:
@@ -21,13 +21,13 @@ def headline(found: Summary) -> list[str]:
     first = (
         f"{counted(totals.read_calls, 'read call')} for {size(totals.read_bytes)} "
         f"({count(totals.read_bytes)} bytes) of {counted(totals.files, 'file')}, "
-        f"{duration(totals.reading_s)} of {duration(totals.wall_s)} in them"
+        f"which took {duration(totals.reading_s)} of {duration(totals.wall_s)}"
     )
     if not totals.basket_read_calls:
         return [f"{first}."]
     data = (
         f"{counted(totals.basket_read_calls, 'call')} of these for baskets and pages, which got "
-        f"{count(totals.basket_read_bytes)} bytes; the others opened files and read trees"
+        f"{count(totals.basket_read_bytes)} bytes; the others read headers, metadata of files and trees"
     )
     return [f"{first}.", f"{data}."]
 
@@ -38,18 +38,20 @@ def remarks(found: Summary) -> list[str]:
     calls, read = totals.read_calls, totals.read_bytes
     if not calls:
         return []
-    found_remarks = [
-        f"{counted(totals.seeks, 'seek')} ({count(totals.seeks_back)} of them back) over "
-        f"{size(totals.seek_bytes)}, {significant(totals.seek_bytes / max(read, 1), 2)} times what was read."
-    ]
+    found_remarks = ["No seeks: in each file every read began where the one before it ended."]
+    if totals.seeks:
+        found_remarks = [
+            f"{counted(totals.seeks, 'seek')} ({count(totals.seeks_back)} backwards) over "
+            f"{size(totals.seek_bytes)}, {significant(totals.seek_bytes / max(read, 1), 2)} times the bytes read."
+        ]
     if totals.again_bytes > AGAIN_SHARE * read:
         found_remarks.append(
-            f"{size(totals.again_bytes)}, {percent(totals.again_bytes, read)} of what came, had been read before."
+            f"{size(totals.again_bytes)}, {percent(totals.again_bytes, read)} of the bytes read, had been read before."
         )
     if totals.unwanted_bytes > UNWANTED_SHARE * read:
         found_remarks.append(
-            f"{size(totals.unwanted_bytes)}, {percent(totals.unwanted_bytes, read)} of what came, was not used: "
-            f"bytes between wanted ranges, or baskets that were not used or not read completely."
+            f"{size(totals.unwanted_bytes)}, {percent(totals.unwanted_bytes, read)} of the bytes read, were not used: "
+            f"they lie between wanted ranges, or in baskets that were not used or not read completely."
         )
     small = sum(row.read_calls for row in found.sizes if row.up_to_bytes <= SMALL_BYTES)
     if small > SMALL_SHARE * calls:
@@ -60,7 +62,7 @@ def remarks(found: Summary) -> list[str]:
 
 
 def _busiest(found: Summary) -> list[str]:
-    """The branches that make most of the calls, if few of them do."""
+    """The branches with half of the calls, if these are few."""
     ordered = sorted(found.branches, key=lambda row: -row.read_calls)
     total = sum(row.read_calls for row in ordered)
     gathered = 0

@@ -1,4 +1,4 @@
-"""A trace in numbers: calls and bytes by what they hit, by file, branch and event; sizes, seeks, repeats."""
+"""A trace in numbers: calls and bytes by piece of file, by file, branch and event; sizes, seeks, repeated reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from branchline.tracing.trace import EXTENT, FILE, PART, REQUEST, SPAN, Numbers,
 
 #: Directories with a tree for each event, as ALICE's simulation writes them.
 EVENT_DIRECTORY = re.compile(r"(?:^|/)Event(\d+)/")
-#: Pieces of a file without content.
+#: Kinds of pieces of a file that have no content.
 NOTHING = (GAP, FREE)
 
 
@@ -44,7 +44,7 @@ class Requests:
 
     @classmethod
     def of(cls, trace: Trace) -> Requests:
-        """Those of a trace; files mapped into memory are none."""
+        """The requests of a trace. Mapping a file into memory is no request."""
         return trace.once("requests", lambda: cls._of(trace))
 
     @classmethod
@@ -67,7 +67,7 @@ class Requests:
         return len(self.number)
 
     def jumps(self) -> Numbers:
-        """Bytes between the end of the read before in the same file and the beginning of this one; 0 for the first."""
+        """Bytes from the end of the previous read in the same file to the start of this one; 0 for the first."""
         jumps = np.zeros(len(self), "i8")
         for one in range(len(self.files)):
             rows = np.nonzero((self.file == one) & (self.offset >= 0))[0]
@@ -75,12 +75,12 @@ class Requests:
         return jumps
 
     def busy_ns(self) -> int:
-        """Time in which at least one request was on its way."""
+        """Time in which at least one request was in flight."""
         return _covered(self.sent, self.last - self.sent)
 
 
 def _ends(trace: Trace, number: Numbers, end: Numbers) -> Numbers:
-    """The end of each request in bytes; one for several ranges ends with the last of these."""
+    """The end of each request in bytes; a request for several ranges ends with the last of these."""
     parts = trace.rows_of(PART)
     request, offset = numbers(parts, "request"), numbers(parts, "offset")
     if not len(request):
@@ -93,8 +93,9 @@ def _ends(trace: Trace, number: Numbers, end: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Parts:
-    """What requests hit, as columns. ``fresh`` are the bytes of a part that no part before has, where parts are taken
-    in the order of their offsets; their sum is what was read of the file at least once.
+    """The parts of requests as columns: one part for each piece of a file that a request touched.
+
+    ``fresh`` are the bytes of a part that no part at a smaller offset has. Their sum is the number of different bytes.
     """
 
     request: Numbers
@@ -118,7 +119,7 @@ class Parts:
 
     @classmethod
     def of(cls, trace: Trace, files: list[str]) -> Parts:
-        """Those of a trace, with its files numbered as the requests have them."""
+        """The parts of a trace, with the same numbers of files as the requests."""
         return trace.once("parts", lambda: cls._of(trace, files))
 
     @classmethod
@@ -143,7 +144,7 @@ class Parts:
 
 
 def _fresh(file: Numbers, offset: Numbers, size: Numbers) -> Numbers:
-    """For each part the bytes that lie after all parts before it in the order of the file."""
+    """For each part its bytes after the end of all parts before it, in the order of the file."""
     fresh = np.where(offset < 0, size, 0)
     for one in np.unique(file):
         rows = np.nonzero((file == one) & (offset >= 0))[0]
@@ -155,7 +156,7 @@ def _fresh(file: Numbers, offset: Numbers, size: Numbers) -> Numbers:
 
 
 def _covered(begin: Numbers, length: Numbers) -> int:
-    """How much of a line is covered by intervals."""
+    """The length of the union of intervals."""
     order = np.argsort(begin, kind="stable")
     ends = (begin + length)[order]
     if not len(ends):
@@ -165,7 +166,7 @@ def _covered(begin: Numbers, length: Numbers) -> int:
 
 
 def summarise(trace: Trace) -> Summary:
-    """Everything that tables and pages show of a trace, as plain numbers and texts."""
+    """All values that tables and pages show of a trace."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
     wasted = unwanted(trace, parts)
@@ -190,7 +191,7 @@ def _totals(trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[
     ended = dict(zip(outcomes, np.bincount(outcome[outcome >= 0], minlength=len(outcomes)).tolist(), strict=True))
     return Totals(
         read_calls=len(requests),
-        asked_bytes=int(requests.requested.sum()),
+        requested_bytes=int(requests.requested.sum()),
         read_bytes=int(requests.got.sum()),
         distinct_bytes=int(parts.fresh.sum()),
         again_bytes=int(requests.got.sum() - parts.fresh.sum()),
@@ -210,7 +211,7 @@ def _totals(trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[
 
 
 def first_parts(requests: Requests, parts: Parts) -> Numbers:
-    """For each request the part that its first byte hit, which is what it counts for; -1 for none."""
+    """For each request the part with its first byte, by which the request is counted; -1 for none."""
     if "first" not in parts.kept:
         parts.kept["first"] = _first_parts(requests, parts)
     return parts.kept["first"]
@@ -227,16 +228,14 @@ def _first_parts(requests: Requests, parts: Parts) -> Numbers:
 
 
 def basket_reads(requests: Requests, parts: Parts) -> tuple[int, int]:
-    """Read calls that begin with a basket or page, and what they read: what a study counts that starts behind the
-    opening of a file.
-    """
+    """The number and bytes of read calls that begin with a basket or page: those after the opening of a file."""
     first = first_parts(requests, parts)
     is_data = np.append(parts.is_any(BASKET, PAGE), False)[first]
     return int(is_data.sum()), int(requests.got[is_data].sum())
 
 
 def by_kind(requests: Requests, parts: Parts) -> list[KindRow]:
-    """Calls, by what their first byte hit, and bytes of everything that was hit."""
+    """Calls by the kind of piece of their first byte, and bytes by the kind of piece of each."""
     first = first_parts(requests, parts)
     what = np.append(parts.what, -1)[first]
     return sorted(
@@ -255,8 +254,8 @@ def by_kind(requests: Requests, parts: Parts) -> list[KindRow]:
 
 
 def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
-    """Parts that were not used: gaps, baskets that were never read completely, and, if the trace records which extents
-    were used, all others.
+    """Parts that were not used: gaps, and baskets that were never read completely. If the trace records which extents
+    were used, all others are unused.
     """
     is_data = parts.is_any(BASKET, PAGE)
     wasted = parts.is_any(*NOTHING)
@@ -273,7 +272,7 @@ def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
 
 
 def _used(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
-    """Which parts are of an extent that was used."""
+    """Whether the extent of each part was used."""
     used, rows = trace.rows_of(EXTENT), trace.rows_of(PART)
     offset = numbers(used, "offset")
     file = _common(codes(rows, "file"), codes(used, "file"))
@@ -288,14 +287,14 @@ def _used(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
 
 
 def _common(one: tuple[Numbers, list[str]], other: tuple[Numbers, list[str]]) -> tuple[Numbers, Numbers]:
-    """Two columns of texts as numbers into the same list."""
+    """Two columns of texts as numbers of one common list."""
     places = {text: number for number, text in enumerate(one[1])}
     renumbered = [places.setdefault(text, len(places)) for text in other[1]]
     return one[0], np.array([*renumbered, -1], "i8")[other[0]]
 
 
 def _is_among(pairs: tuple[Numbers, Numbers], others: tuple[Numbers, Numbers]) -> npt.NDArray[np.bool_]:
-    """Which pairs of numbers are among others."""
+    """Whether each pair of numbers is among the others."""
     if not len(others[0]):
         return np.zeros(len(pairs[0]), bool)
     key, _ = _numbered(*(np.concatenate(columns) for columns in zip(pairs, others, strict=True)))
@@ -304,7 +303,7 @@ def _is_among(pairs: tuple[Numbers, Numbers], others: tuple[Numbers, Numbers]) -
 
 
 def _begins(parts: Parts) -> Numbers:
-    """The offset of the piece that a part belongs to: the least offset of all parts of this piece."""
+    """The offset of the piece of each part: the least offset of all parts of this piece."""
     key, count = _extents(parts)
     begin = np.full(max(count, 1), np.iinfo("i8").max)
     np.minimum.at(begin, key, parts.offset)
@@ -330,7 +329,7 @@ def _numbered(*columns: Numbers) -> tuple[Numbers, int]:
 
 
 def _ranked(column: Numbers) -> tuple[Numbers, int]:
-    """A number for each value, and how many values there are; without sorting them where they are small."""
+    """A number for each value, and the number of values. Small values are counted, not sorted."""
     low, high = int(column.min(initial=0)), int(column.max(initial=0))
     if high - low > max(4 * len(column), 1 << 16):
         values, own = np.unique(column, return_inverse=True)
@@ -342,7 +341,7 @@ def _ranked(column: Numbers) -> tuple[Numbers, int]:
 
 
 def _distinct(key: Numbers, other: Numbers, count: int) -> Numbers:
-    """For each of ``count`` keys, the number of different values that go with it."""
+    """For each of ``count`` keys, the number of different values of its rows."""
     pair, pairs_count = _numbered(key, other)
     owner = np.zeros(pairs_count, "i8")
     owner[pair] = key

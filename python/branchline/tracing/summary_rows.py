@@ -1,4 +1,4 @@
-"""The summary of a trace as values: totals, and rows by kind of piece, file, branch, event, size and activity."""
+"""The summary of a trace: totals, and rows by kind of piece, file, branch, event, size and activity."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from branchline.tracing.traced_job import TracedJob
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over all requests; ``seeks`` are reads that do not begin where the one before in the file ended.
+    """Sums over all requests; ``seeks`` counts reads that do not begin where the read before them in the file ended.
 
     ``again_bytes`` were read before, ``unwanted_bytes`` were not used. ``in_flight_mean`` is the mean number of
     requests at a time, while there is any.
     """
 
     read_calls: int
-    asked_bytes: int
+    requested_bytes: int
     read_bytes: int
     distinct_bytes: int
     again_bytes: int

@@ -41,7 +41,7 @@ def test_without_a_file_nothing_is_asked_for(tmp_path: Path, monkeypatch: pytest
         ('[slurm]\nprologue = "x"\n', "prologue is 'x'"),
         ("[slurm]\nmemory = []\n", r"memory is \[\]"),
         ("slurm = 1\n", "slurm is not a section"),
-        ("[slurm\n", "no configuration of a site"),
+        ("[slurm\n", "configuration of the site cannot be read"),
     ],
 )
 def test_what_is_wrong_is_named(file: Path, text: str, what: str) -> None:

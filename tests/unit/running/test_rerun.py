@@ -88,7 +88,7 @@ def test_changed_code_is_run_and_not_compared_with_another_one(folder: Path) -> 
     (folder / "wagons.py").write_text(WAGONS.replace("px > LOWEST", "px > 2 * LOWEST"))
     ended = branchline(folder, "rerun", "out", "data/f0.root")
     assert ended.returncode == 0, ended.stderr
-    assert "sums: came through" in ended.stdout
+    assert "sums: succeeded" in ended.stdout
     assert "fails: the same result" in ended.stdout
 
 
@@ -99,7 +99,7 @@ def test_another_result_of_the_same_code_is_said(folder: Path) -> None:
     branchline(folder, "run", "wagons.py", "data", "-o", "out", "--pictures", "none", "-j", "1", "--force")
     ended = branchline(folder, "rerun", "out", "0")
     assert ended.returncode == 3
-    assert "sums: ANOTHER RESULT than the kept one" in ended.stdout
+    assert "sums: DIFFERENT from the kept result" in ended.stdout
 
 
 def test_the_debugger_opens_where_the_wagon_raises(folder: Path) -> None:

@@ -125,7 +125,7 @@ class View {
     this.tip = element("div", { class: "tip", hidden: "" });
     this.main = element("canvas", { class: "where", tabindex: 0, "aria-label": "offset in the file against time" });
     this.named = element("output", { class: "named" }, "Point at a read to see what it hit. Wheel: zoom (with Shift in time only). Drag: move.");
-    this.strips = ["seeks per second", "what threads do", "requests on their way"].map((title) => {
+    this.strips = ["seeks per second", "what threads do", "requests in flight"].map((title) => {
       const canvas = element("canvas", { class: "strip", "aria-label": title });
       return { title, canvas };
     });
