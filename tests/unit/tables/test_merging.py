@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 import uproot
 
 from branchline.errors import BranchlineError
-from branchline.jobs import InThisProcess
+from branchline.jobs import Context, FromPlace, InThisProcess, LocalProcesses, Message, Work
+from branchline.jobs.subjob import AfterLoss, Draw
 from branchline.tables import Table, TableError, TableFolder, TablePieces
-from branchline.tables.merging import MergedTable, TableMerging
+from branchline.tables.merging import MergedTable, MergeWork, TableMerging
 from branchline.tables.writing import TableWriters
 from branchline.train.folding import FoldedResult
 from branchline.train.share_result import WagonShare
@@ -127,3 +130,53 @@ def test_a_machine_that_does_not_see_the_directory_says_so(tmp_path: Path) -> No
     taken: Any = writers.take("wagon", Table({"n": [1]}), "here")
     with pytest.raises(TableError, match="does not see the directory of results"):
         taken.write()
+
+
+class Killed:
+    """Merging whose process ends ``times`` times."""
+
+    def __init__(self, marks: Path, times: int) -> None:
+        self.marks = marks
+        self.times = times
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        marks = len(list(self.marks.iterdir()))
+        if marks < self.times:
+            context.draw()
+            (self.marks / str(marks)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from MergeWork()(context)
+
+
+class KilledAt(LocalProcesses):
+    """Processes of this machine in which merging is killed."""
+
+    killed: Killed
+
+    def run(self, _work: Work, draw: Draw) -> Iterator[FromPlace]:
+        return super().run(self.killed, draw)
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_a_killed_merge_is_tried_again(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr("branchline.tables.merging.TABLE_FAN_IN", 2)
+    total = total_of(write, dict.fromkeys(range(4), 2))
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def place(after_loss: AfterLoss, _count: int) -> KilledAt:
+        made = KilledAt(1, after_loss=after_loss)
+        made.killed = Killed(marks, times)
+        return made
+
+    [table] = TableMerging([total], 2**28).run(place, lambda _place: None)
+    if times == 1:
+        assert table.failed == ""
+        [piece] = table.pieces
+        assert values(piece.path) == [0, 0, 1, 1, 2, 2, 3, 3]
+    else:
+        assert "SIGKILL" in table.failed
+        rows = [value for piece in table.pieces for value in values(piece.path)]
+        assert rows == [0, 0, 1, 1, 2, 2, 3, 3]
