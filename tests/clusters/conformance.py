@@ -51,12 +51,12 @@ class Case:
         return _EXPECTED[self.data]
 
 
-def run(wagons: str, data: Path, **settings: Any) -> branchline.TrainResult:
+def run(wagons: str, data: Path, out: Path | None = None, **settings: Any) -> branchline.TrainResult:
     from branchline.running import run_quietly
     from branchline.train import TrainRequest, TrainSettings
 
     checked = TrainSettings.of(**{"step_size": 400, "memory_limit": "256 MiB", **settings})
-    return run_quietly(TrainRequest(wagons, str(data), checked))
+    return run_quietly(TrainRequest(wagons, str(data), checked), out)
 
 
 def digest(result: branchline.TrainResult) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
 import uproot
 
 from branchline.report.open_formats import RESULTS
@@ -38,6 +39,23 @@ class Spectra:
         px = np.asarray(events.px)
         histogram.fill(px[px > LOWEST], weight=0.1)
         return {"px": histogram, "sum": float(np.sum(px)), "events": len(events)}
+"""
+TABLES = """
+
+import branchline
+
+
+class Skim:
+    name = "skim"
+
+    def process(self, events):
+        good = events[events.px > 0]
+        return {
+            "tree": branchline.Table({"px": good.px}, tree="Events"),
+            "ntuple": branchline.Table({"px": good.px}, format="rntuple"),
+            "parquet": branchline.Table({"px": good.px}, format="parquet"),
+            "events": len(good),
+        }
 """
 CUTS = """
 from pathlib import Path
@@ -95,6 +113,14 @@ def run_branchline(
 def files_of(out: Path) -> dict[str, bytes]:
     """What a train leaves in open formats: the same files with the same bytes, wherever it ran."""
     return {str(one.relative_to(out)): one.read_bytes() for one in sorted((out / RESULTS).rglob("*")) if one.is_file()}
+
+
+def rows_of(out: Path) -> list[list[float]]:
+    """The rows of the three tables."""
+    folder = out / "tables" / "skim"
+    tree = uproot.open(folder / "tree.root")["Events"].arrays().px.tolist()
+    ntuple = uproot.open(folder / "ntuple.root")["ntuple"].arrays().px.tolist()
+    return [tree, ntuple, pyarrow.parquet.read_table(folder / "parquet.parquet")["px"].to_pylist()]
 
 
 def wait_until(happened: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.clusters.farm import Train, files_of, run_branchline, wait_until
+from tests.clusters.farm import TABLES, Train, files_of, rows_of, run_branchline, wait_until
 from tests.clusters.htcondor import HTCondor
 
 FILES = 5
@@ -121,6 +121,18 @@ def test_the_results_are_those_of_this_machine(in_pool: InPool, train: Train, or
     ended = in_pool("rerun", "out", "2")
     assert "cuts.py changed since the run" in ended.stderr
     assert "the same result" not in ended.stdout
+
+
+def test_tables_have_the_rows_of_this_machine(in_pool: InPool, train: Train) -> None:
+    wagons = train.folder / "wagons.py"
+    wagons.write_text(wagons.read_text() + TABLES)
+    local = run_branchline(train.folder, [*train.words, "-o", "local", "--workers", "1"])
+    assert local.returncode == 0, local.stderr
+    submit(in_pool, train, "--tasks", 3)
+    assert "finished" in wait(in_pool)
+    rows = rows_of(train.folder / "out")
+    assert rows == rows_of(train.folder / "local")
+    assert len(rows[0]) > FILES * train.events_per_file // 3
 
 
 def test_a_killed_and_a_removed_task_are_named_and_resumed_alone(

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow.parquet
 import pytest
-import uproot
-from tests.clusters.farm import Train, files_of, run_branchline, wait_until
+from tests.clusters.farm import TABLES, Train, files_of, rows_of, run_branchline, wait_until
 from tests.clusters.slurm import NODES, Slurm
 
 import branchline
@@ -416,33 +414,6 @@ def test_many_results_are_folded_by_jobs_in_stages(
     assert sorted(one.name for one in (submitted.out / "batch" / "units").glob("1.*")) == ["1.0", "1.1", "1.2"]
     assert files_of(submitted.out) == files_of(tmp_path / "local")
     assert local.record.subjobs == train.files
-
-
-TABLES = """
-
-import branchline
-
-
-class Skim:
-    name = "skim"
-
-    def process(self, events):
-        good = events[events.px > 0]
-        return {
-            "tree": branchline.Table({"px": good.px}, tree="Events"),
-            "ntuple": branchline.Table({"px": good.px}, format="rntuple"),
-            "parquet": branchline.Table({"px": good.px}, format="parquet"),
-            "events": len(good),
-        }
-"""
-
-
-def rows_of(out: Path) -> list[list[float]]:
-    """The rows of the three tables."""
-    folder = out / "tables" / "skim"
-    tree = uproot.open(folder / "tree.root")["Events"].arrays().px.tolist()
-    ntuple = uproot.open(folder / "ntuple.root")["ntuple"].arrays().px.tolist()
-    return [tree, ntuple, pyarrow.parquet.read_table(folder / "parquet.parquet")["px"].to_pylist()]
 
 
 def test_tables_have_the_rows_of_this_machine_also_after_a_resume(

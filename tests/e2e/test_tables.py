@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.clusters.event_files import write_events
 
 import branchline
 from branchline.running import run_quietly
-from branchline.train import TrainResult
+from branchline.train import TrainRequest, TrainResult, TrainSettings
 
 FILES, EVENTS_PER_FILE = 6, 900
 FORMATS = ("ttree", "rntuple", "parquet")
@@ -47,9 +48,11 @@ def small_subjobs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(data: Path, tmp_path: Path) -> Run:
     def with_defaults(wagons: Any, **settings: Any) -> TrainResult:
-        given = {"step_size": 250, "memory_limit": "256 MiB", "force": True, "command": "", "skip_bad_files": False}
-        nothing = {"workers": 2, "tree": None, "branches": None, "progress": None, "pictures": "none"}
-        return run_quietly(wagons, str(data), **{"out": tmp_path / "out", **nothing, **given, **settings})
+        where = {"out": tmp_path / "out", "data": data} | {
+            name: settings.pop(name) for name in ("out", "data") if name in settings
+        }
+        checked = TrainSettings.of(**{"workers": 2, "step_size": 250, "memory_limit": "256 MiB", **settings})
+        return run_quietly(TrainRequest(wagons, str(where["data"]), checked), where["out"], pictures="none")
 
     return with_defaults
 
@@ -387,3 +390,56 @@ def test_a_full_disk_stops_the_wagon_and_counts_no_lost_rows(run: Run, tmp_path:
         assert not list((disk / "out").glob(".pieces-*"))
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+class Muons:
+    """Records of the events as they come."""
+
+    def process(self, events: Any) -> dict[str, Any]:
+        good = events[events.MET_pt > 0.5]
+        hard = ak.firsts(good.Muon.pt)
+        columns = {"muon": good.Muon, "met": good.MET_pt}
+        return {
+            "tree": branchline.Table(columns | {"hard": ak.fill_none(hard, -1)}),
+            "ntuple": branchline.Table(columns | {"hard": hard}, format="rntuple"),
+            "parquet": branchline.Table(columns | {"hard": hard}, format="parquet"),
+        }
+
+
+def test_records_and_missing_values(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    counts = random.poisson(1.5, 1000)
+    pt, eta = (ak.unflatten(random.random(counts.sum()), counts) for _ in range(2))
+    met = random.random(1000)
+    with uproot.recreate(tmp_path / "nano.root") as file:
+        file["Events"] = {"Muon": ak.zip({"pt": pt, "eta": eta}), "MET_pt": met}
+    result = run(Muons(), data=tmp_path / "nano.root", step_size=300)
+    assert result.errors == []
+    outputs = result.outputs["Muons"]
+    good = met > 0.5
+    hard = ak.firsts(pt[good])
+    tree = rows_by_uproot(outputs["tree"])
+    assert ak.to_list(tree["muon_eta"]) == ak.to_list(eta[good])
+    assert ak.to_list(tree["hard"]) == ak.to_list(ak.fill_none(hard, -1))
+    ntuple, parquet = rows_by_uproot(outputs["ntuple"]), rows_by_arrow(outputs["parquet"])
+    for rows in (ntuple, parquet):
+        assert ak.to_list(rows["muon"]["pt"]) == ak.to_list(pt[good])
+        assert ak.to_list(rows["hard"]) == ak.to_list(hard)
+
+
+def test_a_killed_run_leaves_nothing_for_the_next_one(run: Run, data: Path, tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    script = (
+        f"import branchline; from tests.e2e.test_tables import Slow; from pathlib import Path\n"
+        f"slow = Slow(Path({str(marks)!r}))\n"
+        f"branchline.run([slow], {str(data)!r}, {str(tmp_path / 'out')!r}, workers=1, step_size=250)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parents[2])
+    with when(lambda: len(list(marks.iterdir())) >= 3, process.kill):
+        assert process.wait(60) == -signal.SIGKILL
+    assert len(list((tmp_path / "out").glob(".pieces-*"))) == 1
+    result = run(Skim())
+    assert result.errors == []
+    check_rows(result, data)
+    assert not list((tmp_path / "out").glob(".pieces-*"))

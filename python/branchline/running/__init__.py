@@ -100,10 +100,9 @@ def run(
     """Runs wagons over a dataset, which is read once for all of them.
 
     A wagon has ``process(events)``, and may have ``postprocess(sum)``; coffea's processors are wagons. What ``process``
-    returns for chunks is added: numbers, histograms, arrays, and dicts, lists, sets and tuples of these. A
-    ``branchline.Table`` becomes a TTree, RNTuple or Parquet dataset below ``out``. Its attributes ``name``,
-    ``branches`` (to read) and ``requires`` (wagons, for ``events.outputs``) may be left out. What ``events`` has is
-    said at ``branchline.train.Events``.
+    returns for chunks is added: numbers, histograms, arrays, dicts, lists, sets and tuples of these; rows of a
+    ``branchline.Table`` become one file below ``out``. Its attributes ``name``, ``branches`` (to read) and ``requires``
+    (wagons, for ``events.outputs``) may be left out. ``branchline.train.Events`` says what ``events`` has.
 
         class Spectrum:
             branches = ["Muon_pt"]

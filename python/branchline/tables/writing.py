@@ -13,6 +13,7 @@ from typing import Any
 import awkward as ak
 
 from branchline.errors import BranchlineError, InternalError, StorageError
+from branchline.extras import require
 from branchline.layout.converting import RootFile
 from branchline.layout.fields import FieldPlan, Leaf
 from branchline.layout.targets import PAGE_BYTES, Layout, Target, Writer
@@ -185,6 +186,7 @@ def begin_file(path: Path, form: TableForm, sample: ak.Array) -> Writer:
     layout = Layout(form.codec, None, TABLE_CLUSTER_BYTES, parse_bytes(PAGE_BYTES))
     target = Target(path, True, [], form.tree, "")
     if form.format == "parquet":
+        require("pyarrow")
         # Workers start without Arrow, which takes half a second to import.
         from branchline.layout.parquet import ParquetFile
 
