@@ -1,4 +1,4 @@
-"""From wagons and a dataset to results on disk in one call: the train, and then its report."""
+"""`branchline.run`: runs a train and writes its results and report."""
 
 from __future__ import annotations
 
@@ -116,22 +116,22 @@ def run(
     wagons: a Python file, a wagon, or a list of wagons. dataset: what ``Dataset.of`` takes.
     out: the directory for results; None keeps them in memory only. workers: worker processes, all cores by default, 0
         for this process, as for a debugger. Results are the same bit by bit whatever their number.
-    tree: the tree of files that do not name one. companions: files beside each file, as ``["Kinematics.root"]``.
+    tree: the tree of files that do not name one. companions: files read with each file, as ``["Kinematics.root"]``.
     branches: read for all wagons; by default those that wagons name, or touch on the first events.
     step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000).
     memory_limit: bytes that the reading of one worker may hold. access: how files are read, as "planned".
     skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``. allow_missing: the part
         of the sub-jobs, 0 to 1, that may have no result; ``record.missing`` names them in any case.
-    worker_timeout: seconds after which a worker that neither comes further nor computes is replaced; 0: never.
+    worker_timeout: seconds after which a worker without progress and without CPU time is replaced; 0: never.
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
         into ``out`` made with the same code, parameters and files; False runs everything.
-    pictures: "svg", "both" (and PNG), "none". command: for the report. progress: gets a ``TrainProgress`` now and then.
+    pictures: "svg", "both" (and PNG), "none". command: for the report. progress: a function of a ``TrainProgress``.
 
-    A wagon that raises, or whose process dies, stops alone (``record.wagons``). What is wrong before the run raises:
-    DatasetError, WagonError, MissingFileError, NoSuchKeyError, BranchlineError for a setting that means nothing. What
-    stops it later, Ctrl-C and SIGTERM too, gives a TrainResult with what was finished until then, and a warning.
+    A wagon that raises, or whose process dies, stops alone (``record.wagons``). An error that stops the run, Ctrl-C and
+    SIGTERM too, gives a TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError,
+    WagonError, MissingFileError, NoSuchKeyError, and BranchlineError for an invalid setting.
     """
     system, where = (on, None) if is_batch_system(on) else (None, on)
     settings = TrainSettings.of(

@@ -16,11 +16,11 @@ from branchline.train.share_result import JobError
 
 @dataclass(repr=False)
 class TrainResult:
-    """What a train gives back.
+    """The result of a train.
 
     ``outputs`` are the sums of the wagons by name, after ``postprocess``; ``record`` is the record of the job, and
-    ``job`` the same as job.json holds it. ``errors`` say what stopped the job and why wagons failed, one sentence each;
-    ``out`` is where results were written, ``written`` are the files there.
+    ``job`` the same as a dict. ``errors`` are sentences on what stopped the job and why wagons failed; ``out`` is the
+    directory of results, and ``written`` are the files there.
 
         result = branchline.run(wagons, "data/*.root", "out")
         result.outputs["spectra"]["pt"].plot()

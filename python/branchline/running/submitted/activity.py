@@ -1,4 +1,4 @@
-"""When the tasks of a submitted train were at work, where, and which of them began again."""
+"""The times and machines of the tasks of a submitted train, and the tasks that started again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_
 
 
 def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
-    """The tasks that began more than once: each attempt leaves a file with its machine."""
+    """The tasks that started more than once: each attempt leaves a file with its machine."""
     hosts: dict[str, list[tuple[float, str]]] = {}
     for path in folder.accounts.iterdir():
         task, _, attempt = path.name.rpartition(".")

@@ -1,4 +1,4 @@
-"""Why units have no result: from what the tasks wrote, their exit codes, what the batch system says, and their logs."""
+"""Causes of units without a result: from the files of their tasks, exit codes, the batch system, and logs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _death(cause: str) -> Death:
 
 
 def causes_of(folder: BatchFolder, submission: Submission, units: Mapping[FoldNode, str]) -> dict[FoldNode, str]:
-    """Why units have no result, with the log that has more. What is known already is given with them."""
+    """The cause of each unit without a result, with the path of its log. ``units`` has the causes known already."""
     known = {unit: cause for unit, cause in units.items() if cause}
     open_units = [unit for unit in units if unit not in known]
     for unit in list(open_units):
@@ -69,7 +69,7 @@ def _of_tasks(folder: BatchFolder, submission: Submission, units: Iterable[FoldN
                 wanted.discard(unit)
                 if from_system is None:
                     from_system = {}
-                    with suppress(BatchError):
+                    with suppress(BatchError):  # exit codes and logs give the cause then
                         from_system = system.causes(jobs.submitted)
                 found[unit] = _cause(folder, jobs.steps[0], task, from_system.get((0, task)))
     return found
@@ -86,11 +86,11 @@ def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | 
     elif from_system:
         what = from_system
     elif code == 0:
-        what = "its task ended without it"
+        what = "its task ended without writing it"
     elif not log.exists():
         what = "its task never began"
     else:
-        what = "its task ended without a word, as when its node fails or it is killed with all its processes"
+        what = "its task ended without a message, as when its node fails or all its processes are killed"
     return f"{what} (log: {log})"
 
 

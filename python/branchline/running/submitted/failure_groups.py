@@ -1,4 +1,4 @@
-"""Groups the sub-jobs that came to no result by how they failed, with one example whole."""
+"""Groups failed sub-jobs by the cause of the failure, each with one full example."""
 
 from __future__ import annotations
 

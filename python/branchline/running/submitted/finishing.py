@@ -35,7 +35,7 @@ from branchline.train.table_files import MakePlace, merge_neighbours, merge_tabl
 
 @dataclass
 class Collected:
-    """What results there are: the highest nodes of the tree that have one, and the units that have none."""
+    """The results found: those of the highest nodes of the tree, and the units without one."""
 
     parts: list[UnitResult] = field(default_factory=list)
     missing: dict[FoldNode, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
 
 
 def _result(folder: BatchFolder, node: FoldNode) -> UnitResult | str:
-    """The result of a node, or why there is none."""
+    """The result of a node, or the reason why there is none."""
     try:
         return UnitResult.read(folder, node)
     except MissingFileError:
@@ -73,7 +73,7 @@ def _result(folder: BatchFolder, node: FoldNode) -> UnitResult | str:
 
 
 def collect(folder: BatchFolder, submission: Submission) -> Collected:
-    """Reads the results. A node that was not folded, or is damaged, is made of those below it."""
+    """Reads the results. A node whose result is missing or damaged is folded from the nodes below it."""
     collected = Collected()
 
     def look(node: FoldNode) -> None:

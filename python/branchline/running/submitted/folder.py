@@ -1,4 +1,6 @@
-"""The folder ``batch`` in the directory of results: what the jobs of a submitted train share. Each file is whole.
+"""The folder ``batch`` in the directory of results: the files that the jobs of a submitted train share.
+
+Each file is written whole or not at all.
 
     submission               what is to be done
     jobs/N.json              what was submitted, N counting the submission and each resume
@@ -125,7 +127,7 @@ class BatchFolder:
 
 
 def wait_until_there(out: Path) -> None:
-    """Waits for a directory that is gone, as while a file system is mounted again, ``OUT_GONE_WAIT_S`` at most."""
+    """Waits for a directory that has disappeared, as during a new mount, ``OUT_GONE_WAIT_S`` at most."""
     end_s = time.monotonic() + OUT_GONE_WAIT_S
     while not out.is_dir() and time.monotonic() < end_s:
         time.sleep(OUT_GONE_INTERVAL_S)

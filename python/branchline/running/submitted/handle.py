@@ -1,4 +1,4 @@
-"""A submitted train as who submitted it sees it: how it stands, sent again, ended."""
+"""A submitted train for its user: its status, resume and cancel."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from branchline.sensors import RUNNING
 
 @dataclass(frozen=True)
 class TrainStatus:
-    """How a submitted train stands, in sub-jobs. ``failed`` are those without a result that no task works on or will;
-    ``causes`` says why, with how many sub-jobs each. ``ended`` is the status in job.json once the last job wrote it,
-    ``waiting`` why tasks wait or are held, ``silence`` why the batch system was not asked, and ``excluded_nodes`` are
-    those that got no more, since every task failed there.
+    """The status of a submitted train, in sub-jobs.
+
+    ``failed`` counts sub-jobs without a result that no task will run, ``causes`` the same by cause. ``ended`` is the
+    status in job.json once the last job wrote it, ``waiting`` the reasons why tasks wait or are held, ``silence`` the
+    error of a batch system that did not answer. ``excluded_nodes`` get no more tasks, since every task failed there.
     """
 
     subjobs: int
@@ -67,17 +68,17 @@ class SubmittedTrain:
 
     @property
     def tasks_count(self) -> int:
-        """How many tasks were submitted last, those that fold and write results among them."""
+        """The number of tasks submitted last, including those that fold and write results."""
         records = JobsRecord.read_all(self._folder)
         return sum(len(step.tasks) for step in records[-1].steps) if records else 0
 
     @property
     def subjobs_count(self) -> int:
-        """How many sub-jobs the train has."""
+        """The number of sub-jobs of the train."""
         return len(self._submission.plan.shares)
 
     def status(self) -> TrainStatus:
-        """How it stands, from the files in the directory and, where it answers, the batch system."""
+        """The status, from the files in the directory and from the batch system if it answers."""
         tasks, silence = self._tasks()
         done, events = done_units(self._folder, self._submission)
         units = list(self._submission.tree.nodes(self._submission.unit_stage))
@@ -119,7 +120,7 @@ class SubmittedTrain:
             time.sleep(min(BATCH_LOOK_INTERVAL_S, max(0.0, end_s - time.monotonic())))
 
     def cancel(self) -> None:
-        """Ends all of its tasks. What is done is kept, and ``resume`` goes on. Raises BatchError."""
+        """Ends all of its tasks. Finished units are kept, and ``resume`` submits the others. Raises BatchError."""
         for jobs in JobsRecord.read_all(self._folder):
             batch_system(self._submission.system).cancel(jobs.submitted)
 
@@ -134,7 +135,7 @@ class SubmittedTrain:
         return resume(self._folder, self._submission)
 
     def _tasks(self) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
-        """The tasks that have not ended, or why that is not known."""
+        """The tasks that have not ended, and the error of a batch system that did not answer."""
         system = batch_system(self._submission.system)
         try:
             return [

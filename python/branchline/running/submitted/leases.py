@@ -1,6 +1,6 @@
-"""Leases: no two tasks work on the same unit at a time, as far as the file system lets them know of each other.
+"""Leases: two tasks do not work on the same unit at a time.
 
-Where it does not, the first whole result counts.
+A file system that shows files late may let two tasks take a unit. Then the first complete result counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from branchline.running.submitted.folder import write_again, write_first
 
 @dataclass(frozen=True)
 class Holder:
-    """Who works: ``task`` is the task as it was submitted, ``attempt`` one of its processes."""
+    """The holder of a lease: ``task`` is the submitted task, ``attempt`` one of its processes."""
 
     task: str
     attempt: str
@@ -27,10 +27,10 @@ class Holder:
 
 
 class Leases:
-    """The leases of one process. A thread renews them until they are given back."""
+    """The leases of one process. A thread renews them until they are released."""
 
     def __init__(self, holder: Holder, clock: Path) -> None:
-        """``clock`` is a file of this process on the same file system, by whose time leases are judged."""
+        """``clock`` is a file of this process on the same file system: its time decides whether a lease is stale."""
         self._holder = holder
         self._clock = clock
         self._held: set[Path] = set()
@@ -44,7 +44,7 @@ class Leases:
         return self._holder.attempt
 
     def take(self, path: Path) -> bool:
-        """Takes a lease, if nobody has it, or who has it is dead. Raises StorageError."""
+        """Takes a lease if it is free or stale; returns False if another task has it. Raises StorageError."""
         content = json.dumps(asdict(self._holder)).encode()
         if not write_first(path, content):
             if not self._is_over(path):
@@ -56,13 +56,13 @@ class Leases:
         return True
 
     def give_back(self, path: Path) -> None:
-        """Others may take it."""
+        """Releases a lease, so that others may take it."""
         self._held.discard(path)
-        with suppress(OSError):
+        with suppress(OSError):  # a lease that cannot be removed becomes stale
             path.unlink()
 
     def close(self) -> None:
-        """Gives all back."""
+        """Releases all leases."""
         self._ended.set()
         for path in list(self._held):
             self.give_back(path)
@@ -81,12 +81,12 @@ class Leases:
     def _renew(self) -> None:
         while not self._ended.wait(LEASE_INTERVAL_S):
             for path in list(self._held):
-                with suppress(OSError):
+                with suppress(OSError):  # a lease that is not renewed becomes stale, and the first result counts
                     os.utime(path)
 
 
 def _holder(path: Path) -> Holder | None:
-    """Who has a lease; None if it cannot be read."""
+    """The holder of a lease; None if the file cannot be read."""
     try:
         return Holder(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Sends the missing parts of a submitted train again."""
+"""Submits the missing units of a train again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
         return 0
     save_memory(folder, submission, missing)
     for unit in missing:
-        # No task is alive, and a damaged result stands in the way of a new one.
+        # No task is alive. A damaged result would keep a new one from being written.
         for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
             path.unlink(missing_ok=True)
     send(folder, submission, bad_nodes(folder))

@@ -1,4 +1,4 @@
-"""What a submitted train takes from the ledger when it is submitted, and what it adds to it at its end.
+"""The results that a submitted train takes from the ledger at its start, and adds to it at its end.
 
 Jobs do not open the ledger: SQLite admits one process at a time on a file system of a network. They write their rows to
 files, and the last job, or the next run into the same directory, brings these into the ledger.
@@ -51,7 +51,7 @@ def undone_if_new(out: Path, *, is_new: bool) -> Iterator[None]:
         yield
     except BaseException:
         if is_new:
-            with suppress(OSError):
+            with suppress(OSError):  # the error that stopped the train is the one to report
                 remove_ledger(out)
         raise
 
