@@ -20,9 +20,9 @@ use bytes::Bytes;
 /// Bytes of memory for a byte of pages and what describes them: zeros from before a column was added are up to 1024
 /// times the file, and are copied from one level of a field to the next.
 const FACTOR: usize = 8 * 1024;
-/// Of so many branches in one input.
+/// The most branches that are read of one input.
 const BRANCHES_MAX: usize = 32;
-/// Splits are tried of clusters up to so many entries.
+/// Splits are tried of clusters with no more entries than this.
 const ENTRIES_MAX: u64 = 1 << 16;
 
 pub fn run(bytes: &[u8]) {

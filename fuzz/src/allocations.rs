@@ -7,7 +7,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator, counted. Memory that codecs written in C take for themselves is not.
-pub struct Counting;
+pub struct CountingAllocator;
 
 fn grow(size: usize) {
     let used = USED.fetch_add(size, Ordering::Relaxed) + size;
@@ -19,7 +19,7 @@ fn shrink(size: usize) {
 }
 
 // SAFETY: every call is passed on to the system's allocator as it came; counting touches nothing else.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
         // SAFETY: the caller keeps to the contract of GlobalAlloc, which is also that of System; so it is below.

@@ -10,4 +10,4 @@ pub mod memory;
 pub mod ntuple;
 
 #[global_allocator]
-static ALLOCATOR: allocations::Counting = allocations::Counting;
+static ALLOCATOR: allocations::CountingAllocator = allocations::CountingAllocator;

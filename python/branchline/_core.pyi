@@ -148,7 +148,7 @@ def listing_wait_s(once: bool) -> float:
     """How long a Python library may take to list a folder, in seconds."""
 
 def longest_wait_s(size_bytes: int) -> float:
-    """How long a call that reads so many bytes may take, with all its retries, in seconds."""
+    """How long a call that reads this number of bytes may take, with all its retries, in seconds."""
 
 @final
 class Link:
@@ -630,7 +630,7 @@ class Merged:
 
 @final
 class FilledBranch:
-    """A branch of a tree that so many files lack: their entries have 0 or nothing in it."""
+    """A branch of a tree that some files lack, with their number: their entries have 0 or nothing in it."""
 
     tree: str
     name: str
@@ -657,4 +657,4 @@ def trace_wagon(name: str) -> None:
     """The wagon for which this thread reads from now on; ``""`` for none."""
 
 def trace_did(what: str, wagon: str, seconds: float) -> None:
-    """Records what this thread has done until now, for so many seconds."""
+    """Records what this thread has done until now, with its duration in seconds."""

@@ -24,7 +24,7 @@ pub fn trace_wagon(name: &str) {
     journal::set_wagon(name);
 }
 
-/// Records what this thread has done until now, for so many seconds.
+/// Records what this thread has done until now, with its duration in seconds.
 #[pyfunction]
 pub fn trace_did(what: &str, wagon: &str, seconds: f64) {
     let took = Duration::try_from_secs_f64(seconds).unwrap_or_default();

@@ -62,7 +62,7 @@ pub fn prefer_replicas(ranks: Vec<(String, u32)>) {
     branchline_storage::prefer_replicas(ranks);
 }
 
-/// How long a call that reads so many bytes may take, with all its tries and waits.
+/// How long a call that reads this number of bytes may take, with all its tries and waits.
 #[pyfunction]
 pub fn longest_wait_s(size_bytes: u64) -> f64 {
     branchline_storage::longest_wait(size_bytes).as_secs_f64()

@@ -106,7 +106,7 @@ impl<'a> BasketRecord<'a> {
         check_declared_size(self.stored, size).map_err(|error| FormatError::damaged(0, error.to_string()))
     }
 
-    /// Whether all its entries have so many bytes, by what its head says.
+    /// Whether all its entries have `size` bytes, by what its head says.
     pub fn has_entries_of(&self, entry_size: usize) -> bool {
         entry_size.checked_mul(self.head.entries_count) == Some(self.data_size())
     }

@@ -215,7 +215,13 @@ impl Column {
     fn member(&self, index: usize) -> Option<&Self> {
         match self {
             Self::Record { members, .. } => members.get(index).map(|(_, member)| member),
-            _ => None,
+            Self::Flat { .. }
+            | Self::Regular { .. }
+            | Self::List { .. }
+            | Self::Text { .. }
+            | Self::Tuple { .. }
+            | Self::Option { .. }
+            | Self::Union { .. } => None,
         }
     }
 

@@ -27,9 +27,20 @@ impl Counts {
                 Column::Flat { dtype, values } => {
                     whole_numbers(dtype, values).map(|counts| Self::Elements(offsets.clone(), counts))
                 }
-                _ => None,
+                Column::Regular { .. }
+                | Column::List { .. }
+                | Column::Text { .. }
+                | Column::Record { .. }
+                | Column::Tuple { .. }
+                | Column::Option { .. }
+                | Column::Union { .. } => None,
             },
-            _ => None,
+            Column::Regular { .. }
+            | Column::Text { .. }
+            | Column::Record { .. }
+            | Column::Tuple { .. }
+            | Column::Option { .. }
+            | Column::Union { .. } => None,
         }
     }
 }
@@ -75,12 +86,12 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
             Some(Counts::Elements(ends, counts)) => {
                 decode_arrays(plain, entries, *scalar, ends, counts, &mut column)?;
             }
-            _ => return Err(no_bounds()),
+            None | Some(Counts::Entries(_)) => return Err(no_bounds()),
         },
         Layout::Objects(program) => {
             let counts = match counts {
                 Some(Counts::Entries(counts)) => Some(counts.as_slice()),
-                _ => None,
+                None | Some(Counts::Elements(..)) => None,
             };
             return program.decode(plain, entries, counts);
         }

@@ -34,7 +34,7 @@ pub(crate) const BASKET_VERSION: i16 = 3;
 /// Containers of the standard library have the version of TStreamerInfo; this is that of ROOT 6 before 6.40.
 pub(crate) const CONTAINER_VERSION: u16 = 9;
 
-/// The byte count of so many bytes with its mark; none of more than ROOT can count.
+/// The byte count of an object with its mark; None if it has more bytes than ROOT can count.
 pub fn byte_count(bytes: usize) -> Option<u32> {
     let count = u32::try_from(bytes).ok().filter(|count| *count < BYTE_COUNT_MASK)?;
     Some(BYTE_COUNT_MASK | count)

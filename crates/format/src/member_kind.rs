@@ -22,7 +22,7 @@ pub(crate) enum MemberKind {
     CountedArray(Scalar),
     /// TObject::fBits.
     Bits,
-    /// A four-byte length and so many letters (`char*`).
+    /// A four-byte length and that number of letters (`char*`).
     CharStar,
     /// A TString.
     Text(Times),

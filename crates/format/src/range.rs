@@ -22,7 +22,7 @@ pub enum FloatRange {
 impl FloatRange {
     /// Finds a range in the title of a member or leaf, by the rules of TStreamerElement's GetRange: the first bracket
     /// with a comma in it, of the first two; fewer than 2 or more than 32 bits mean 32; an empty range with fewer than
-    /// 15 bits means a mantissa of so many bits.
+    /// 15 bits means a mantissa of that size.
     pub fn parse(title: &str) -> Option<Self> {
         let mut brackets = title.split('[').skip(1).take(2).filter_map(|rest| rest.split_once(']'));
         let inside = brackets.find_map(|(inside, _)| inside.contains(',').then_some(inside))?;

@@ -188,7 +188,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The next `size` bytes, or none if so many are not left.
+    /// The next `size` bytes, or None if fewer are left.
     pub fn cut(&mut self, size: usize) -> Option<Part> {
         let used = self.used.checked_add(size).filter(|used| *used <= self.size)?;
         // SAFETY: `self.used <= used <= self.size`, so the pointer stays within the buffer or at its end.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use branchline_trace::panics::guarded;
 
-/// With so many abandoned threads, what they wait for is dead, and no more are started.
+/// The largest number of abandoned threads: what more than these wait for is dead, and no more are started.
 const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);

@@ -52,7 +52,7 @@ impl Choice {
     }
 }
 
-/// Whether a file of so many bytes, of which nobody knows how many are wanted, is better read whole: before another
+/// Whether a file of this size, of which nobody knows how much is wanted, is better read whole: before another
 /// round trip would be over.
 pub fn is_worth_a_round_trip(link: Option<Link>, bytes: u64) -> bool {
     const ROUND_TRIPS: f64 = 3.0;

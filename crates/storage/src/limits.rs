@@ -26,7 +26,7 @@ pub const TREE_CACHE_BYTES: u64 = 30_000_000;
 pub(crate) const LINK_SAMPLES: usize = 32;
 /// While less is due it is not the link that is waited for.
 pub(crate) const LINK_FULL_BYTES: u64 = 4 << 20;
-/// A measurement of bandwidth needs so many bytes that came while the link was full: those of a few requests.
+/// The fewest bytes for a measurement of bandwidth, received while the link was full: those of a few requests.
 pub(crate) const LINK_BYTES_MIN: u64 = 16 << 20;
 /// Older measurements say little about the present bandwidth.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
@@ -149,7 +149,7 @@ pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * 1024 * 1024;
 pub(crate) const REPLICA_SILENCE: Duration = Duration::from_secs(15);
 /// Tries at a server before another replica is taken: a connection that had died is found by the first.
 pub(crate) const REPLICA_TRIES_MAX: u32 = 2;
-/// A read that takes so many times as long as such reads took is left for another replica ...
+/// A read that takes this multiple of what such reads took is left for another replica ...
 pub(crate) const STALL_FACTOR: f64 = 10.0;
 /// ... but not before this time, in which a busy server would have answered.
 pub(crate) const STALL_MIN: Duration = Duration::from_secs(3);

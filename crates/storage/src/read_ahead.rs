@@ -13,7 +13,7 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Reads from `inner` through a buffer of so many bytes.
+    /// Reads from `inner` through a buffer of this size in bytes.
     pub fn new(inner: Arc<dyn Store>, buffer_bytes: u64) -> Self {
         let buffer = Mutex::new(RangeRead::new(ByteRange::new(0, 0)));
         Self { inner, buffer_bytes: buffer_bytes.max(1), buffer }

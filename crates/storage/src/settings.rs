@@ -44,7 +44,7 @@ pub(crate) struct Settings {
     pub(crate) streams: usize,
 }
 
-/// How long a call of a store may take that reads so many bytes, with all its tries and waits; what takes longer has
+/// How long a call of a store may take that reads this many bytes, with all its tries and waits; what takes longer has
 /// not kept its own deadlines.
 pub fn longest_wait(bytes: u64) -> Duration {
     let settings = Settings::from_environment();
@@ -96,7 +96,7 @@ impl Settings {
         Self { requests_in_flight, bytes_in_flight, first_bytes, streams, ..self }
     }
 
-    /// How many requests of so many bytes are in flight at a time within one read of this storage element: as many as
+    /// How many requests of this size are in flight at a time within one read of this storage element: as many as
     /// fill the link, and no more than `most`.
     pub(crate) fn requests_within(&self, element: &str, bytes: u64, most: usize) -> usize {
         let access = Access { bytes_in_flight: self.bytes_in_flight, ..Access::default() };
@@ -124,7 +124,7 @@ impl Settings {
         self.silence * UNKNOWN_SIZE_SILENCES
     }
 
-    /// How long an answer of so many bytes may take.
+    /// How long an answer of this size may take.
     pub(crate) fn time_limit(&self, bytes: u64) -> Duration {
         self.silence * 2 + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
     }

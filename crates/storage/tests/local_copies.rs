@@ -232,7 +232,7 @@ fn a_cache_stays_within_its_limit_and_keeps_what_was_used_last() {
         let first = read(&scratch.cached(limit), &[(0, 100_000)], &bytes);
         assert_eq!(first.read_bytes, 0, "after {start}");
         for path in scratch.files("cache") {
-            // As if time had passed: what was used is told apart by it.
+            // As if time had passed: that is how it is known what was used last.
             let file = fs::File::open(&path).unwrap();
             let used = file.metadata().unwrap().modified().unwrap();
             file.set_modified(used - Duration::from_secs(100)).unwrap();

@@ -38,7 +38,7 @@ use mutation::{mutated, Random};
 use reading::{read, Outcome, Reading, Which};
 
 #[global_allocator]
-static ALLOCATOR: allocations::Counting = allocations::Counting;
+static ALLOCATOR: allocations::CountingAllocator = allocations::CountingAllocator;
 
 /// What reading a wrong file may take beyond what the right one takes: the most that a compression record can promise.
 const BASE_BYTES: usize = 16 << 20;

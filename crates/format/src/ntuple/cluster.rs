@@ -399,7 +399,14 @@ impl<'a> FieldReader<'a> {
                 reader.numbers(place.elements, *number, unpacker, values)
             }
             Form::Regular { size, content } => self.numbers_to(content, place.repeated(*size)?, unpacker, values),
-            _ => Err(wrong_form()),
+            Form::Text { .. }
+            | Form::Streamed { .. }
+            | Form::Cardinality { .. }
+            | Form::List { .. }
+            | Form::Option { .. }
+            | Form::Record { .. }
+            | Form::Tuple(_)
+            | Form::Union { .. } => Err(wrong_form()),
         }
     }
 }

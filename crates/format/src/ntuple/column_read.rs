@@ -20,7 +20,7 @@ use crate::number::Number;
 const COMPRESSION_FACTOR_MAX: u64 = 40_000;
 /// No page is larger: ROOT's own limit for what it compresses is 1 GiB.
 const PAGE_SIZE_MAX: u64 = 1 << 30;
-/// Zeros for elements from before a column was added take at most so many times the bytes of the file.
+/// The most memory for zeros of elements from before a column was added, in multiples of the bytes of the file.
 const ZEROS_FACTOR_MAX: u64 = 1024;
 /// Memory for this many elements is taken before they are decoded.
 const TRUSTED_COUNT: u64 = 1 << 16;
@@ -128,7 +128,7 @@ impl<'a> Unpacker<'a> {
         Self { decompress, scratch, stored_bytes: 0, plain_bytes: 0, codec: Codec::None, pages: None }
     }
 
-    /// A page of a column is unpacked now, to so many bytes.
+    /// A page of a column is unpacked now; `bytes` is its size then.
     fn count(&mut self, column: usize, page: &Page, plain_bytes: usize) {
         self.stored_bytes += page.locator.size;
         self.plain_bytes += plain_bytes as u64;

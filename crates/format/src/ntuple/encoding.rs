@@ -117,7 +117,7 @@ impl Encoding {
         matches!(self.kind, Kind::SplitIndex(_))
     }
 
-    /// Bytes of a page of so many elements before compression.
+    /// Bytes of a page with this number of elements before compression.
     pub fn page_size(&self, elements_count: u64) -> u64 {
         (elements_count * self.bits as u64).div_ceil(8)
     }
@@ -262,7 +262,7 @@ fn to_native(size: usize, values: &mut [u8]) {
     }
 }
 
-/// A number of so many bits among others without gaps, the lowest bit first.
+/// A number of `bits` bits among others without gaps, the lowest bit first.
 pub(super) fn packed(plain: &[u8], index: usize, bits: usize) -> u32 {
     let start = index * bits;
     let last = (start + bits).div_ceil(8);

@@ -98,7 +98,9 @@ pub fn standalone_form(schema: &Schema, classes: &Arc<Classes>, field: usize) ->
             (Role::Collection, _) => form = collection(schema, number, form)?,
             (Role::Plain, Some(size)) => form = Form::Regular { size, content: Box::new(form) },
             (Role::Plain | Role::Record, _) => {}
-            _ => return Err(FormatError::unsupported("it is an alternative of a variant, which is read as a whole")),
+            (Role::Variant | Role::Streamer | Role::Unknown(_), _) => {
+                return Err(FormatError::unsupported("it is an alternative of a variant, which is read as a whole"))
+            }
         }
         next = parent.parent;
     }
@@ -304,7 +306,14 @@ impl Form {
                 dimensions.insert(0, *size);
                 Some((number, dimensions))
             }
-            _ => None,
+            Self::Text { .. }
+            | Self::Streamed { .. }
+            | Self::Cardinality { .. }
+            | Self::List { .. }
+            | Self::Option { .. }
+            | Self::Record { .. }
+            | Self::Tuple(_)
+            | Self::Union { .. } => None,
         }
     }
 
@@ -312,7 +321,15 @@ impl Form {
     pub fn run(&self) -> Option<(Number, Vec<usize>)> {
         match self {
             Self::List { content, .. } => content.fixed(),
-            _ => None,
+            Self::Number { .. }
+            | Self::Text { .. }
+            | Self::Streamed { .. }
+            | Self::Cardinality { .. }
+            | Self::Regular { .. }
+            | Self::Option { .. }
+            | Self::Record { .. }
+            | Self::Tuple(_)
+            | Self::Union { .. } => None,
         }
     }
 

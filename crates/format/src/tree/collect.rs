@@ -12,7 +12,7 @@ use crate::walker::{Value, Visitor, Walker};
 use super::embedded::{read_embedded, EmbeddedBasket};
 use super::members::{wanted, Members, Numbers, PointersField, TextField, Wanted};
 
-/// Bytes of a branch or of its leaf in a buffer are at least about so many.
+/// The fewest bytes, roughly, of a branch or of its leaf in a buffer.
 const OBJECT_BYTES: usize = 512;
 
 /// The tree, which is object 0, and behind it its branches and leaves in the order of the buffer.

@@ -109,7 +109,7 @@ pub fn wanted(element: &Element, kind: MemberKind) -> Option<Wanted> {
         | (Wanted::Text(_), MemberKind::Text(Times::One))
         | (Wanted::Link(_), MemberKind::Pointer(Times::One)) => found,
         (Wanted::Pointers(_), MemberKind::Object(Times::One)) if element.type_name == "TObjArray" => found,
-        _ => None,
+        (Wanted::Number(_) | Wanted::Array(_) | Wanted::Text(_) | Wanted::Pointers(_) | Wanted::Link(_), _) => None,
     }
 }
 

@@ -11,7 +11,7 @@ use super::walk::{Value, Visitor, Walker};
 const LINKS_RESERVED_MAX: usize = 16;
 
 impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
-    /// A TArray: a count and so many numbers.
+    /// A TArray: a count and that number of numbers.
     pub(super) fn numbers(&mut self, number: Number) -> Result<()> {
         let cursor = &mut self.buffer.cursor;
         let count = i64::from(cursor.i32()?);

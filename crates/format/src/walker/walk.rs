@@ -107,7 +107,7 @@ pub(crate) struct Walker<'b, 'i, V: Visitor<'b>> {
 }
 
 impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
-    /// Begins at the plain bytes of an object behind a key of so many bytes.
+    /// Begins at the plain bytes of an object behind a key of `key_size` bytes.
     pub(crate) fn new(bytes: &'b [u8], key_size: u64, infos: &'i ClassInfos, visitor: V) -> Self {
         let purpose = Purpose { wanted: V::wanted, walks_all: V::WALKS_ALL };
         Self {

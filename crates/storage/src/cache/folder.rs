@@ -15,7 +15,7 @@ use crate::limits::{CACHE_FILE_BYTES, CACHE_LOOKS};
 /// A folder inside the user's, so that no file of the user or of another version of Branchline is taken for ours.
 const OWN_FOLDER: &str = "branchline-cache-1";
 
-/// A folder with segments of at most so many bytes in all.
+/// A folder with segments of limited size in all.
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
@@ -58,7 +58,7 @@ impl Folder {
         self.root.join(name_of(key))
     }
 
-    /// Whether so many bytes more fit in, after removing what was not used for longest.
+    /// Whether this number of bytes more fits in, after removing what was not used for longest.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         if bytes > self.limit_bytes / 2 {
             return false;
@@ -76,7 +76,7 @@ impl Folder {
         fits
     }
 
-    /// Removes segments until so many bytes fit; returns what is there then.
+    /// Removes segments until this number of bytes fits; returns what is there then.
     fn shrink(&self, bytes: u64) -> u64 {
         let (mut segments, mut sum) = self.look();
         if sum + bytes <= self.limit_bytes {

@@ -14,7 +14,7 @@ pub(super) fn expect_first(file: &File) {
     }
 }
 
-/// Announces ranges to the kernel, so many before the reads that it always has something to do.
+/// Announces ranges to the kernel, far enough before the reads that it always has something to do.
 pub(super) struct Adviser<'a> {
     file: &'a File,
     ranges: Vec<ByteRange>,

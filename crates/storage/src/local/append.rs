@@ -6,13 +6,13 @@ use std::fs::File;
 
 use rustix::io::{pread, Errno};
 
-/// Appends at most so many bytes of a file to a buffer that has room for them; returns how many were read.
+/// Appends at most this number of bytes of a file to a buffer that has room for them; returns how many were read.
 pub(super) fn append_from(file: &File, buffer: &mut Vec<u8>, length: usize, at: u64) -> Result<usize, Errno> {
     let end = buffer.len();
     let room = buffer.spare_capacity_mut().get_mut(..length).ok_or(Errno::FAULT)?;
     let (filled, _) = pread(file, room, at)?;
     let count = filled.len();
-    // SAFETY: the kernel wrote so many bytes after the end, and they lie within the capacity.
+    // SAFETY: the kernel wrote this number of bytes after the end, and they lie within the capacity.
     unsafe { buffer.set_len(end + count) };
     Ok(count)
 }

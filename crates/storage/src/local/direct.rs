@@ -50,7 +50,7 @@ pub(super) struct Sectors {
 }
 
 impl Sectors {
-    /// Space for pieces with so many bytes in their sectors.
+    /// Space for pieces with this number of bytes in their sectors.
     pub(super) fn new(sectors_bytes: usize) -> Self {
         let bytes = vec![0; sectors_bytes.min(DIRECT_PIECE_BYTES) + DIRECT_ALIGNMENT];
         let start = (bytes.as_ptr() as usize).wrapping_neg() % DIRECT_ALIGNMENT;

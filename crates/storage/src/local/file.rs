@@ -123,7 +123,7 @@ impl LocalFile {
         self.fill_from(read, 0, reused)
     }
 
-    /// Reads the rest of a range, of which so many bytes are there.
+    /// Reads the rest of a range, whose first bytes are there already.
     fn fill_from(&self, read: &mut RangeRead, filled: usize, reused: bool) -> Result<u64> {
         let range = read.range;
         let length = self.checked_length(range)?;

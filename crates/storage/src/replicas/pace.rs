@@ -17,7 +17,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A read of so many bytes took so long.
+    /// Records how long a read of this size took.
     pub(super) fn measure(&mut self, bytes: u64, took: Duration) {
         let took_s = took.as_secs_f64();
         let mixed =

@@ -97,7 +97,7 @@ fn stamp(now: SystemTime) -> String {
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1970-01-01.
+/// Year, month and day of the Gregorian calendar, from the days since 1970-01-01.
 fn date_of(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that the odd day comes at their end; 0000-03-01 is 719468 days before 1970.
     let days = days + 719_468;

@@ -48,9 +48,9 @@ impl FaultKind {
 pub struct FaultPlan {
     /// One of these is drawn each time.
     pub kinds: Vec<FaultKind>,
-    /// One of so many requests fails; which one is random.
+    /// One of this number of requests fails; which one is random.
     pub every: u64,
-    /// So many requests succeed first.
+    /// This number of requests succeeds first.
     pub after: u64,
     /// How long a stall lasts, if not as long as a server may be silent.
     pub stall: Option<Duration>,

@@ -70,7 +70,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// A buffer of so many bytes.
+    /// A buffer of this size in bytes.
     fn buffer(&self, bytes: usize) -> Vec<u8> {
         lock(&self.free).pop().unwrap_or_else(|| vec![0; bytes])
     }

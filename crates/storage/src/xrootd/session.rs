@@ -263,7 +263,7 @@ impl Session {
         self.streams.next()
     }
 
-    /// Receives exactly so many bytes; a failure is the end of the connection.
+    /// Receives exactly this number of bytes; a failure is the end of the connection.
     pub(super) fn receive(&mut self, room: &mut [u8], deadline: Instant) -> Result<()> {
         let received = self.streams.chosen().unwrap_or(&mut self.link).receive(room, deadline);
         self.is_broken |= received.is_err();

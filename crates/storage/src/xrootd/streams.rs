@@ -17,7 +17,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Opens so many connections in all, with the first one, by `bind`; as many as the server takes.
+    /// Opens connections up to this number in all, with the first one, by `bind`; as many as the server takes.
     pub(super) fn open(&mut self, count: usize, mut bind: impl FnMut() -> Result<(Link, u8)>) {
         if !std::mem::replace(&mut self.were_opened, true) {
             self.bound = (1..count.min(STREAMS_MAX + 1)).map_while(|_| bind().ok()).collect();

@@ -8,7 +8,7 @@
 /// Bytes of a file: offset and length.
 pub type Span = (u64, u64);
 
-/// A thread writes its buffer when it has so many bytes: some hundred records, so that memory is bounded and a call of
+/// A thread writes its buffer when it has this many bytes: some hundred records, so that memory is bounded and a call of
 /// the system is shared by many.
 pub(super) const BUFFER_MAX: usize = 32 << 10;
 

@@ -105,7 +105,7 @@ impl<'a> Compiler<'a> {
         Piece { steps: vec![Step::NamedObject { slot }], form }
     }
 
-    /// A count and so many numbers.
+    /// A count and that number of numbers.
     pub(super) fn list_of_numbers(&mut self, scalar: impl Into<Scalar>) -> Piece {
         let content = self.numbers(scalar);
         self.list(content, None)

@@ -138,7 +138,22 @@ fn as_block(step: &Step) -> Option<Block> {
         Step::Identity { unique_id, bits } => Some(Block::identity(*unique_id, *bits)),
         Step::TRef { slot } => Some(Block::tref(*slot)),
         Step::Object(object) => object_block(object),
-        _ => None,
+        Step::Block(_)
+        | Step::Text { .. }
+        | Step::Bits { .. }
+        | Step::Repeat { .. }
+        | Step::Headed { .. }
+        | Step::Collection(_)
+        | Step::Counted(_)
+        | Step::Loop(_)
+        | Step::Pointer { .. }
+        | Step::NamedObject { .. }
+        | Step::Pointers(_)
+        | Step::Clones { .. }
+        | Step::Convert(_)
+        | Step::Default(_)
+        | Step::Nested { .. }
+        | Step::Undescribed { .. } => None,
     }
 }
 

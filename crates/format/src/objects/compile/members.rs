@@ -71,7 +71,12 @@ impl Members<'_> {
         let forms = self.all.iter().rev().flat_map(|member| member.forms.iter().rev());
         forms.filter(|(own, _)| own == name).find_map(|(_, form)| match form {
             Form::Flat { scalar, slot } => Some(Counter { slot: *slot, number: scalar.number() }),
-            _ => None,
+            Form::Regular { .. }
+            | Form::List { .. }
+            | Form::Text { .. }
+            | Form::Record { .. }
+            | Form::Tuple(_)
+            | Form::Pointer { .. } => None,
         })
     }
 }
@@ -249,8 +254,10 @@ fn check_default(form: &Form, count: usize) -> Result<()> {
         Form::Regular { size, content } => check_default(content, count.saturating_mul(*size)),
         Form::Record { members, .. } => members.iter().try_for_each(|(_, member)| check_default(member, count)),
         Form::Tuple(items) => items.iter().try_for_each(|item| check_default(item, count)),
-        _ if count > DEFAULT_VALUES_MAX => Err(unsupported("a long array that other versions of its class have")),
-        _ => Ok(()),
+        Form::Flat { .. } | Form::List { .. } | Form::Text { .. } | Form::Pointer { .. } => match count {
+            ..=DEFAULT_VALUES_MAX => Ok(()),
+            _ => Err(unsupported("a long array that other versions of its class have")),
+        },
     }
 }
 
@@ -271,7 +278,19 @@ fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>>
     let scalar = |element: &Element| match element.kind() {
         MemberKind::Number(scalar) | MemberKind::FixedArray(scalar) => Some(scalar),
         MemberKind::Bits => Some(Scalar::Plain(Number::U32)),
-        _ => None,
+        MemberKind::Base
+        | MemberKind::CountedArray(_)
+        | MemberKind::CharStar
+        | MemberKind::Text(_)
+        | MemberKind::TObject(_)
+        | MemberKind::TNamed(_)
+        | MemberKind::Object(_)
+        | MemberKind::Pointer(_)
+        | MemberKind::Container
+        | MemberKind::ObjectArray
+        | MemberKind::NotStored
+        | MemberKind::OldSeeks
+        | MemberKind::Unknown => None,
     };
     scalar(known.element)?;
     let stored = scalar(element)?;

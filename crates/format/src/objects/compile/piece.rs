@@ -28,7 +28,12 @@ impl Piece {
     pub(crate) fn as_counter(&self) -> Option<Counter> {
         match &self.form {
             Form::Flat { scalar, slot } => Some(Counter { slot: *slot, number: scalar.number() }),
-            _ => None,
+            Form::Regular { .. }
+            | Form::List { .. }
+            | Form::Text { .. }
+            | Form::Record { .. }
+            | Form::Tuple(_)
+            | Form::Pointer { .. } => None,
         }
     }
 }

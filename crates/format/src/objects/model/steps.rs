@@ -39,7 +39,7 @@ pub(crate) enum Step {
     Object(Arc<Object>),
     /// One version header in front of each object's `count` things; of a collection it says if it is memberwise.
     Headed { count: usize, steps: Vec<Step> },
-    /// A count and so many elements.
+    /// A count and that number of elements.
     Collection(Box<Collection>),
     /// An array that another member counts.
     Counted(Box<Counted>),

@@ -67,7 +67,21 @@ fn push(out: &mut Vec<u8>, step: &Step) -> Option<()> {
         }
         // Its counter is 0.
         Step::Counted(counted) => push_zeros(out, if counted.has_flag { counted.arrays } else { 0 }),
-        _ => None,
+        Step::TObject
+        | Step::Identity { .. }
+        | Step::Bits { .. }
+        | Step::TRef { .. }
+        | Step::Object(_)
+        | Step::Loop(_)
+        | Step::Pointer { .. }
+        | Step::NamedObject { .. }
+        | Step::Pointers(_)
+        | Step::Clones { .. }
+        | Step::Convert(_)
+        | Step::Default(_)
+        | Step::Nested { .. }
+        | Step::Block(_)
+        | Step::Undescribed { .. } => None,
     }
 }
 

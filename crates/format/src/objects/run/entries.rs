@@ -17,7 +17,7 @@ use super::slot::{add_slots, Slot};
 
 /// Limit of the classes behind pointers that are left out of one object.
 const LEFT_OUT_MAX: usize = 16;
-/// Entries are read again at most so many times because the objects of a class turn out to have no headers.
+/// How often entries are read again when the objects of a class turn out to have no headers.
 const STARTS_OVER_MAX: usize = 16;
 /// Limit of how often programs are fused again in one basket because headers are not as assumed.
 const FUSED_AGAIN_MAX: usize = 4;

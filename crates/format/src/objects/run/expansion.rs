@@ -19,7 +19,7 @@ pub(super) const SLOT_BYTES: usize = 256;
 pub(super) struct ExpansionLimit(usize);
 
 impl ExpansionLimit {
-    /// For so many bytes of data.
+    /// For this number of bytes of data.
     pub(super) fn of(data_bytes: usize) -> Self {
         Self(EXPANSION_BYTES_MIN.saturating_add(data_bytes.saturating_mul(EXPANSION_FACTOR_MAX)))
     }

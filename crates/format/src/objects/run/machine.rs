@@ -414,7 +414,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// A count of four bytes, of things that have at least so many.
+    /// A count of four bytes, of items of at least `size_min` bytes each.
     pub(super) fn count(&mut self, size_min: usize) -> Result<usize> {
         let count = i64::from(self.cursor.i32()?);
         match usize::try_from(count) {

@@ -37,7 +37,7 @@ pub(crate) fn add_slots(slots: &mut Vec<Slot>, has_offsets: &[bool]) {
     );
 }
 
-/// At most so many times the bytes of a basket are reserved.
+/// The largest memory that is reserved for a basket, in multiples of its bytes.
 const ROOM_FACTOR_MAX: usize = 16;
 
 impl ClassProgram {
