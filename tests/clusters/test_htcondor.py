@@ -104,12 +104,15 @@ def process_of(train: Train, task: str) -> psutil.Process:
     return process
 
 
-def test_the_results_are_those_of_this_machine(in_pool: InPool, train: Train, original: Train) -> None:
+def test_the_results_are_those_of_this_machine(pool: HTCondor, in_pool: InPool, train: Train, original: Train) -> None:
     submit(in_pool, train, "--tasks", 3)
     shown = wait(in_pool)
     assert f"{FILES} done, 0 running, 0 queued, 0 failed" in shown
     assert "finished" in shown
     assert files_of(train.folder / "out") == files_of(original.folder / "local")
+    # Tasks leave the name by which requirements can exclude their node.
+    nodes = {one.read_text().strip() for one in (train.folder / "out" / "batch" / "accounts").glob("*.node")}
+    assert nodes == set(pool.command("condor_status", "-af", "Machine").split())
     # One sub-job again, by a file and by its number.
     for which in ("data/f02.root", "4"):
         ended = in_pool("rerun", "out", which)
