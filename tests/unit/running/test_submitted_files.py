@@ -17,6 +17,7 @@ from branchline.limits import LEASE_STALE_S
 from branchline.running.submitted import SubmittedTrain
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.running.submitted.leases import Holder, Leases
+from branchline.running.submitted.retrying import bad_nodes
 from branchline.running.submitted.reusing import KeptForJobs
 from branchline.running.submitted.sources import StoredModule, StoredSources
 from branchline.running.submitted.submitting import _merge_stages, _spread
@@ -143,3 +144,24 @@ def test_what_is_kept_of_sub_jobs_and_damaged_is_run_again(tmp_path: Path, capsy
     (folder.kept_folder / "0").write_bytes(b"nothing that was written by a train")
     assert KeptForJobs(folder, Reuse.__new__(Reuse)).of(0, "key") is None
     assert "what is kept of sub-jobs cannot be read, they run again" in capsys.readouterr().out
+
+
+def test_a_node_is_bad_when_all_fails_there_and_not_elsewhere(tmp_path: Path) -> None:
+    folder = BatchFolder(tmp_path)
+    folder.accounts.mkdir(parents=True)
+
+    def task(number: int, node: str, code: int | None) -> None:
+        (folder.accounts / f"0.0.{number}.node").write_text(f"{node}\n")
+        if code is not None:
+            (folder.accounts / f"0.0.{number}.exit").write_text(f"{code}\n")
+
+    for number in range(3):
+        task(number, "hole", 127)
+        task(10 + number, "mixed", 1)
+        # Killed, cancelled, and still at work.
+        task(20 + number, "cancelled", (137, 143, None)[number])
+    assert bad_nodes(folder) == ()
+    task(30, "mixed", 0)
+    assert bad_nodes(folder) == ("hole",)
+    (folder.accounts / "0.0.1.exit").unlink()
+    assert bad_nodes(folder) == ()
