@@ -23,6 +23,7 @@ from tests.stores.servers_gsi import GsiXrootd
 
 import branchline
 from branchline._core import Store
+from branchline.bridge import ByteRange
 from branchline.bridge.hdfs_files import as_bridge_error
 from branchline.bridge.xrootd_files import RANGE_BYTES_MAX, RANGES_MAX, _calls
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
@@ -246,16 +247,16 @@ def test_a_package_that_is_not_there_is_asked_for(gsi: GsiXrootd, monkeypatch: p
 
 
 def test_vector_reads_keep_to_what_servers_take() -> None:
-    ranges = [(index * 10, 3) for index in range(2500)] + [
-        (0, RANGE_BYTES_MAX + 1),
-        (5, RANGE_BYTES_MAX),
-        (9, 1),
-        (9, 1),
+    ranges = [ByteRange(index * 10, 3) for index in range(2500)] + [
+        ByteRange(0, RANGE_BYTES_MAX + 1),
+        ByteRange(5, RANGE_BYTES_MAX),
+        ByteRange(9, 1),
+        ByteRange(9, 1),
     ]
     calls = list(_calls(ranges))
     assert sorted(one for call in calls for one in call) == sorted(set(ranges))
     for call in calls:
-        assert len(call) == 1 or (len(call) <= RANGES_MAX and max(length for _, length in call) <= RANGE_BYTES_MAX)
+        assert len(call) == 1 or (len(call) <= RANGES_MAX and max(one.length for one in call) <= RANGE_BYTES_MAX)
     assert len(calls) == 4
 
 

@@ -16,6 +16,13 @@ struct BridgedFile {
     identity: Option<String>,
 }
 
+/// What was read, as `branchline.bridge` gives it.
+#[derive(FromPyObject)]
+struct BridgedRead {
+    contents: Vec<PyBackedBytes>,
+    calls: u64,
+}
+
 /// Opens a file by one of these libraries.
 pub fn open(url: &str, library: Library, time_limit: Duration) -> Result<LibraryFile, LibraryFailure> {
     let function = match library {
@@ -34,12 +41,14 @@ pub fn open(url: &str, library: Library, time_limit: Duration) -> Result<Library
 }
 
 fn read(file: &Py<PyAny>, ranges: &[ByteRange], time_limit: Duration) -> Result<RangesRead, LibraryFailure> {
-    let (parts, calls) = attached(|py| {
-        let ranges: Vec<(u64, u64)> = ranges.iter().map(|range| (range.offset, range.length)).collect();
-        let done = file.bind(py).call_method1("read", (ranges, time_limit.as_secs_f64()))?;
-        done.extract::<(Vec<PyBackedBytes>, u64)>()
+    let done = attached(|py| {
+        let class = py.import("branchline.bridge")?.getattr("ByteRange")?;
+        let range_of = |range: &ByteRange| class.call1((range.offset, range.length));
+        let ranges = ranges.iter().map(range_of).collect::<PyResult<Vec<_>>>()?;
+        file.bind(py).call_method1("read", (ranges, time_limit.as_secs_f64()))?.extract::<BridgedRead>()
     })?;
-    Ok((parts.into_iter().map(|part| Box::new(part) as Box<dyn AsRef<[u8]> + Send>).collect(), calls))
+    let boxed = |part| Box::new(part) as Box<dyn AsRef<[u8]> + Send>;
+    Ok(RangesRead { contents: done.contents.into_iter().map(boxed).collect(), calls_count: done.calls })
 }
 
 /// Does what needs Python's lock, unless Python is ending.

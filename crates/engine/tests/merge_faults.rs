@@ -42,7 +42,7 @@ fn open(url: &str, _: Library, _: Duration) -> Result<LibraryFile, LibraryFailur
             }
             Box::new(bytes[range.offset as usize..end as usize].to_vec())
         };
-        Ok((ranges.iter().map(part).collect(), 1))
+        Ok(RangesRead { contents: ranges.iter().map(part).collect(), calls_count: 1 })
     };
     Ok(LibraryFile { name: "broken".to_string(), size_bytes, identity: None, reader: Arc::new(read) })
 }

@@ -25,8 +25,14 @@ pub enum Library {
     XrootdPackage,
 }
 
-/// The bytes of ranges, one after the other, and the calls that they took.
-pub type RangesRead = (Vec<Box<dyn AsRef<[u8]> + Send>>, u64);
+/// What a library read of a file.
+pub struct RangesRead {
+    /// The bytes of each range, in the order of the ranges.
+    pub contents: Vec<Box<dyn AsRef<[u8]> + Send>>,
+    /// Requests that they took.
+    pub calls_count: u64,
+}
+
 /// Reads ranges of one file.
 pub type Reader = dyn Fn(&[ByteRange], Duration) -> std::result::Result<RangesRead, LibraryFailure> + Send + Sync;
 
@@ -107,12 +113,13 @@ impl BridgedFile {
         let (reader, time_limit) = (Arc::clone(&self.file.reader), self.settings.time_limit(bytes));
         let spans = ranges.iter().map(|range| (range.offset, range.length));
         let mut traced = journal::request("bridge", &self.path, &self.file.name, spans);
-        let (parts, calls_count) = within(time_limit, move || reader(&ranges, time_limit))?;
+        let read = within(time_limit, move || reader(&ranges, time_limit))?;
         let wrong = || Fault::protocol(&self.file.name, "other bytes than were requested");
-        if parts.len() != group.len() {
+        if read.contents.len() != group.len() {
             return Err(wrong());
         }
-        for (read, part) in group.iter_mut().zip(parts) {
+        let calls_count = read.calls_count;
+        for (read, part) in group.iter_mut().zip(read.contents) {
             let part = (*part).as_ref();
             if part.len() as u64 != read.range.length {
                 return Err(wrong());

@@ -14,6 +14,20 @@ Answer = TypeVar("Answer")
 RETRYABLE = ("timeout", "unreachable", "failed")
 
 
+class ByteRange(NamedTuple):
+    """A range of a file: ``length`` bytes from ``offset`` on."""
+
+    offset: int
+    length: int
+
+
+class BridgedRead(NamedTuple):
+    """The bytes of the ranges of a read, in their order, and the requests that they took."""
+
+    contents: list[bytes]
+    calls: int
+
+
 class BridgedFile(Protocol):
     """A file that is open at a library. Several threads may read from it."""
 
@@ -32,8 +46,8 @@ class BridgedFile(Protocol):
         """A text that differs between versions of the file; None if there is none."""
         ...
 
-    def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:
-        """The bytes of each range (offset, length), and the requests that they took.
+    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:
+        """The bytes of each range, and the requests that they took.
 
         Raises BridgeError. The caller stops waiting after ``patience_s``; a library with deadlines may use it as one.
         """

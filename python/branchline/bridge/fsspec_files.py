@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from branchline.bridge.bridged_file import BridgedFile, BridgeError, ListedFile
+from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ByteRange, ListedFile
 
 PREFIX = "fsspec+"
 # Entries of a file system's info that change when the file does.
@@ -94,14 +94,14 @@ class _InParallel:
         self._system = system
         self._path = path
 
-    def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:  # noqa: ARG002 - fsspec has no deadlines
-        starts = [offset for offset, _ in ranges]
-        ends = [offset + length for offset, length in ranges]
+    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:  # noqa: ARG002 - fsspec has no deadlines
+        starts = [one.offset for one in ranges]
+        ends = [one.offset + one.length for one in ranges]
         try:
             found = self._system.cat_ranges([self._path] * len(ranges), starts, ends, on_error="raise")
         except Exception as error:
             raise as_bridge_error(error) from error
-        return [bytes(one) for one in found], len(ranges)
+        return BridgedRead([bytes(one) for one in found], len(ranges))
 
 
 class _OneByOne:
@@ -124,17 +124,18 @@ class _OneByOne:
         with contextlib.suppress(Exception):
             self._file.close()
 
-    def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:
+    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:
         if not self._lock.acquire(timeout=patience_s):
             raise BridgeError("timeout", "an earlier read of the file does not end")
         try:
-            return [self._read(offset, length) for offset, length in ranges], len(ranges)
+            return BridgedRead([self._read(one) for one in ranges], len(ranges))
         except Exception as error:
             raise as_bridge_error(error) from error
         finally:
             self._lock.release()
 
-    def _read(self, offset: int, length: int) -> bytes:
+    def _read(self, wanted: ByteRange) -> bytes:
+        offset, length = wanted
         self._file.seek(offset)
         found = bytes(self._file.read(length))
         while len(found) < length:

@@ -15,7 +15,16 @@ from functools import cache, partial
 from typing import Any
 from xml.etree import ElementTree
 
-from branchline.bridge.bridged_file import Answer, BridgedFile, BridgeError, Kind, ListedFile, in_time
+from branchline.bridge.bridged_file import (
+    Answer,
+    BridgedFile,
+    BridgedRead,
+    BridgeError,
+    ByteRange,
+    Kind,
+    ListedFile,
+    in_time,
+)
 
 # Ranges that are read at the same time: each is a request to a DataNode, and most of its time is waiting.
 READERS = 8
@@ -170,16 +179,16 @@ class _HdfsFile:
         self.identity = f"{self.size_bytes} {info.modification_time}"
         self._reader = reader
 
-    def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:  # noqa: ARG002 - the package has no deadlines
+    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:  # noqa: ARG002 - the package has no deadlines
         reads = _ParallelReads(self._reader, ranges)
         reads.run()
-        return reads.found, len(ranges)
+        return BridgedRead(reads.found, len(ranges))
 
 
 class _ParallelReads:
     """Threads that read ranges until there are none, or one of them fails."""
 
-    def __init__(self, reader: Any, ranges: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, reader: Any, ranges: Sequence[ByteRange]) -> None:
         self.found = [b""] * len(ranges)
         self._reader = reader
         self._waiting = list(enumerate(ranges))[::-1]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from branchline.bridge.bridged_file import BridgedFile, BridgeError, Kind
+from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ByteRange, Kind
 
 # Limits of one vector read by the servers' defaults; the client does not split larger ones.
 RANGES_MAX = 1024
@@ -103,9 +103,9 @@ class _PackageFile:
         self.identity = f"{info.size} {info.id} {info.modtime}"
         self._file = file
 
-    def read(self, ranges: Sequence[tuple[int, int]], patience_s: float) -> tuple[list[bytes], int]:
+    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:
         timeout = _whole(patience_s)
-        found: dict[tuple[int, int], bytes] = {}
+        found: dict[ByteRange, bytes] = {}
         calls = 0
         for together in _calls(ranges):
             calls += 1
@@ -116,23 +116,23 @@ class _PackageFile:
             status, answer = self._file.vector_read(together, timeout=timeout)
             _check(status, "vector read")
             found.update(zip(together, (chunk.buffer for chunk in answer.chunks), strict=True))
-        return [found[one] for one in ranges], calls
+        return BridgedRead([found[one] for one in ranges], calls)
 
 
-def _calls(ranges: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """So many ranges together as one vector read takes, none twice: the client would not understand the answer.
-    A range that is too long for a vector read is read alone.
+def _calls(ranges: Sequence[ByteRange]) -> Iterator[list[ByteRange]]:
+    """The ranges of each call: as many as a vector read takes, none twice, since the client could not assign the
+    answers. A range that is too long for a vector read is read alone.
     """
-    together: list[tuple[int, int]] = []
+    together: list[ByteRange] = []
     bytes_count = 0
-    for offset, length in dict.fromkeys(ranges):
-        if length > RANGE_BYTES_MAX:
-            yield [(offset, length)]
+    for one in dict.fromkeys(ranges):
+        if one.length > RANGE_BYTES_MAX:
+            yield [one]
             continue
-        if len(together) == RANGES_MAX or (together and bytes_count + length > CALL_BYTES_MAX):
+        if len(together) == RANGES_MAX or (together and bytes_count + one.length > CALL_BYTES_MAX):
             yield together
             together, bytes_count = [], 0
-        together.append((offset, length))
-        bytes_count += length
+        together.append(one)
+        bytes_count += one.length
     if together:
         yield together
