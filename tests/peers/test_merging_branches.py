@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import numpy as np
 import pytest
 import uproot
 from tests.command_line import run_command
@@ -293,7 +294,29 @@ def test_the_command_says_what_it_filled(inputs: list[str], tmp_path: Path) -> N
 
 
 def test_keeping_some_branches_does_not_go_with_it(inputs: list[str], tmp_path: Path) -> None:
-    from branchline.layout.merge_request import Kept
+    from branchline.layout.merge_request import TreeSelection
 
+    selection = TreeSelection(branches={"Events": ["run"]})
     with pytest.raises(OptionError, match="kept"):
-        merge(inputs, tmp_path / "a.root", fill_missing_branches=True, kept=Kept(branches={"Events": ["run"]}))
+        merge(inputs, tmp_path / "a.root", fill_missing_branches=True, selection=selection)
+
+
+@pytest.mark.parametrize("is_bad_first", [False, True])
+def test_a_file_that_is_left_out_for_its_second_tree_adds_no_branches(tmp_path: Path, *, is_bad_first: bool) -> None:
+    paths = [tmp_path / "good.root", tmp_path / "bad.root"]
+    for path, names in zip(paths, (["x"], ["x", "z"]), strict=True):
+        with uproot.recreate(path, compression=None) as file:
+            for tree, branches in (("first", names), ("second", ["y"])):
+                file.mktree(tree, dict.fromkeys(branches, "f8")).extend({one: np.arange(5.0) for one in branches})
+    with uproot.open(paths[1]) as file:
+        key = file.key("second")
+        start = key.fSeekKey + key.fKeylen
+    content = bytearray(paths[1].read_bytes())
+    content[start + 60 : start + 200] = bytes(255 - one for one in content[start + 60 : start + 200])
+    paths[1].write_bytes(content)
+    inputs = [str(one) for one in (reversed(paths) if is_bad_first else paths)]
+    made = merge(inputs, tmp_path / "all.root", fill_missing_branches=True, skip_bad_files=True)
+    assert [one.path for one in made.skipped] == [str(paths[1])]
+    assert made.filled == ()
+    with branchline.open(tmp_path / "all.root") as file:
+        assert (list(file["first"].keys()), file["first"].num_entries) == (["x"], 5)

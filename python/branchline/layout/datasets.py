@@ -108,7 +108,7 @@ class DatasetLayout:
         for one in self.differences:
             yield _difference_sentence(one)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The files, those that cannot be read, the differences and the advice."""
         files = [
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import awkward as ak
@@ -16,12 +17,20 @@ from branchline.tree import iterate
 STEP_SIZE = "100 MB"
 
 
+@dataclass(frozen=True)
 class BranchDigest:
-    """The digest of a branch, taken step by step: of the lengths of lists at each level, and of the numbers."""
+    """How many entries a branch has, and the digest of their values, as hexadecimal digits."""
+
+    entries: int
+    digest: str
+
+
+class BranchHasher:
+    """Takes the digest of a branch step by step: of the lengths of lists at each level, and of the numbers."""
 
     def __init__(self) -> None:
         self.entries = 0
-        self._streams: dict[str, Any] = {}
+        self._streams: dict[str, hashlib.blake2b] = {}
 
     def add(self, values: Any) -> None:
         """Adds the values of the entries that come next."""
@@ -32,12 +41,12 @@ class BranchDigest:
             stream = self._streams.setdefault(name, hashlib.blake2b(digest_size=16))
             stream.update(np.ascontiguousarray(numbers).data)
 
-    def value(self) -> str:
-        """The digest, as hexadecimal digits."""
+    def value(self) -> BranchDigest:
+        """The digest of what was added."""
         whole = hashlib.blake2b(str(self.entries).encode(), digest_size=16)
         for name, stream in sorted(self._streams.items()):
             whole.update(name.encode() + b"\0" + stream.digest())
-        return whole.hexdigest()
+        return BranchDigest(self.entries, whole.hexdigest())
 
 
 def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -69,15 +78,15 @@ def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def branch_digests(
     files: Iterable[str], tree: str, branches: Iterable[str], access: Access | None = None
-) -> dict[str, tuple[int, str]]:
-    """For each branch of the tree of these files, one after the other, its number of entries and its digest.
+) -> dict[str, BranchDigest]:
+    """The digest of each of these branches of the tree of these files, one after the other.
 
     Files may hold the tree as a TTree or as an RNTuple. Raises what reading raises.
     """
-    digests = {name: BranchDigest() for name in branches}
-    if digests:
+    hashers = {name: BranchHasher() for name in branches}
+    if hashers:
         sources = [f"{path}:{tree}" for path in files]
-        for step in iterate(sources, list(digests), step_size=STEP_SIZE, access=access):
-            for name, digest in digests.items():
-                digest.add(step[name])
-    return {name: (digest.entries, digest.value()) for name, digest in digests.items()}
+        for step in iterate(sources, list(hashers), step_size=STEP_SIZE, access=access):
+            for name, hasher in hashers.items():
+                hasher.add(step[name])
+    return {name: hasher.value() for name, hasher in hashers.items()}

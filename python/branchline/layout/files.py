@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -81,7 +80,7 @@ class FileLayout:
             found[branch.codec] = found.get(branch.codec, 0) + branch.compressed_bytes
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Everything but the extents, as numbers and texts."""
         physical = {name: asdict(getattr(self, name)) for name in ("travel", "gaps", "clusters", "disk_pages")}
         return {

@@ -25,8 +25,8 @@ class EntrySelection(NamedTuple):
     entries_count: int
 
 
-class Kept(NamedTuple):
-    """What is kept of trees.
+class TreeSelection(NamedTuple):
+    """The branches and entries of trees that are merged.
 
     ``branches`` has by the path of a tree the branches that are kept, with those that they need; ``entries`` by the
     path of a file the entries of its tree ``selected``, or of every tree. What is not named is kept whole.
@@ -59,9 +59,9 @@ class MergeLimits(NamedTuple):
 class MergeRequest(NamedTuple):
     """The request for a merge, with checked values. The engine reads its fields by their names.
 
-    ``inputs`` are paths or URLs, ``branches``, ``selections`` and ``selected`` are those of `Kept`. A ``layout`` gives
-    all trees new baskets. Without it only trees of which entries are selected get new ones; all other baskets are
-    copied, or compressed in another way with a ``codec``.
+    ``inputs`` are paths or URLs, ``branches``, ``selections`` and ``selected`` are those of `TreeSelection`. A
+    ``layout`` gives all trees new baskets. Without it only trees of which entries are selected get new ones; all other
+    baskets are copied, or compressed in another way with a ``codec``.
     """
 
     inputs: list[str]

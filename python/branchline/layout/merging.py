@@ -15,7 +15,7 @@ from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
 from branchline.layout.filled import FilledBranch, filled_branches
-from branchline.layout.merge_request import BasketLayout, Kept, MergeLimits, MergeRequest, Order
+from branchline.layout.merge_request import BasketLayout, MergeLimits, MergeRequest, Order, TreeSelection
 from branchline.layout.root_files import ENTRIES_END, check_root_name
 from branchline.limits import MERGE_JOURNAL_BYTES, parse_bytes
 from branchline.locations import shown
@@ -85,7 +85,7 @@ def merge(
     resume: bool = False,
     sync: bool = True,
     progress: Callable[[MergeProgress], None] | None = None,
-    kept: Kept | None = None,
+    selection: TreeSelection | None = None,
 ) -> MergeResult:
     """Merges many files into one. Baskets are copied without being decompressed, unless an option needs new ones.
 
@@ -111,8 +111,8 @@ def merge(
 
     ``merge(["a.root", "b.root"], "all.root", codec="zstd:5")``
     """
-    kept = kept or Kept()
-    _check_options(order, fill_missing_branches, kept)
+    selection = selection or TreeSelection()
+    _check_options(order, fill_missing_branches, selection)
     paths, tree = _inputs(inputs, tree)
     request = MergeRequest(
         inputs=paths,
@@ -123,9 +123,9 @@ def merge(
         order=order,
         codec=codec,
         layout=_basket_layout(basket_size, cluster_events, cluster_bytes),
-        branches={path: frozenset(names) for path, names in kept.branches.items()},
-        selections=dict(kept.entries),
-        selected=kept.selected,
+        branches={path: frozenset(names) for path, names in selection.branches.items()},
+        selections=dict(selection.entries),
+        selected=selection.selected,
         replace=force,
         size_bytes_max=None if max_size is None else parse_bytes(max_size),
         fill_missing_branches=fill_missing_branches,
@@ -168,10 +168,10 @@ def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] |
     )
 
 
-def _check_options(order: str, fill_missing_branches: bool, kept: Kept) -> None:
+def _check_options(order: str, fill_missing_branches: bool, selection: TreeSelection) -> None:
     if order not in get_args(Order):
         raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
-    if fill_missing_branches and kept.branches:
+    if fill_missing_branches and selection.branches:
         raise OptionError("missing branches are filled only where all branches are kept")
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import BranchlineError, DatasetError, ExpressionError, NoSuchKeyError, OptionError
-from branchline.layout.merge_request import EntrySelection, Kept
+from branchline.layout.merge_request import EntrySelection, TreeSelection
 from branchline.layout.merging import MergeResult, merge
 from branchline.layout.root_files import check_root_name
 from branchline.quantities import count, counted
@@ -66,8 +66,8 @@ def slim(
     kept = named if branches is not None else every - named
     if not kept:
         raise OptionError(f"no branch of the tree {path} would be left")
-    wanted = Kept(branches={path: kept})
-    made = merge(files, output, tree=path if only_tree else None, access=access, kept=wanted, **options)
+    wanted = TreeSelection(branches={path: kept})
+    made = merge(files, output, tree=path if only_tree else None, access=access, selection=wanted, **options)
     note = f"tree {path}: {count(len(kept))} of {counted(len(every), 'branch', 'branches')} are kept"
     return others.described(made, note, only_tree=only_tree)
 
@@ -115,8 +115,8 @@ def skim(
             selections[one.path] = EntrySelection(np.packbits(mask).tobytes(), found.num_entries)
             kept_count, entries_count = kept_count + int(mask.sum()), entries_count + len(mask)
             others.add(file, path)
-    wanted = Kept(entries=selections, selected=path)
-    made = merge(files, output, tree=path if only_tree else None, access=access, kept=wanted, **options)
+    wanted = TreeSelection(entries=selections, selected=path)
+    made = merge(files, output, tree=path if only_tree else None, access=access, selection=wanted, **options)
     note = f"tree {path}: {count(kept_count)} of {counted(entries_count, 'entry', 'entries')} are kept"
     return others.described(made, note, only_tree=only_tree)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from branchline import _core
 from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
 from branchline.layout.filled import FilledBranch, filled_branches
+
+if TYPE_CHECKING:
+    from branchline.layout.digests import BranchDigest
 
 
 class VerifiedTree(NamedTuple):
@@ -110,7 +113,7 @@ def _compared(
     return found
 
 
-def _values(files: list[str], tree: str, branches: list[str], access: Access | None) -> dict[str, tuple[int, str]]:
+def _values(files: list[str], tree: str, branches: list[str], access: Access | None) -> dict[str, BranchDigest]:
     # Imported here since it imports awkward.
     from branchline.layout.digests import branch_digests
 

@@ -21,7 +21,7 @@ from tests.peers.rewritten.root_reader import numbers_of
 import branchline
 from branchline.errors import BranchlineError
 from branchline.layout import merge, skim, slim, verify
-from branchline.layout.digests import BranchDigest, branch_digests
+from branchline.layout.digests import BranchHasher, branch_digests
 
 #: What a process may take: it is killed by what takes more.
 ADDRESS_SPACE_BYTES = 6 << 30
@@ -101,12 +101,12 @@ def compare_with_ours(way: str, inputs: list[str], output: str, trees: list[str]
         names = [name for name, branch in file[tree].items() if not list(branch)]
     for name in names:
         made = branch_digests([output], tree, [name])[name]
-        given = BranchDigest()
+        given = BranchHasher()
         for path in inputs:
             with branchline.open(path) as file:
                 values = file[tree].arrays([name])[name]
             given.add(values[::KEPT_STEP] if way == "skim" else values)
-        if made != (given.entries, given.value()):
+        if made != given.value():
             yield f"{tree}: {name} has other values for us"
 
 
@@ -126,7 +126,7 @@ def compare_with_uproot(way: str, inputs: list[str], output: str, trees: list[st
                     values = one[name].array()
                 except Exception:  # noqa: BLE001 - what uproot does not read of the input needs no comparing
                     continue
-                expected, found = BranchDigest(), BranchDigest()
+                expected, found = BranchHasher(), BranchHasher()
                 for _ in inputs:
                     expected.add(values[::step])
                 try:
@@ -140,7 +140,7 @@ def compare_with_uproot(way: str, inputs: list[str], output: str, trees: list[st
 
 def is_misread(path: str, branch: str, values: Any) -> bool:
     """Whether uproot reads other values of an input than we do, so that what it makes of the output proves nothing."""
-    given, ours = BranchDigest(), BranchDigest()
+    given, ours = BranchHasher(), BranchHasher()
     given.add(values)
     with branchline.open(path) as file:
         ours.add(file[branch].array())
