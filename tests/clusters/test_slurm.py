@@ -421,7 +421,7 @@ def test_tables_have_the_rows_of_this_machine_also_after_a_resume(
 ) -> None:
     for name, value in slurm.environment.items():
         monkeypatch.setenv(name, value)
-    train = Train(tmp_path, 25, events_per_file=300).make()
+    train = Train(tmp_path, 8, events_per_file=300).make()
     wagons = tmp_path / "wagons.py"
     wagons.write_text(wagons.read_text() + TABLES)
     largest = max(one.stat().st_size for one in tmp_path.glob("data/*"))
@@ -432,12 +432,12 @@ def test_tables_have_the_rows_of_this_machine_also_after_a_resume(
     expected = rows_of(tmp_path / "local")
     assert [len(one) for one in expected] == [local.outputs["skim"]["events"]] * 3
     train.pause(1)
-    batch = branchline.BatchSettings(tasks=25)
+    batch = branchline.BatchSettings(tasks=8)
     submitted = branchline.run("wagons.py", "data", "out", on="slurm", batch=batch, pictures="none")
     try:
         process_of(submitted, "0.0 2").kill()
         status = submitted.wait(TIMEOUT_S)
-        assert (status.done, status.failed) == (24, 1)
+        assert (status.done, status.failed) == (7, 1)
         partial, record = rows_of(submitted.out), json.loads((submitted.out / "job.json").read_text())
         results = json.loads((submitted.out / "results" / "skim.json").read_text())
         assert [len(one) for one in partial] == [results["events"]] * 3
@@ -450,7 +450,7 @@ def test_tables_have_the_rows_of_this_machine_also_after_a_resume(
         # Nothing is left but the tables.
         assert not (submitted.out / "batch" / "tables").exists()
         record = json.loads((submitted.out / "job.json").read_text())
-        assert [(one["pieces"], one["is_merged"]) for one in record["tables"]] == [(25, True)] * 3
+        assert [(one["pieces"], one["is_merged"]) for one in record["tables"]] == [(8, True)] * 3
         assert {name for one in record["tables"] for name in one["files"]} == {
             str(one.relative_to(submitted.out)) for one in (submitted.out / "tables").rglob("*") if one.is_file()
         }
