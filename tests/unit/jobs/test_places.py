@@ -204,7 +204,7 @@ class Silent:
 
 @pytest.mark.parametrize("how", ["stopped", "in C code"])
 def test_a_silent_worker_is_ended_and_its_sub_job_goes_to_another(how: str, tmp_path: Path) -> None:
-    messages = list(LocalProcesses(2, timeout_s=1.0).run(Silent(str(tmp_path), how), supply(6)))
+    messages = list(LocalProcesses(2, timeout_s=3.0).run(Silent(str(tmp_path), how), supply(6)))
     [lost] = [one for one in messages if isinstance(one, Lost)]
     assert lost.doing == "the third part of the sub-job of file0.root"
     assert lost.subjobs == ("the sub-job of file0.root",)
@@ -217,7 +217,7 @@ def test_a_silent_worker_is_ended_and_its_sub_job_goes_to_another(how: str, tmp_
 
 def test_a_sub_job_in_which_two_workers_are_silent_ends_the_job(tmp_path: Path) -> None:
     with pytest.raises(WorkerDiedError, match=r"silence.*third part.*as another worker was before it.*file0"):
-        list(LocalProcesses(2, timeout_s=0.5).run(Silent(str(tmp_path), "stopped", always=True), supply(6)))
+        list(LocalProcesses(2, timeout_s=2.0).run(Silent(str(tmp_path), "stopped", always=True), supply(6)))
 
 
 class Computes:
