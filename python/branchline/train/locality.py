@@ -41,20 +41,38 @@ class Locality:
         for one in round_trips:
             self.distances.measured(self.spot.site, one.server, one.took_s)
 
-    def prefer_near(self, files: Iterable[DataFile]) -> None:
-        """Has the engine open the nearest replica of each file first."""
+    def prefer_near(self, files: Iterable[DataFile], skipped: int = 0) -> None:
+        """Has the engine open the nearest replica of each file first. The nearest ``skipped`` storage elements come
+        last: workers were silent over what they read there.
+        """
         several = [one for one in files if one.replicas]
         if not several:
             return
         self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
-        far_s: dict[str, float] = {}
-        for file in several:
-            for location in file.locations:
-                element = file.sites.element_of(location)
-                beginning = location if element == LOCAL_ELEMENT else element
-                far_s.setdefault(beginning, self.distances.round_trip_s(self.spot, location, file.sites))
-        order = sorted(set(far_s.values()))
-        _core.prefer_replicas([(beginning, order.index(took_s)) for beginning, took_s in far_s.items()])
+        ranks = self._turned(several, skipped) if skipped else self._by_distance(several)
+        _core.prefer_replicas(list(ranks.items()))
+
+    def _by_distance(self, files: Iterable[DataFile]) -> dict[str, int]:
+        """The ranks of replicas by how their locations begin; those that are equally near share one."""
+        far_s = {
+            _beginning(file, location): self.distances.round_trip_s(self.spot, location, file.sites)
+            for file in files
+            for location in file.locations
+        }
+        distances = sorted(set(far_s.values()))
+        return {beginning: distances.index(took_s) for beginning, took_s in far_s.items()}
+
+    def _turned(self, files: Iterable[DataFile], skipped: int) -> dict[str, int]:
+        """The same where of each file the nearest replicas come last. No two of a file share a rank: the engine would
+        take the one that is listed first again.
+        """
+        ranks: dict[str, int] = {}
+        for file in files:
+            near_first = sorted(file.locations, key=lambda one: self.distances.round_trip_s(self.spot, one, file.sites))
+            turn = skipped % len(near_first)
+            for rank, location in enumerate(near_first[turn:] + near_first[:turn]):
+                ranks.setdefault(_beginning(file, location), rank)
+        return ranks
 
     def read(self, record: FileRecord, file: DataFile | None, replicas: Sequence[ReplicaReading]) -> list[SiteReading]:
         """What was read of a file, by storage element; the record gets the element and the replica that it was."""
@@ -96,3 +114,9 @@ class Locality:
         """As the list names it, else the server or the mount."""
         element = listed.element_of(location)
         return storage_element(location) if element == LOCAL_ELEMENT else element
+
+
+def _beginning(file: DataFile, location: str) -> str:
+    """What the engine knows a replica by: its storage element, or all of a path."""
+    element = file.sites.element_of(location)
+    return location if element == LOCAL_ELEMENT else element

@@ -141,6 +141,11 @@ class Recovery:
         if not lost.is_dead:
             case.silences += 1
             if case.silences == 1:
+                if not lost.doing.startswith("wagon "):
+                    # It waited for bytes, as of a file on a mount that hangs.
+                    share: Share = case.subjob.payload
+                    other = replace(share, replicas_skipped=share.replicas_skipped + 1)
+                    case.subjob = replace(case.subjob, payload=other)
                 self._repeat(case.subjob)
             else:
                 self._leave(case, lost)

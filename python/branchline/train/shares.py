@@ -59,10 +59,15 @@ class Share:
     # A worker ran out of memory in it: reading holds as little as chunks need, and they have this part of the entries.
     is_lean: bool = False
     chunk_divisor: int = 1
+    # How many of the nearest replicas come last: workers before this one were silent over them.
+    replicas_skipped: int = 0
 
     def can_share_stream(self, other: Share) -> bool:
         """Whether one stream can read both."""
-        how = [(one.branches, one.step, one.learn, one.parts, one.is_trial, one.stopped) for one in (self, other)]
+        how = [
+            (one.branches, one.step, one.learn, one.parts, one.is_trial, one.stopped, one.replicas_skipped)
+            for one in (self, other)
+        ]
         is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean)
         return how[0] == how[1] and is_usual
 

@@ -165,7 +165,7 @@ class Worker:
                 self._drawn = drawn
                 break
             together.append(drawn)
-        self._locality.prefer_near(file for one in together for file in one.payload.files)
+        self._locality.prefer_near((file for one in together for file in one.payload.files), share.replicas_skipped)
         if len(together) == 1:
             return [self._open(subjob)]
         self._context.at(f"opening {share.label}", READING)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError
+from branchline.jobs import Lost, SubJob
 from branchline.limits import FAR_WORK_WAIT_S, MB
-from branchline.sites import ElementSites, Spot
+from branchline.sites import ElementSites, SiteMap, Spot
+from branchline.train.locality import Locality
 from branchline.train.near_first import NearFirst
+from branchline.train.recovery import Recovery
 from branchline.train.shares import Share, cut
 from branchline.train.subjobs import SubJobQueue
+from branchline.tree import ChunkStream, Source
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AT_A, AT_B, AT_C = Spot(site="A"), Spot(site="B"), Spot(site="C")
@@ -124,3 +130,43 @@ def test_a_list_may_be_toml(tmp_path: Path) -> None:
     path.write_text("[data")
     with pytest.raises(DatasetError, match="not valid TOML"):
         Dataset.of(path)
+
+
+def lost_while(doing: str) -> Lost:
+    return Lost(0, 1, doing, 5.0, "its process is stopped", ("f0.root",))
+
+
+@pytest.mark.parametrize(("doing", "skipped"), [("reading f0.root", 1), ("wagon w in f0.root, entries 0 to 9", 0)])
+def test_after_a_silent_read_another_replica_comes_first(doing: str, skipped: int) -> None:
+    shares = [Share((file_at(0, "se.a", "se.b"),))]
+    queue = SubJobQueue(shares, [], 10, wagons_count=1)
+    first = queue.draw()
+    assert isinstance(first, SubJob)
+    assert Recovery([], queue).worker_lost(lost_while(doing), [first])
+    second = queue.draw()
+    assert isinstance(second, SubJob)
+    assert second.payload.replicas_skipped == skipped
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 2])
+def test_as_many_replicas_are_left_out_as_were_silent(skipped: int, folder: Path, tmp_path: Path) -> None:
+    """Also of local files, which are all equally near."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    names = sorted(one.name for one in folder.glob("*.root"))[:2]
+    for own in folders:
+        own.mkdir()
+        for name in names:
+            shutil.copy(folder / name, own)
+    files = [DataFile(str(folders[0] / name), replicas=(str(folders[1] / name),)) for name in names]
+    locality = Locality(Spot(), SiteMap(), Access())
+    locality.prefer_near(files, skipped)
+    try:
+        for file in files:
+            stream = ChunkStream([Source(file.opens)], ["px"], step_size=100)
+            for _chunk in stream:
+                pass
+            [record] = stream.records().files
+            most = max(record.replicas, key=lambda one: one.bytes_read)
+            assert most.path == file.locations[skipped % 2]
+    finally:
+        locality.prefer_near(files)
