@@ -10,7 +10,7 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.pool import PoolError
 from branchline.jobs.pooled import PooledWorkers
-from branchline.jobs.program import Source
+from branchline.jobs.program import ModuleFile, Source
 from branchline.jobs.subjob import (
     WAIT,
     Context,
@@ -43,6 +43,7 @@ __all__ = [
     "LocalProcesses",
     "Lost",
     "Message",
+    "ModuleFile",
     "Note",
     "Place",
     "PoolError",

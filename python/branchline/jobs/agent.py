@@ -23,7 +23,7 @@ from typing import Any
 
 from branchline.jobs.groups import Group, GroupResult, RunSettings
 from branchline.jobs.process import WorkerProcess, end_processes
-from branchline.jobs.program import Program, Versions, WorkerStart
+from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
 from branchline.jobs.subjob import WAIT, Pickled, SubJob
 from branchline.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, POOL_MEMORY_PART, STOP_GRACE_S
 from branchline.quantities import size
@@ -58,7 +58,8 @@ class Agent:
 
     def _started(self) -> WorkerProcess:
         process = WorkerProcess(0)
-        modules = tuple((name, str(Path(self._folder.name, path))) for name, path in self._program.load)
+        folder = Path(self._folder.name)
+        modules = tuple(ModuleFile(one.name, str(folder / one.path)) for one in self._program.load)
         path = (self._folder.name, *sys.path)
         work, begin_s = self._program.work, time.monotonic()
         process.send(WorkerStart(0, path, modules, work, begin_s, self._threads, self._program.directory))

@@ -12,7 +12,7 @@ from typing import Any
 import cloudpickle
 
 from branchline.jobs.process import WorkerProcess, end_processes, with_traceback
-from branchline.jobs.program import WorkerStart, own_path
+from branchline.jobs.program import ModuleFile, WorkerStart, own_path
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -33,7 +33,7 @@ from branchline.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 class LocalProcesses:
     """Runs a job in ``workers`` processes, each of which gets a new sub-job when it asks for one.
 
-    ``modules`` are (name, path) of Python files to load in each worker before the callable is unpickled. A worker that
+    ``modules`` are Python files to load in each worker before the callable is unpickled. A worker that
     is silent for ``timeout_s`` is ended, and another takes its place and its sub-jobs; one that reads by the deadlines
     of its storage may take ``reading_timeout_s``. Without a timeout workers have all the time they want.
     ``after_loss`` is called when a worker dies by itself or was silent: what it plans is drawn by the worker that takes
@@ -43,7 +43,7 @@ class LocalProcesses:
     def __init__(
         self,
         workers: int,
-        modules: Sequence[tuple[str, str]] = (),
+        modules: Sequence[ModuleFile] = (),
         timeout_s: float | None = None,
         reading_timeout_s: float = 0.0,
         after_loss: AfterLoss | None = None,
@@ -258,7 +258,7 @@ class LocalProcesses:
             yield lost
 
 
-def _start(number: int, *, modules: tuple[tuple[str, str], ...], work: bytes, begin_s: float) -> WorkerStart:
+def _start(number: int, *, modules: tuple[ModuleFile, ...], work: bytes, begin_s: float) -> WorkerStart:
     return WorkerStart(number, own_path(), modules, work, begin_s)
 
 

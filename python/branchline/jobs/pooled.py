@@ -19,7 +19,7 @@ from branchline.jobs.groups import Group, GroupResult, RunSettings
 from branchline.jobs.nodes import Nodes
 from branchline.jobs.pool import Done, Pool, PoolError
 from branchline.jobs.process import with_traceback
-from branchline.jobs.program import Program, Source, Versions
+from branchline.jobs.program import ModuleFile, Program, Source, Versions
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -60,7 +60,7 @@ class PooledWorkers:
     def __init__(
         self,
         pool: Pool,
-        load: Sequence[tuple[str, str]] = (),
+        load: Sequence[ModuleFile] = (),
         sources: Sequence[Source] = (),
         timeout_s: float | None = None,
         reading_timeout_s: float = 0.0,

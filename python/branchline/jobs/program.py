@@ -19,16 +19,24 @@ class Source:
 
 
 @dataclass(frozen=True)
+class ModuleFile:
+    """A module of the user that is loaded from a file: its name, and the path of the file."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
 class Program:
     """The pickled callable, and the files of the user that it needs where they are not installed.
 
-    ``load`` are the (name, path) of those that are loaded before the callable is unpickled; all others are found when
-    they are imported. ``sources`` have all of them. ``directory`` is the one of the job, by which relative paths are
-    meant; a worker enters it if it is there.
+    ``load`` are those that are loaded before the callable is unpickled; all others are found when they are imported.
+    ``sources`` have all of them. ``directory`` is the one of the job, by which relative paths are meant; a worker
+    enters it if it is there.
     """
 
     work: bytes
-    load: tuple[tuple[str, str], ...] = ()
+    load: tuple[ModuleFile, ...] = ()
     sources: tuple[Source, ...] = ()
     directory: str = ""
 
@@ -55,7 +63,7 @@ class WorkerStart:
 
     number: int
     path: tuple[str, ...]
-    modules: tuple[tuple[str, str], ...]
+    modules: tuple[ModuleFile, ...]
     work: bytes
     begin_s: float
     threads: int | None = None

@@ -12,7 +12,7 @@ from branchline.errors import OptionError
 from branchline.extras import require
 from branchline.jobs.pool import Pool
 from branchline.jobs.pooled import PooledWorkers
-from branchline.jobs.program import Source
+from branchline.jobs.program import ModuleFile, Source
 from branchline.jobs.subjob import AfterLoss
 
 WAYS = "write dask=tcp://host:8786, slurm or htcondor; in Python also a Dask client or cluster, or an executor"
@@ -64,7 +64,7 @@ def _named(text: str) -> Where:
 class Terms:
     """What a place needs to know of a job, whichever it is."""
 
-    load: Sequence[tuple[str, str]]
+    load: Sequence[ModuleFile]
     sources: Sequence[Source]
     timeout_s: float | None
     reading_timeout_s: float

@@ -25,7 +25,7 @@ from branchline.jobs.connection import WorkerConnection
 from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY
-from branchline.jobs.program import WorkerStart
+from branchline.jobs.program import ModuleFile, WorkerStart
 from branchline.jobs.subjob import Context, Finished, Pickled, SubJob, Wait, Work
 from branchline.jobs.user_modules import UncachedLoader, load_uncached
 from branchline.limits import JOB_WATCH_PAUSE_S
@@ -86,9 +86,9 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
         connection.send(("bye",))
 
 
-def _load_all(modules: Sequence[tuple[str, str]]) -> None:
-    for name, path in modules:
-        load_module(name, path)
+def _load_all(modules: Sequence[ModuleFile]) -> None:
+    for one in modules:
+        load_module(one.name, one.path)
 
 
 def end_with_the_job() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from branchline.access import Access, access_of
 from branchline.dataset import CompanionsLike, DataFile, Dataset
 from branchline.errors import BranchlineError
-from branchline.jobs import Finished, LocalProcesses, SubJob, WorkerDiedError
+from branchline.jobs import Finished, LocalProcesses, ModuleFile, SubJob, WorkerDiedError
 from branchline.limits import (
     CHUNKS_HELD,
     FORECAST_FILES,
@@ -131,7 +131,7 @@ def _try(
     wagons: tuple[Wagon, ...],
     branches: Sequence[str],
     sample: Sample,
-    modules: Sequence[tuple[str, str]],
+    modules: Sequence[ModuleFile],
     *,
     is_train: bool = False,
 ) -> Trial:

@@ -22,6 +22,7 @@ from types import CodeType, FunctionType, ModuleType
 
 import cloudpickle
 
+from branchline.jobs import ModuleFile
 from branchline.jobs.user_modules import is_installed
 from branchline.train.wagons import Wagon
 
@@ -173,14 +174,14 @@ class UserModule:
         return cls(found.name, path, "/".join([*(parts if path.name == "__init__.py" else parts[:-1]), path.name]))
 
 
-def user_modules(wagons: Sequence[Wagon], loaded: Sequence[tuple[str, str]]) -> list[UserModule]:
+def user_modules(wagons: Sequence[Wagon], loaded: Sequence[ModuleFile]) -> list[UserModule]:
     """All modules of the user that wagons need, by their names.
 
-    These are the files that were loaded for them (``loaded``, as names and paths), the modules of all classes,
+    These are the files that were loaded for them (``loaded``), the modules of all classes,
     functions and modules that the wagons hold, what of the same folders is loaded by now, since names of modules may be
     computed, and all that any of these import, anywhere in their files.
     """
-    found = {name: UserModule(name, Path(path), Path(path).name) for name, path in loaded}
+    found = {one.name: UserModule(one.name, Path(one.path), Path(one.path).name) for one in loaded}
     unread = list(found.values())
 
     def add(names: Iterable[str]) -> None:

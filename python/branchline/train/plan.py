@@ -9,7 +9,7 @@ from typing import Any
 from branchline.access import Access, access_of
 from branchline.dataset import CompanionsLike, DataFile, Dataset
 from branchline.errors import BranchlineError, OptionError
-from branchline.jobs import Where, where_of
+from branchline.jobs import ModuleFile, Where, where_of
 from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
@@ -100,10 +100,10 @@ class TrainRequest:
 
 @dataclass(frozen=True)
 class LoadedWagons:
-    """The wagons in the order in which they run, and the modules, as (name, path), that workers load for them."""
+    """The wagons in the order in which they run, and the modules that workers load for them."""
 
     wagons: tuple[Wagon, ...]
-    modules: tuple[tuple[str, str], ...]
+    modules: tuple[ModuleFile, ...]
 
     @classmethod
     def of(cls, given: Any) -> LoadedWagons:

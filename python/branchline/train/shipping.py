@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from branchline.errors import WagonError
-from branchline.jobs import Source
+from branchline.jobs import ModuleFile, Source
 from branchline.limits import SHIPPED_MAX_BYTES
 from branchline.train.module_finder import user_modules
 from branchline.train.wagons import Wagon
 
 
-def load_names(modules: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def load_names(modules: Iterable[ModuleFile]) -> list[ModuleFile]:
     """The modules to load first, with where each lies below the folder that they travel to."""
-    return [(name, Path(path).name) for name, path in modules]
+    return [ModuleFile(one.name, Path(one.path).name) for one in modules]
 
 
-def sources_of(wagons: Sequence[Wagon], modules: Sequence[tuple[str, str]]) -> list[Source]:
+def sources_of(wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> list[Source]:
     """The files of wagons, and of all modules that they need. What is installed stays where it is.
 
     Raises WagonError if they are too large, and for two files of which workers could import only one.

@@ -60,6 +60,6 @@ class StoredTrain:
     def loaded(self) -> TrainPlan:
         """The plan with its wagons, whose modules are loaded as their files are now."""
         sys.path += [one for one in self.path if one not in sys.path]
-        for name, path in self.plan.loaded.modules:
-            load_module(name, path)
+        for module in self.plan.loaded.modules:
+            load_module(module.name, module.path)
         return replace(self.plan, loaded=LoadedWagons(cloudpickle.loads(self.wagons), self.plan.loaded.modules))

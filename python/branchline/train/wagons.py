@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from branchline.errors import WagonError
+from branchline.jobs.program import ModuleFile
 from branchline.jobs.worker import load_module
 
 MODULE_PREFIX = "branchline_wagons_"
@@ -60,10 +61,10 @@ def schema_of(thing: Any) -> Any:
     return schema if is_schema else None
 
 
-def wagons_of(given: Any) -> tuple[list[Wagon], list[tuple[str, str]]]:
+def wagons_of(given: Any) -> tuple[list[Wagon], list[ModuleFile]]:
     """Wagons of a file, of one object, or of a list of objects, in the order in which they run.
 
-    Returns them with the modules, as (name, path), that a worker process has to load to know their classes.
+    Returns them with the modules that a worker process has to load to know their classes.
     Raises WagonError if they are not usable as they are.
     """
     if isinstance(given, (str, os.PathLike)):
@@ -72,7 +73,7 @@ def wagons_of(given: Any) -> tuple[list[Wagon], list[tuple[str, str]]]:
     return in_order([thing if isinstance(thing, Wagon) else _checked(thing) for thing in things]), []
 
 
-def load_wagons(path: str) -> tuple[list[Wagon], list[tuple[str, str]]]:
+def load_wagons(path: str) -> tuple[list[Wagon], list[ModuleFile]]:
     """The wagons of a Python file: those in its list ``wagons``, or else every object with a ``process`` method and
     every class with one that is defined there and needs no arguments.
     """
@@ -90,7 +91,7 @@ def load_wagons(path: str) -> tuple[list[Wagon], list[tuple[str, str]]]:
     wagons = list(_wagons_in(module, path))
     if not wagons:
         raise WagonError("this file holds no wagon", path=path, hint="a wagon is an object with process(events)")
-    return in_order(wagons), [(name, str(file.resolve()))]
+    return in_order(wagons), [ModuleFile(name, str(file.resolve()))]
 
 
 def _wagons_in(module: ModuleType, path: str) -> Iterable[Wagon]:

@@ -48,9 +48,9 @@ def test_what_wagons_import_travels(wagons: str) -> None:
     pack = {f"ship_pack/{name}.py" for name in ("__init__", "inner", "deep")}
     assert set(sources) == {"ship_wagons.py", "ship_cuts.py", "ship_late.py"} | pack
     assert sources["ship_cuts.py"] == b"LARGEST = 2.5\n"
-    [(name, path)] = load_names(modules)
-    assert path == "ship_wagons.py"
-    assert name.endswith("ship_wagons")
+    [module] = load_names(modules)
+    assert module.path == "ship_wagons.py"
+    assert module.name.endswith("ship_wagons")
 
 
 def test_too_much_is_refused(wagons: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from branchline.jobs import ModuleFile
 from branchline.train import Wagon
 from branchline.train.module_finder import user_modules
 
@@ -46,7 +47,7 @@ class StoredSources:
     path: tuple[str, ...]
 
     @classmethod
-    def of(cls, wagons: Sequence[Wagon], modules: Sequence[tuple[str, str]]) -> StoredSources:
+    def of(cls, wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> StoredSources:
         """Those that wagons need. What is installed is taken from where the jobs run."""
         found = user_modules(wagons, modules)
         stored = [StoredModule(one.name, str(one.path), one.path.read_bytes()) for one in found]

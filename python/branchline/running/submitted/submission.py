@@ -12,7 +12,7 @@ import cloudpickle
 
 from branchline.batch import JobArray, Site, Submitted
 from branchline.errors import BadFileError, BranchlineError, MissingFileError
-from branchline.jobs import FoldNode, FoldTree
+from branchline.jobs import FoldNode, FoldTree, ModuleFile
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.running.submitted.sources import StoredSources
 from branchline.sensors.versions import branchline_version
@@ -92,8 +92,9 @@ class Submission:
         """The train, to be loaded with its modules as their files are now. Without these the stored ones are used."""
         if any(not Path(one.path).is_file() for one in self.sources.modules):
             self.sources.install()
-        own = [(one.name, one.path) for one in self.sources.modules if one.name.startswith(MODULE_PREFIX)]
-        plan = replace(self.plan, loaded=LoadedWagons((), tuple((name, path) for name, path in own)))
+        own = [one for one in self.sources.modules if one.name.startswith(MODULE_PREFIX)]
+        files = tuple(ModuleFile(one.name, one.path) for one in own)
+        plan = replace(self.plan, loaded=LoadedWagons((), files))
         return StoredTrain(plan, self.wagons, self.directory, self.sources.path)
 
     def train_plan(self) -> TrainPlan:
