@@ -72,6 +72,8 @@ def _write_one(file: Any, path: tuple[str, ...], histogram: Any) -> InRoot:
         forms = [(names, form, form.streamed(names[-1])) for names, form in _named_forms(path, histogram)]
     except NotInRootError as reason:
         return InRoot([], f"not in {FILE_NAME}: {reason}")
+    except Exception as error:  # noqa: BLE001 - an object of the user may raise anything; the others are written
+        return InRoot([], f"not in {FILE_NAME}: {type(error).__name__}: {error}")
     for names, form, content in forms:
         file.add(list(names[:-1]), form.class_name, names[-1], form.title, content)
     return InRoot(["/".join(names) for names, _, _ in forms], None)

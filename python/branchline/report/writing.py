@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from branchline.errors import StorageError
+from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
 from branchline.extras import left_out
 from branchline.quantities import counted
 from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parquet, write_job, write_sensors
 from branchline.report.names import PAGE, SafeNames
-from branchline.report.open_formats import write_part, write_plain
+from branchline.report.open_formats import RESULTS, write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
 from branchline.report.records import partial_note
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
@@ -52,15 +53,17 @@ def write_out(
     Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.record``. What an earlier
     job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
     are written: they, the page and the terminal give the same time. Each file appears only when it is whole. When one
-    cannot be written the rest is still tried, the job is marked as partial, and the StorageError is raised at the end.
+    cannot be written the rest is still tried, the job is marked as partial, and the first error is raised at the end: a
+    StorageError, a WagonError for what a wagon returned, or an InternalError. A picture that cannot be drawn has a note
+    in the record instead.
     Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records;
     ``was_asked_to_stop`` says whether there was one that a library swallowed. ``pictures`` says which are drawn.
     """
-    writing = _Writing(Path(out_dir), was_asked_to_stop, pictures)
+    writing = _Writing(Path(out_dir), result.record, was_asked_to_stop, pictures)
     try:
         writing.everything(result)
     except KeyboardInterrupt:
-        writing.cut_off(result.record)
+        writing.cut_off()
     result.record.results = writing.results
     result.record.left_out = writing.left_out()
     # Loading what the records are written with takes longer than writing them, and belongs to the job's time too.
@@ -75,7 +78,10 @@ def write_out(
 class _Writing:
     """The state of writing one job: a record for each result, and the first error."""
 
-    def __init__(self, out_dir: Path, was_asked_to_stop: Callable[[], bool], pictures: Pictures) -> None:
+    def __init__(
+        self, out_dir: Path, job: JobRecord, was_asked_to_stop: Callable[[], bool], pictures: Pictures
+    ) -> None:
+        self._job = job
         self._pictures = pictures
         self._wants_pictures = pictures != NO_PICTURES
         self._no_sensors = left_out(f"{SENSORS} is", "pyarrow")
@@ -85,7 +91,8 @@ class _Writing:
         self.results: list[ResultRecord] = []
         # Files of tables, which are there already.
         self._tables: list[str] = []
-        self.error: StorageError | None = None
+        self.error: BranchlineError | None = None
+        self._not_written: set[str] = set()
         self._wagon_names = SafeNames()
         self._histograms: list[tuple[Part, ResultRecord]] = []
 
@@ -99,42 +106,63 @@ class _Writing:
     def load(self) -> None:
         """Load what the records are written with."""
         if self._no_sensors is None:
-            load_parquet()
+            with self.attempt(SENSORS):
+                load_parquet()
         if self._no_page is None:
-            from branchline.report.page import load_template
+            with self.attempt(PAGE):
+                from branchline.report.page import load_template
 
-            load_template()
+                load_template()
 
     def everything(self, result: Result) -> None:
         """Write the results and pictures of a job."""
-        with self.attempt(result.record):
+        with self.attempt("the directory"):
             self.clear()
         for wagon, output in result.outputs.items():
-            with self.attempt(result.record):
+            with self.attempt("an output", wagon):
                 self.output(wagon, output)
-        with self.attempt(result.record):
+        with self.attempt(FILE_NAME):
             self.root_file()
-        with self.attempt(result.record):
-            self.pictures(result.record)
+        with self.attempt("pictures"):
+            self.pictures()
 
-    def cut_off(self, job: JobRecord) -> None:
+    def cut_off(self) -> None:
         """Mark a job whose results are only partly written, because the user pressed Ctrl-C."""
-        job.interrupted = True
-        if job.status == FINISHED:
-            job.status = PARTIAL
+        self._job.interrupted = True
         message = "interrupted while results were written: those without a file are lost"
-        job.errors.append(JobFault("KeyboardInterrupt", message))
+        self._failed(JobFault("KeyboardInterrupt", message))
 
-    @contextlib.contextmanager
-    def attempt(self, job: JobRecord) -> Any:
-        """Go on after a failure to write, with the job marked as partial and the error in its record."""
+    @contextmanager
+    def attempt(self, name: str, wagon: str | None = None) -> Iterator[None]:
+        """Go on after a failure to write ``name``, with the job marked as partial and the error in its record.
+
+        Objects of users take part in writing what a ``wagon`` returned, and may raise anything.
+        """
         try:
             yield
-        except StorageError as error:
-            self.error = self.error or error
-            if job.status == FINISHED:
-                job.status = PARTIAL
-            job.errors.append(JobFault("StorageError", str(error), error.path))
+        except BranchlineError as error:
+            self._not_written.add(name)
+            self._keep(error, "")
+        except Exception as error:  # noqa: BLE001 - what fails here must not take the other files with it
+            self._not_written.add(name)
+            text = f"{type(error).__name__}: {error}"
+            if wagon is not None:
+                kept: BranchlineError = WagonError(f"wagon {wagon}: what it returned could not be written: {text}")
+            else:
+                hint = f"please report it with the traceback in {JOB}"
+                kept = InternalError(f"{name} could not be written: {text}", hint=hint)
+            kept.__cause__ = error
+            self._keep(kept, "".join(traceback.format_exception(error)))
+
+    def _keep(self, error: BranchlineError, lines: str) -> None:
+        """Keep the first error, and all of them in the record."""
+        self.error = self.error or error
+        self._failed(JobFault(type(error).__name__, str(error), error.path, lines))
+
+    def _failed(self, fault: JobFault) -> None:
+        if self._job.status == FINISHED:
+            self._job.status = PARTIAL
+        self._job.errors.append(fault)
 
     def clear(self) -> None:
         """Make the directory, without what an earlier job left there."""
@@ -151,11 +179,21 @@ class _Writing:
             self._note(wagon, "", "data").files = [write_plain(self.out_dir, name, plain)]
 
     def _part(self, part: Part) -> dict[str, str]:
+        """Write a part of an output; give what stands in its place in the wagon's own file."""
         row = self._note(part.wagon, part.title, part.kind)
         if part.kind == HISTOGRAM:
             # Noted before it is written: what fails here is still tried in results.root.
             self._histograms.append((part, row))
-        row.files, row.format, row.note = write_part(self.out_dir, part)
+        try:
+            row.files, row.format, row.note = write_part(self.out_dir, part)
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
+            reason = f"{type(error).__name__}: {error}"
+            row.note = f"not in {RESULTS}: {reason}"
+            what = f"wagon {part.wagon}: {part.title or 'what it returned'} could not be written: {reason}"
+            self._keep(WagonError(what), "".join(traceback.format_exception(error)))
+            return {"error": reason}
         return {"file": row.files[0]}
 
     def _note(self, wagon: str, key: str, kind: str) -> ResultRecord:
@@ -170,43 +208,48 @@ class _Writing:
             row.root = form.names
             _add_note(row, form.note)
 
-    def pictures(self, job: JobRecord) -> None:
+    def pictures(self) -> None:
         """Draw the histograms, the first PICTURES_MAX of them."""
         if not self._histograms or not self._wants_pictures or left_out("pictures", "matplotlib", "mplhep"):
             return
-        # Matplotlib takes a second to load, which a job without histograms need not pay.
-        from branchline.report.picture_words import Title, remark_on
-        from branchline.report.pictures import write_picture
-
-        with_png = self._pictures == SVG_AND_PNG
         for part, row in self._histograms[:PICTURES_MAX]:
             if self._was_asked_to_stop():
                 raise KeyboardInterrupt
-            events = partial_note(job, part.wagon) or counted(job.events, "event")
-            title = Title(part.wagon, part.title, events)
             try:
-                row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
-                _add_note(row, remark_on(part.value))
-            except (ValueError, TypeError, RuntimeError, ArithmeticError, LookupError) as error:
-                # A histogram that cannot be drawn is a result all the same: the files have it.
+                self._picture(part, row)
+            except StorageError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a histogram that cannot be drawn is a result all the same
                 _add_note(row, f"no picture: {type(error).__name__}: {error}")
         for _, row in self._histograms[PICTURES_MAX:]:
             _add_note(row, f"no picture: only the first {PICTURES_MAX} histograms are drawn")
 
+    def _picture(self, part: Part, row: ResultRecord) -> None:
+        # Matplotlib takes a second to load, which a job without histograms need not pay.
+        from branchline.report.picture_words import Title, remark_on
+        from branchline.report.pictures import write_picture
+
+        events = partial_note(self._job, part.wagon) or counted(self._job.events, "event")
+        title = Title(part.wagon, part.title, events)
+        with_png = self._pictures == SVG_AND_PNG
+        row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
+        _add_note(row, remark_on(part.value))
+
     def records(self, result: Result) -> None:
-        """Write job.json, sensors.parquet and report.html, all from the same record."""
-        self._tables = [name for table in result.record.tables for name in table.files]
-        result.record.written = self.written()
+        """Write sensors.parquet, report.html and job.json, all from the same record; job.json names what failed."""
+        self._tables = [name for table in self._job.tables for name in table.files]
+        self._job.written = self.written()
         if self._no_sensors is None:
-            with self.attempt(result.record):
+            with self.attempt(SENSORS):
                 write_sensors(self.out_dir, result.sensors)
         if self._no_page is None:
-            from branchline.report.page import write_page
+            with self.attempt(PAGE):
+                from branchline.report.page import write_page
 
-            with self.attempt(result.record):
-                write_page(self.out_dir, result.record)
-        with self.attempt(result.record):
-            write_job(self.out_dir, result.record)
+                write_page(self.out_dir, self._job)
+        self._job.written = self.written()
+        with self.attempt(JOB):
+            write_job(self.out_dir, self._job)
 
     def written(self) -> list[str]:
         """Return the paths of all files, relative to the output directory."""
@@ -220,7 +263,8 @@ class _Writing:
                     names.append(str(Path(row.picture).with_suffix(".png")))
         names.append(JOB)
         names += [SENSORS] if self._no_sensors is None else []
-        return names + ([PAGE] if self._no_page is None else [])
+        names += [PAGE] if self._no_page is None else []
+        return [name for name in names if name not in self._not_written]
 
 
 def _add_note(row: ResultRecord, note: str | None) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from branchline.errors import StorageError
+from branchline.errors import BranchlineError, StorageError
 from branchline.jobs import Interruption
 from branchline.jobs.ledger import LEDGER_NAME, remove_ledger
 from branchline.running.claim import Claim
@@ -40,7 +40,7 @@ def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None
     _mark(result, claim)
 
 
-def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> StorageError | None:
+def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineError | None:
     """Writes everything, and gives the first error; the record has it, too."""
     record = result.record
     errors_count = len(record.errors)
@@ -56,7 +56,7 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> StorageErro
                 write_job(claim.out, replace(record, status=PARTIAL if record.status == FINISHED else record.status))
             with interruption.allowed():
                 result.written = list(write_out(claim.out, result, lambda: interruption.asked, pictures))
-    except StorageError as error:
+    except BranchlineError as error:
         if len(record.errors) == errors_count:
             record.errors.append(JobError.of(error).fault())
             record.status = PARTIAL if record.status == FINISHED else record.status
@@ -66,7 +66,7 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> StorageErro
     return None
 
 
-def _is_full(error: StorageError) -> bool:
+def _is_full(error: BranchlineError) -> bool:
     """Whether the disk, or what the user may have of it, is full."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import hist
 import numpy
@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 import uproot
 
+from branchline.errors import InternalError, WagonError
 from branchline.report import writing
 from branchline.report.writing import write_out
 from branchline.sensors import JobRecord, SensorRow
@@ -154,3 +155,73 @@ def test_a_note_is_added_to_those_before_it(
     assert note is not None
     assert note.startswith("not in results.root: ")
     assert note.endswith("; no picture: only the first 0 histograms are drawn")
+
+
+class _CannotBeDrawn(hist.Hist):
+    """A histogram of a user's own class, with a fault that shows only when it is drawn."""
+
+    def variances(self, flow: bool = False) -> Any:
+        raise AttributeError("no axes here")
+
+
+class _CannotBeShown:
+    """A value of which nothing can be said."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text for this")
+
+
+def test_a_picture_that_cannot_be_drawn_is_named_and_all_else_is_written(tmp_path: Path, job: dict[str, Any]) -> None:
+    four = _CannotBeDrawn(*(hist.axis.Regular(2, 0, 1, name=f"x{index}") for index in range(4)))
+    four.fill(*([0.5], [0.5], [0.5], [0.5]))
+    result = Result(job, {"wide": {"four": four}, "bare": _spectrum()})
+    write_out(tmp_path, result)
+    rows = {row.wagon: row for row in result.record.results if row.kind == "histogram"}
+    assert "no picture: AttributeError: no axes here" in str(rows["wide"].note)
+    assert (tmp_path / rows["wide"].files[0]).exists()
+    assert rows["bare"].picture is not None
+    assert "AttributeError: no axes here" in (tmp_path / "report.html").read_text()
+    assert json.loads((tmp_path / "job.json").read_text())["results"]
+
+
+def test_an_output_that_cannot_be_written_is_an_error_and_all_else_is_written(
+    tmp_path: Path, job: dict[str, Any]
+) -> None:
+    result = Result(job, {"odd": {"value": _CannotBeShown()}, "bare": _spectrum()})
+    result.record.status = "finished"
+    with pytest.raises(WagonError, match=r"wagon odd: what it returned .* RuntimeError: no text for this"):
+        write_out(tmp_path, result)
+    assert (tmp_path / "results" / "bare.json").exists()
+    stored = json.loads((tmp_path / "job.json").read_text())
+    assert stored["status"] == "partial"
+    assert "RuntimeError: no text for this" in stored["errors"][-1]["message"]
+    assert "no text for this" in stored["errors"][-1]["traceback"]
+    assert "no text for this" in (tmp_path / "report.html").read_text()
+
+
+def test_a_histogram_that_cannot_be_written_leaves_the_rest_of_its_wagon(tmp_path: Path, job: dict[str, Any]) -> None:
+    class CannotBeStored(hist.Hist):
+        def view(self, flow: bool = False) -> Any:
+            raise LookupError("no view")
+
+    odd = CannotBeStored(hist.axis.Regular(2, 0, 1))
+    result = Result(job, {"mixed": {"odd": odd, "good": _spectrum(), "events": 7}})
+    with pytest.raises(WagonError, match=r"mixed: .*odd.* LookupError: no view"):
+        write_out(tmp_path, result)
+    stored = json.loads((tmp_path / "results" / "mixed.json").read_text())
+    assert stored["events"] == 7
+    assert stored["good"] == {"file": "results/mixed/good.json"}
+    assert "LookupError: no view" in stored["odd"]["error"]
+    with uproot.open(tmp_path / "results.root") as file:
+        assert file.keys(cycle=False, filter_classname="TH1D") == ["mixed/good"]
+
+
+def test_a_page_that_fails_does_not_take_the_record_with_it(tmp_path: Path, job: dict[str, Any]) -> None:
+    result = Result(job, {"bare": _spectrum()})
+    cast("Any", result.record.timeline[0]).t_s = None
+    with pytest.raises(InternalError, match=r"report\.html could not be written: TypeError"):
+        write_out(tmp_path, result)
+    stored = json.loads((tmp_path / "job.json").read_text())
+    assert stored["status"] == "partial"
+    assert stored["errors"][-1]["type"] == "InternalError"
+    assert "report.html" not in stored["written"]
