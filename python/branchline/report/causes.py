@@ -149,10 +149,13 @@ def _nature(job: JobRecord, wagon: WagonRecord, part: float) -> tuple[str, str]:
     if merging and small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
         call = duration(wagon.seconds / wagon.chunks)
         return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call", merging
-    # The CPU clocks round, so a difference may be negative.
-    used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), 1)} of the time"
+    # The clocks round, so a difference may be negative, and both parts may be longer than the whole.
+    whole, both = max(1.0, busy + waited), max(busy, 0.0) + waited
+    used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), whole)} of the time"
     if busy < COMPUTES and waited > WAITS_FOR_CORE:
-        queue = f"{used}, and for {percent(waited, 1)} it waited for a core"
+        # Rounded together, so that the two are never more than 100 %.
+        queue_percent = round(100 * both / whole) - round(100 * max(busy, 0.0) / whole)
+        queue = f"{used}, and for {queue_percent} % it waited for a core"
         return (f"{queue}, since {others}" if others else queue), "free cores would help most"
     if busy >= COMPUTES:
         half_s = job.wall_s - part * phase_s(job, "wagons") / 2

@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from branchline.sensors import core_wait_s
 from branchline.tree import ReaderWait
 
 # Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.
 PHASES = ("start", "plan", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "other")
-# The phase whose CPU time is measured too. A call for it takes fifty times as long as one for the time of day.
+# The phase whose CPU time and waits for a core are measured too. Calls for these take fifty times as long as one for
+# the time of day.
 CPU_PHASE = "wagons"
 
 
@@ -22,9 +24,11 @@ class PhaseClock:
         self.phase = phase
         self._seconds: dict[str, float] = {}
         self._cpu_s = 0.0
+        self._core_wait_s = 0.0
         self._ended_s: dict[str, float] = {}
         self._since_s = self.begin_s
         self._cpu_since_s = time.thread_time()
+        self._core_wait_since_s = core_wait_s()
 
     def switch(self, phase: str) -> str:
         """Goes over to another phase and returns the one that ends."""
@@ -32,10 +36,11 @@ class PhaseClock:
         previous = self.phase
         self._seconds[previous] = self._seconds.get(previous, 0.0) + now - self._since_s
         if CPU_PHASE in (previous, phase):
-            cpu_now = time.thread_time()
+            cpu_now, core_wait_now = time.thread_time(), core_wait_s()
             if previous == CPU_PHASE:
                 self._cpu_s += cpu_now - self._cpu_since_s
-            self._cpu_since_s = cpu_now
+                self._core_wait_s += core_wait_now - self._core_wait_since_s
+            self._cpu_since_s, self._core_wait_since_s = cpu_now, core_wait_now
         self._since_s = now
         self._ended_s[previous] = now
         self.phase = phase
@@ -61,6 +66,10 @@ class PhaseClock:
     def wagons_cpu_s(self) -> float:
         """The CPU seconds of this thread in the wagons, as of the last switch."""
         return self._cpu_s
+
+    def wagons_core_wait_s(self) -> float:
+        """The seconds that this thread waited for a core in the wagons, as of the last switch."""
+        return self._core_wait_s
 
     def seconds(self) -> dict[str, float]:
         """The seconds of each phase up to now."""

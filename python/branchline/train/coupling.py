@@ -14,7 +14,6 @@ from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
-from branchline.sensors import core_wait_s
 from branchline.sensors.record import WagonFault
 from branchline.tables import Table, TableError
 from branchline.tables.walking import found
@@ -159,7 +158,7 @@ class Coupling:
             chunk = columns.chunk
             self._at(wagon_step(wagon.name, chunk.path, chunk.entry_start, chunk.entry_stop))
         seconds_before = self._clock.spent("wagons")
-        cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), core_wait_s()
+        cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), self._clock.wagons_core_wait_s()
         try:
             with self._clock.during("wagons"), self._interruption.allowed(), reading_for(wagon.name):
                 if wagon.is_processor:
@@ -182,7 +181,7 @@ class Coupling:
             faults[wagon.name] = fault_of(error, wagon, columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
         share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s
-        share.core_wait_s += core_wait_s() - core_wait_before_s
+        share.core_wait_s += self._clock.wagons_core_wait_s() - core_wait_before_s
 
     def _refuse_same_object(self, name: str, output: Any) -> None:
         if _shares_objects(self._previous.get(name), output):

@@ -47,6 +47,19 @@ def test_a_wagon_that_waits_for_a_core_names_what_held_it_up(job_with: Maker) ->
     )
 
 
+def test_shares_of_a_wagon_never_add_up_to_more_than_its_time(job_with: Maker) -> None:
+    job = job_with(phases={"wagons": 0.9, "wait": 0.1}, cpu_s=24.8, machine_cpu_s=98.0, machine_cpu_count=8)
+    job["wagons"] = job["wagons"][2:]
+    seconds = job["wagons"][0]["seconds"]
+    # The clocks are read one after the other, and records of older versions counted waits of other phases too.
+    job["wagons"][0].update(cpu_s=0.22 * seconds, core_wait_s=0.82 * seconds)
+    assert "its CPU was busy only 21 % of the time, and for 79 % it waited for a core" in diagnosis(job)
+    job["wagons"][0].update(cpu_s=0.225 * seconds, core_wait_s=0.775 * seconds)
+    assert "its CPU was busy only 22 % of the time, and for 78 % it waited for a core" in diagnosis(job)
+    job["wagons"][0].update(cpu_s=0.355 * seconds, core_wait_s=0.355 * seconds)
+    assert "its CPU was busy only 36 % of the time, and for 35 % it waited for a core" in diagnosis(job)
+
+
 def test_nothing_is_advised_against_zstd(job: dict[str, Any]) -> None:
     job["workers"] = 8
     for branch in job["branches"]:

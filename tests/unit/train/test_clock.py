@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
 
+from branchline.sensors import core_wait_s
 from branchline.train.clock import PHASES, PhaseClock, split_reading
 from branchline.tree import ReaderWait
 
@@ -53,3 +57,35 @@ def test_no_more_waiting_is_recorded_than_was_measured() -> None:
     phases = split_reading({"reading": 4.0}, waited)
     assert phases["wait"] == pytest.approx(3.0)
     assert sum(phases.values()) == pytest.approx(4.0)
+
+
+def test_waiting_for_a_core_counts_in_the_phase_of_the_wagons_only_and_is_a_part_of_its_time() -> None:
+    cores = os.sched_getaffinity(0)
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        core = {min(cores)}
+        os.sched_setaffinity(other.pid, core)
+        os.sched_setaffinity(0, core)
+        clock = PhaseClock("other")
+        before_s = core_wait_s()
+        with clock.during("merge"):
+            _compute(0.2)
+        assert core_wait_s() > before_s
+        assert clock.wagons_core_wait_s() == 0.0
+        with clock.during("wagons"):
+            _compute(0.1)
+            with clock.during("reading"):
+                _compute(0.2)
+    finally:
+        os.sched_setaffinity(0, cores)
+        other.kill()
+        other.wait()
+    assert clock.wagons_core_wait_s() > 0.0
+    # The two are read just after the time of day, so they may be ahead of it by what reading them takes.
+    assert clock.wagons_cpu_s() + clock.wagons_core_wait_s() <= clock.spent("wagons") + 0.02
+
+
+def _compute(cpu_s: float) -> None:
+    begin_s = time.thread_time()
+    while time.thread_time() < begin_s + cpu_s:
+        sum(range(10_000))
