@@ -141,7 +141,7 @@ def run(
 
 
 def _step(text: str) -> int | str:
-    return int(text) if text.strip().isdigit() else text
+    return int(text) if text.strip().isdecimal() else text
 
 
 def _part(text: str) -> float:

@@ -16,6 +16,7 @@ from branchline.locations import is_url, split_location, text_of, without_secret
 
 # Files that are named in a message; their number is always given.
 NAMES_IN_A_MESSAGE = 5
+_HINT = "Dataset.of takes paths, patterns and lists"
 
 
 class Dataset:
@@ -27,7 +28,12 @@ class Dataset:
     """
 
     def __init__(self, files: Iterable[DataFile]) -> None:
+        if not isinstance(files, Iterable):
+            raise DatasetError(f"a dataset cannot be made of {files!r}", hint=_HINT)
         self.files = tuple(files)
+        for one in self.files:
+            if not isinstance(one, DataFile):
+                raise DatasetError(f"a dataset cannot be made of {one!r}", hint=_HINT)
         if not self.files:
             raise DatasetError("the dataset is empty", hint="give a file, a directory, a pattern or a list of files")
         _refuse_twice(self.files)
@@ -49,6 +55,8 @@ class Dataset:
         given_companions = companions_of(companions)
         if isinstance(given, Dataset):
             return cls(replace(one, companions=given_companions) for one in given) if given_companions else given
+        if tree is not None and not isinstance(tree, str):
+            raise DatasetError(f"the tree of a dataset cannot be {tree!r}", hint="give its name")
         template = DataFile(path="", tree=tree, dataset=name, companions=given_companions)
         files = [one.with_size() for one in _collect(given, template)]
         if not any(is_url(one.path) for one in files):

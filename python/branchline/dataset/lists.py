@@ -116,6 +116,8 @@ def _one_dataset(name: str, content: Any, template: DataFile, source: str) -> It
     if isinstance(content, Mapping) and "files" in content:
         files = content["files"]
         metadata = content.get("metadata") or {}
+        if not isinstance(metadata, Mapping):
+            raise DatasetError(f"the metadata of dataset {name!r} are no mapping", path=source or None)
         tree = _tree_in(content)
     if isinstance(content, Mapping) and content.get("companions"):
         template = replace(template, companions=companions_of(content["companions"]))
@@ -147,7 +149,10 @@ def _one_file(path: Any, description: Any, template: DataFile, source: str) -> I
     if isinstance(description, Mapping):
         tree = _tree_in(description)
         ranges = _joined(description.get("steps"), path, source) or ranges
-        path = BETWEEN_REPLICAS.join([path, *(description.get("replicas") or [])])
+        replicas = description.get("replicas") or []
+        if not isinstance(replicas, list) or not all(isinstance(one, str) for one in replicas):
+            raise DatasetError(f"the replicas of {path} are not a list of paths", path=source or None)
+        path = BETWEEN_REPLICAS.join([path, *replicas])
     if tree is not None and not isinstance(tree, str):
         raise DatasetError(f"the tree of {path} is given as {tree!r}, which is no name", path=source or None)
     for one in expand(_relative_to(source, path), replace(template, tree=tree or template.tree)):

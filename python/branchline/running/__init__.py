@@ -18,65 +18,41 @@ from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.writing import write
+from branchline.settings import folder_path
 from branchline.tables import TableFolder
 from branchline.train import TrainProgress, TrainRequest, TrainResult, TrainSettings, run_train
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from branchline.dataset import CompanionsLike
     from branchline.report.writing import Pictures
+    from branchline.running.run_settings import RunSettings
     from branchline.running.submitted import SubmittedTrain
 
 
 @overload
 def run(
-    wagons: Any,
-    dataset: Any,
+    wagons: object,
+    dataset: object,
     out: str | os.PathLike[str],
     *,
-    workers: int | None = None,
-    tree: str | None = None,
-    companions: CompanionsLike = None,
-    branches: Sequence[str] | None = None,
-    step_size: int | str = "100 MB",
-    memory_limit: int | str = "1 GiB",
-    access: Access | str | None = None,
-    skip_bad_files: bool = False,
-    worker_timeout: float = WORKER_TIMEOUT_S,
-    allow_missing: float = 0.0,
     on: Literal["slurm", "htcondor"],
     batch: BatchSettings | None = None,
-    force: bool = True,
-    reuse: bool = True,
-    pictures: Pictures = "svg",
-    progress: Callable[[TrainProgress], None] | None = None,
-    command: str = "",
+    **settings: Unpack[RunSettings],
 ) -> SubmittedTrain: ...
 @overload
 def run(
-    wagons: Any,
-    dataset: Any,
+    wagons: object,
+    dataset: object,
     out: str | os.PathLike[str] | None = None,
     *,
-    workers: int | None = None,
-    tree: str | None = None,
-    companions: CompanionsLike = None,
-    branches: Sequence[str] | None = None,
-    step_size: int | str = "100 MB",
-    memory_limit: int | str = "1 GiB",
-    access: Access | str | None = None,
-    skip_bad_files: bool = False,
-    worker_timeout: float = WORKER_TIMEOUT_S,
-    allow_missing: float = 0.0,
     on: Any = None,
-    force: bool = True,
-    reuse: bool = True,
-    pictures: Pictures = "svg",
-    progress: Callable[[TrainProgress], None] | None = None,
-    command: str = "",
+    **settings: Unpack[RunSettings],
 ) -> TrainResult: ...
 def run(
-    wagons: Any,
-    dataset: Any,
+    wagons: object,
+    dataset: object,
     out: str | os.PathLike[str] | None = None,
     *,
     workers: int | None = None,
@@ -134,9 +110,24 @@ def run(
     WagonError, MissingFileError, NoSuchKeyError, and BranchlineError for an invalid setting.
     """
     system, where = (on, None) if is_batch_system(on) else (None, on)
+    if batch is not None and not system:
+        raise OptionError("batch is only for trains that are submitted", hint='give on="slurm" or on="htcondor" too')
+    if progress is not None and not callable(progress):
+        raise OptionError(f"progress cannot be {progress!r}", hint="give a function of a TrainProgress")
+    if pictures not in ("svg", "both", "none"):
+        raise OptionError(f"pictures cannot be {pictures!r}", hint="give svg, both or none")
     settings = TrainSettings.of(
-        workers, branches, step_size, memory_limit, skip_bad_files, access, worker_timeout, allow_missing, where
+        workers=workers,
+        branches=branches,
+        step_size=step_size,
+        memory_limit=memory_limit,
+        skip_bad_files=skip_bad_files,
+        access=access,
+        worker_timeout=worker_timeout,
+        allow_missing=allow_missing,
+        on=where,
     )
+    out = None if out is None else folder_path("the directory of results", out)
     request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse)
     if system:
         return submit_train(request, out, system, batch or BatchSettings(), force=force, pictures=pictures)

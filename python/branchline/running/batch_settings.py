@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from branchline.errors import OptionError
 from branchline.limits import BATCH_TASKS_MAX
+from branchline.settings import texts, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,5 +23,10 @@ class BatchSettings:
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.tasks is not None and not 1 <= self.tasks <= BATCH_TASKS_MAX:
-            raise OptionError(f"{self.tasks} tasks cannot be submitted", hint=f"give 1 to {BATCH_TASKS_MAX}")
+        object.__setattr__(self, "options", texts("options of a batch system", self.options, '["--partition=long"]'))
+        if self.tasks is None:
+            return
+        tasks = whole_number("number of tasks", self.tasks, 1)
+        if tasks > BATCH_TASKS_MAX:
+            raise OptionError(f"{tasks} tasks cannot be submitted", hint=f"give 1 to {BATCH_TASKS_MAX}")
+        object.__setattr__(self, "tasks", tasks)

@@ -23,6 +23,7 @@ from branchline.limits import (
 from branchline.quantities import count
 from branchline.sensors import cpu_count
 from branchline.sensors.record import WagonFault
+from branchline.settings import whole_number
 from branchline.train.comparing import Difference, differences
 from branchline.train.faults import because_of
 from branchline.train.trial import Sample, Trial, TrialWork
@@ -94,6 +95,7 @@ def forecast(
         outcome = branchline.forecast("wagons.py", "data/*.root", workers=8)
         print(outcome.seconds, outcome.memory_bytes, [one.sentence() for one in outcome.differences])
     """
+    workers_count = whole_number("number of workers", workers or cpu_count(), 1)
     found, modules = wagons_of(wagons)
     data = Dataset.of(dataset, tree, companions=companions)
     data.require_present()
@@ -116,7 +118,7 @@ def forecast(
         return _try(some, named, sample, modules, is_train=True)
 
     found_differences = differences(found, {trial.name: trial for trial in trials}, run_together)
-    extrapolation = _Extrapolation(data, trials, reading, step_size, limit_bytes, workers or cpu_count())
+    extrapolation = _Extrapolation(data, trials, reading, step_size, limit_bytes, workers_count)
     return replace(extrapolation.forecast(), differences=tuple(found_differences))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from branchline.jobs import ModuleFile, Where, where_of
 from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
+from branchline.settings import number_within, texts, whole_number
 from branchline.train.first_trees import FirstTrees
 from branchline.train.shares import Share, cut
 from branchline.train.wagons import Wagon, wagons_of
@@ -39,6 +41,7 @@ class TrainSettings:
     @classmethod
     def of(
         cls,
+        *,
         workers: int | None = None,
         branches: Sequence[str] | None = None,
         step_size: int | str = "100 MB",
@@ -49,34 +52,26 @@ class TrainSettings:
         allow_missing: float = 0.0,
         on: Any = None,
     ) -> TrainSettings:
-        """Those of a caller. Raises BranchlineError for what means nothing."""
-        if workers is not None and workers < 0:
-            raise BranchlineError(f"{workers} workers cannot run a train", hint="give 1 or more; 0 uses this process")
+        """Those of a caller. Raises BranchlineError for an impossible value."""
+        workers = None if workers is None else whole_number("number of workers", workers)
         if workers is not None and on is not None:
             raise OptionError("the place to run on has its own workers", hint="leave out the number of workers")
-        if (step_size if isinstance(step_size, int) else parse_bytes(step_size)) < 1:
-            what = f"{step_size} entries" if isinstance(step_size, int) else step_size
-            raise BranchlineError(f"a step of {what} is none", hint='write it like 10000 (entries) or "100 MB"')
-        if not 0 <= worker_timeout < float("inf"):
-            what = f"a worker cannot be silent for {worker_timeout} s"
-            raise BranchlineError(what, hint="give seconds, 0 for any time")
+        if parse_bytes(step_size) < 1:
+            what = step_size if isinstance(step_size, str) else f"{step_size} entries"
+            raise BranchlineError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
+        timeout_hint = "give seconds, 0 for any time"
+        worker_timeout = number_within("worker_timeout", worker_timeout, 0, sys.float_info.max, timeout_hint)
         return cls(
             workers=workers,
-            branches=None if branches is None else tuple(branches),
-            step_size=step_size,
+            branches=None if branches is None else texts("branches", branches, '["Muon_pt"]'),
+            step_size=step_size if isinstance(step_size, str) else parse_bytes(step_size),
             memory_limit_bytes=memory_limit_bytes(memory_limit),
             skip_bad_files=skip_bad_files,
             access=access_of(access),
             worker_timeout_s=worker_timeout or None,
             on=None if on is None else where_of(on),
-            allow_missing=_part(allow_missing),
+            allow_missing=number_within("part of sub-jobs as allow_missing", allow_missing, 0, 1, "give 0 to 1"),
         )
-
-
-def _part(allow_missing: float) -> float:
-    if not 0 <= allow_missing <= 1:
-        raise OptionError(f"a part of {allow_missing} cannot be missing", hint="give 0 to 1")
-    return float(allow_missing)
 
 
 @dataclass(frozen=True)

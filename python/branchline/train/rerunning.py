@@ -38,7 +38,7 @@ class _DebuggedWagon(Wagon):
 
 def find_share(plan: TrainPlan, which: str) -> int:
     """The index of a sub-job that is named by its number or by a file that it reads. Raises OptionError."""
-    if which.isdigit():
+    if which.isdecimal():
         if int(which) < len(plan.shares):
             return int(which)
         last = len(plan.shares) - 1

@@ -47,7 +47,7 @@ class Entries:
         if same:
             return max(same, key=lambda entry: abs(entry.cycle))
         path, _, cycle = name.rpartition(";")
-        same = [_entry(key) for key in self._core.find(path)] if cycle.lstrip("-").isdigit() else []
+        same = [_entry(key) for key in self._core.find(path)] if cycle.removeprefix("-").isdecimal() else []
         return next((entry for entry in same if entry.cycle == int(cycle)), None)
 
 

@@ -182,14 +182,15 @@ class Directory:
         entry = self._found(name)
         if entry is not None:
             return self.file.object_of(entry)
-        for place in (found.start() for found in reversed(list(re.finditer("[/:]", name)))):
-            entry = self._found(name[:place])
+        text = str(name)
+        for place in (found.start() for found in reversed(list(re.finditer("[/:]", text)))):
+            entry = self._found(text[:place])
             if entry is not None and (entry.is_tree or entry.classname in LISTS):
-                rest = name[place + 1 :].strip("/")
+                rest = text[place + 1 :].strip("/")
                 return self.file.object_of(entry)[rest]
             if entry is not None and not entry.is_directory:
-                what = f"{name[:place]} is a {entry.classname} and has nothing in it"
-                raise NoSuchKeyError(what, path=self.file_path, hint=near_names_hint(name, self.trees()))
+                what = f"{text[:place]} is a {entry.classname} and has nothing in it"
+                raise NoSuchKeyError(what, path=self.file_path, hint=near_names_hint(text, self.trees()))
         return self.file.object_of(self._entry(name))
 
     def record(self, name: str) -> Any:
@@ -206,17 +207,19 @@ class Directory:
         except NoSuchKeyError:
             return default
 
-    def _found(self, name: str) -> Entry | None:
+    def _found(self, name: object) -> Entry | None:
+        if not isinstance(name, str):
+            return None
         relative = CYCLE_BEFORE_SLASH.sub("", re.sub("/+", "/", name).strip("/"))
         return self.file.entries.find(f"{self._path}/{relative}" if self._path else relative)
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: object) -> Entry:
         entry = self._found(name)
         if entry is None:
             names = self.trees() or self.keys(cycle=False)
             where = f" in {self.object_path}" if self._path else ""
             raise NoSuchKeyError(
-                f"there is no object {name!r}{where}", path=self.file_path, hint=near_names_hint(name, names)
+                f"there is no object {name!r}{where}", path=self.file_path, hint=near_names_hint(str(name), names)
             )
         return entry
 

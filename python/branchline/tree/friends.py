@@ -156,7 +156,7 @@ def _numbers(tree: TreeHandle, names: tuple[str, str]) -> list[Any]:
     """The two numbers of each entry, whole ones as TTreeIndex takes them."""
     made = []
     for name in names:
-        if name.strip().lstrip("-").isdigit():
+        if name.strip().removeprefix("-").isdecimal():
             made.append(np.full(tree.entries_count, int(name)))
         else:
             values = read(tree, Selector(tree).formula(name), ReadRequest()).single()

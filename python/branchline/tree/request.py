@@ -202,8 +202,14 @@ def _aliases(given: Any) -> dict[str, str] | None:
 
 
 def check_entries(entry_start: int | None, entry_stop: int | None, entries_count: int) -> tuple[int, int]:
-    """A range of entries within a tree, from limits that may be None or negative as in a slice."""
-    start, stop, _ = slice(entry_start, entry_stop).indices(entries_count)
+    """A range of entries within a tree, from limits that may be None or negative as in a slice. Raises OptionError for
+    what is no whole number.
+    """
+    try:
+        start, stop, _ = slice(entry_start, entry_stop).indices(entries_count)
+    except TypeError:
+        what = f"entries from {entry_start!r} to {entry_stop!r} cannot be read"
+        raise OptionError(what, hint="give whole numbers as entry_start and entry_stop") from None
     return start, max(start, stop)
 
 

@@ -17,6 +17,7 @@ from branchline.running.submitted.done import done_units
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.sensors import RUNNING
+from branchline.settings import folder_path
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,10 @@ class SubmittedTrain:
     """
 
     def __init__(self, out: Path) -> None:
-        """Raises MissingFileError if nothing was submitted there, BadFileError if that is damaged."""
-        self.out = Path(out).absolute()
+        """Raises MissingFileError if nothing was submitted there, BadFileError if that is damaged, OptionError for a
+        value that is no path.
+        """
+        self.out = folder_path("the directory of a submitted train", out).absolute()
         self._folder = BatchFolder(self.out)
         self._submission = Submission.read(self._folder)
 

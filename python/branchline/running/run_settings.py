@@ -1,0 +1,32 @@
+"""The settings that every train has, wherever it runs, for checkers of types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from branchline.access import Access
+    from branchline.dataset import CompanionsLike
+    from branchline.report.writing import Pictures
+    from branchline.train import TrainProgress
+
+
+class RunSettings(TypedDict, total=False):
+    """The settings of ``branchline.run``, which describes each of them. Its overloads share this list."""
+
+    workers: int | None
+    tree: str | None
+    companions: CompanionsLike
+    branches: Sequence[str] | None
+    step_size: int | str
+    memory_limit: int | str
+    access: Access | str | None
+    skip_bad_files: bool
+    worker_timeout: float
+    allow_missing: float
+    force: bool
+    reuse: bool
+    pictures: Pictures
+    progress: Callable[[TrainProgress], None] | None
+    command: str
