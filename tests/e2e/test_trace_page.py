@@ -15,7 +15,7 @@ from branchline.layout import inspect_file
 from branchline.tracing import Trace, follow, read_trace
 from branchline.tracing.comparing import write_comparison
 from branchline.tracing.page import write_page
-from branchline.tracing.trace import PART
+from branchline.tracing.trace import PART, Group
 
 READ = """
 import sys, uproot
@@ -110,17 +110,17 @@ def test_names_from_files_stay_text(trace: Trace, tmp_path: Path) -> None:
     evil = '</script><img src="http://127.0.0.1:1/x" onerror="window.hurt = 1"><b>&amp;'
     table = trace.rows_of(PART)
     changed = Trace(trace.rows, replace(trace.job, command=evil, notes=(evil,)))
-    columns = {
-        "kind": PART,
-        "request": [0] * 3,
-        "file": table["file"].to_pylist()[:3],
-        "what": [evil, "basket", "page"],
-        "branch": [evil] * 3,
-        "tree": [evil] * 3,
-        "offset": [1, 2, 3],
-        "size_bytes": [1, 1, 1],
-        "extent_bytes": [1, 1, 1],
-    }
+    columns = Group(
+        kind=PART,
+        request=[0] * 3,
+        file=table["file"].to_pylist()[:3],
+        what=[evil, "basket", "page"],
+        branch=[evil] * 3,
+        tree=[evil] * 3,
+        offset=[1, 2, 3],
+        size_bytes=[1, 1, 1],
+        extent_bytes=[1, 1, 1],
+    )
     write_page(changed.with_rows(columns), tmp_path / "trace.html")
     with Browser(tmp_path / "profile") as browser:
         browser.open(tmp_path / "trace.html")

@@ -21,7 +21,6 @@ DICTS_OF_ANY = {
     "running": 1,
     "sensors": 8,
     "tables": 1,
-    "tracing": 8,
     "train": 16,
     "tree": 8,
 }

@@ -7,14 +7,13 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from branchline.errors import BadFileError, MissingFileError
 from branchline.tracing.file_map import BASKET, PAGE, FileMap, Named, is_root_file, map_file, map_of
 from branchline.tracing.parts import files_read, with_parts
-from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, Trace
+from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Group, Numbers, Trace
 from branchline.tracing.traced_job import TracedJob
 
 JOB_FILE = "about.json"
@@ -181,74 +180,70 @@ def _number(tables: dict[str, Numbers], base: int) -> None:
         tables.pop("P", None)
 
 
-def _requests(read: _Read, start: int, job: TracedJob) -> list[dict[str, Any]]:
+def _requests(read: _Read, start: int, job: TracedJob) -> list[Group]:
     table = read.table("R")
     if not len(table):
         return []
     (number, file, store, what, outcome, wagon, connection, attempt, offset, requested, got,
      queued, sent, first, last, thread, process) = table.T  # fmt: skip
     return [
-        {
-            "kind": REQUEST,
-            "request": number,
-            "job": Codes(np.zeros(len(number), "i8"), [job.command]),
-            "wagon": read.names.codes(wagon),
-            "process": process,
-            "thread": thread,
-            "what": read.names.codes(what),
-            "file": read.names.codes(file),
-            "offset": offset,
-            "size_bytes": requested,
-            "got_bytes": got,
-            "queued_ns": np.maximum(queued - start, 0),
-            "sent_ns": np.maximum(sent - start, 0),
-            "first_byte_ns": np.where(first > 0, np.maximum(first - start, 0), -1),
-            "last_byte_ns": np.maximum(last - start, 0),
-            "store": read.names.codes(store),
-            "connection": np.where(connection > 0, connection, -1),
-            "attempt": attempt,
-            "outcome": read.names.codes(outcome),
-        }
+        Group(
+            kind=REQUEST,
+            request=number,
+            job=Codes(np.zeros(len(number), "i8"), [job.command]),
+            wagon=read.names.codes(wagon),
+            process=process,
+            thread=thread,
+            what=read.names.codes(what),
+            file=read.names.codes(file),
+            offset=offset,
+            size_bytes=requested,
+            got_bytes=got,
+            queued_ns=np.maximum(queued - start, 0),
+            sent_ns=np.maximum(sent - start, 0),
+            first_byte_ns=np.where(first > 0, np.maximum(first - start, 0), -1),
+            last_byte_ns=np.maximum(last - start, 0),
+            store=read.names.codes(store),
+            connection=np.where(connection > 0, connection, -1),
+            attempt=attempt,
+            outcome=read.names.codes(outcome),
+        )
     ]
 
 
-def _uses(read: _Read, start: int) -> list[dict[str, Any]]:
+def _uses(read: _Read, start: int) -> list[Group]:
     """The baskets that were used, and the time for decompressing and decoding them."""
     table = read.table("U")
     if not len(table):
         return []
     file, tree, branch, basket, first, behind, offset, size, end, decompress, decode, thread, process = table.T
-    names = {"file": read.names.codes(file), "tree": read.names.codes(tree), "branch": read.names.codes(branch)}
     # Journals do not hold the offsets of pages of an RNTuple here.
     offset, size = np.where(size > 0, offset, -1), np.where(size > 0, size, -1)
-    common = {
-        "basket": basket,
-        "entry_start": first,
-        "entry_stop": behind,
-        "process": process,
-        "thread": thread,
-        **names,
-    }
+    used = Group(
+        kind=EXTENT,
+        file=read.names.codes(file),
+        tree=read.names.codes(tree),
+        branch=read.names.codes(branch),
+        basket=basket,
+        entry_start=first,
+        entry_stop=behind,
+        process=process,
+        thread=thread,
+    )
     end = np.maximum(end - start, 0)
     begin = np.maximum(end - decode - decompress, 0)
     middle = np.maximum(end - decode, 0)
     times = (("decompress", begin, middle), ("decode", middle, end))
     return [
-        {"kind": EXTENT, "offset": offset, "size_bytes": size, "sent_ns": begin, "last_byte_ns": end, **common},
+        replace(used, offset=offset, size_bytes=size, sent_ns=begin, last_byte_ns=end),
         *(
-            {
-                "kind": SPAN,
-                "what": Codes(np.zeros(len(end), "i8"), [word]),
-                "sent_ns": one,
-                "last_byte_ns": other,
-                **common,
-            }
+            replace(used, kind=SPAN, what=Codes(np.zeros(len(end), "i8"), [word]), sent_ns=one, last_byte_ns=other)
             for word, one, other in times
         ),
     ]
 
 
-def _pages(read: _Read, start: int) -> list[dict[str, Any]]:
+def _pages(read: _Read, start: int) -> list[Group]:
     """The pages of RNTuples that were used; their time is recorded with their cluster."""
     table = read.table("G")
     if not len(table):
@@ -256,30 +251,41 @@ def _pages(read: _Read, start: int) -> list[dict[str, Any]]:
     file, tree, branch, column, cluster, first, behind, offset, size, end, thread, process = table.T
     end = np.maximum(end - start, 0)
     return [
-        {
-            "kind": EXTENT, "what": Codes(np.zeros(len(file), "i8"), [PAGE]), "file": read.names.codes(file),
-            "tree": read.names.codes(tree), "branch": read.names.codes(branch), "column": column, "basket": cluster,
-            "entry_start": first, "entry_stop": behind, "offset": offset, "size_bytes": size, "sent_ns": end,
-            "last_byte_ns": end, "process": process, "thread": thread,
-        }
-    ]  # fmt: skip
+        Group(
+            kind=EXTENT,
+            what=Codes(np.zeros(len(file), "i8"), [PAGE]),
+            file=read.names.codes(file),
+            tree=read.names.codes(tree),
+            branch=read.names.codes(branch),
+            column=column,
+            basket=cluster,
+            entry_start=first,
+            entry_stop=behind,
+            offset=offset,
+            size_bytes=size,
+            sent_ns=end,
+            last_byte_ns=end,
+            process=process,
+            thread=thread,
+        )
+    ]
 
 
-def _waits(read: _Read, start: int) -> list[dict[str, Any]]:
+def _waits(read: _Read, start: int) -> list[Group]:
     table = read.table("W")
     if not len(table):
         return []
     what, wagon, begin, end, thread, process = table.T
     return [
-        {
-            "kind": SPAN,
-            "what": read.names.codes(what),
-            "wagon": read.names.codes(wagon),
-            "process": process,
-            "thread": thread,
-            "sent_ns": np.maximum(begin - start, 0),
-            "last_byte_ns": np.maximum(end - start, 0),
-        }
+        Group(
+            kind=SPAN,
+            what=read.names.codes(what),
+            wagon=read.names.codes(wagon),
+            process=process,
+            thread=thread,
+            sent_ns=np.maximum(begin - start, 0),
+            last_byte_ns=np.maximum(end - start, 0),
+        )
     ]
 
 

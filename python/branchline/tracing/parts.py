@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from branchline.tracing.file_map import FileMap
-from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Numbers, Trace, codes, numbers
+from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Group, Numbers, Trace, codes, numbers
 
 #: Parts of a request beyond the mapped end of a file, or at an unknown offset.
 UNKNOWN = "unknown"
@@ -27,11 +26,11 @@ def with_parts(trace: Trace, maps: Iterable[FileMap], ranges: Numbers | None = N
     file_codes, paths = codes(requests, "file")
     offset, got = numbers(requests, "offset"), numbers(requests, "got_bytes", 0)
     number = numbers(requests, "request")
-    groups: list[dict[str, Any]] = []
+    groups: list[Group] = []
     for one in maps:
         if one.path not in paths:
             continue
-        groups.append({"kind": FILE, "file": [one.path], "size_bytes": [one.size_bytes]})
+        groups.append(Group(kind=FILE, file=[one.path], size_bytes=[one.size_bytes]))
         rows = np.nonzero((file_codes == paths.index(one.path)) & (got > 0))[0]
         pieces = np.stack([number[rows], offset[rows], got[rows]])
         if ranges is not None and len(ranges):
@@ -42,41 +41,55 @@ def with_parts(trace: Trace, maps: Iterable[FileMap], ranges: Numbers | None = N
     return trace.with_rows(*groups) if groups else trace
 
 
-def _parts(one: FileMap, number: Numbers, offset: Numbers, got: Numbers) -> list[dict[str, Any]]:
+def _parts(one: FileMap, number: Numbers, offset: Numbers, got: Numbers) -> list[Group]:
     """The parts of some requests of one file."""
     groups = []
     known = offset >= 0
     if not known.all():
         lost = number[~known]
-        groups.append({"kind": PART, "request": lost, "file": _same(one.path, len(lost)),
-                       "what": _same(UNKNOWN, len(lost)), "size_bytes": got[~known]})  # fmt: skip
+        groups.append(
+            Group(
+                kind=PART,
+                request=lost,
+                file=_same(one.path, len(lost)),
+                what=_same(UNKNOWN, len(lost)),
+                size_bytes=got[~known],
+            )
+        )
     number, offset, got = number[known], offset[known], got[known]
     which, piece = overlaps(one, offset, got)
     begin = np.maximum(offset[which], one.offset[piece])
     stop = np.minimum((offset + got)[which], (one.offset + one.size)[piece])
     groups.append(
-        {
-            "kind": PART,
-            "request": number[which],
-            "file": _same(one.path, len(which)),
-            "what": Codes(one.what[piece], one.whats),
-            "tree": Codes(one.tree[piece], one.names),
-            "branch": Codes(one.branch[piece], one.names),
-            "basket": one.basket[piece],
-            "entry_start": one.entry_start[piece],
-            "entry_stop": one.entry_stop[piece],
-            "offset": begin,
-            "size_bytes": stop - begin,
-            "extent_bytes": one.size[piece],
-        }
+        Group(
+            kind=PART,
+            request=number[which],
+            file=_same(one.path, len(which)),
+            what=Codes(one.what[piece], one.whats),
+            tree=Codes(one.tree[piece], one.names),
+            branch=Codes(one.branch[piece], one.names),
+            basket=one.basket[piece],
+            entry_start=one.entry_start[piece],
+            entry_stop=one.entry_stop[piece],
+            offset=begin,
+            size_bytes=stop - begin,
+            extent_bytes=one.size[piece],
+        )
     )
     behind = np.maximum(offset + got - np.maximum(offset, one.size_bytes), 0)
     late = behind > 0
     if late.any():
         count = int(late.sum())
-        groups.append({"kind": PART, "request": number[late], "file": _same(one.path, count),
-                       "what": _same(UNKNOWN, count), "offset": np.maximum(offset, one.size_bytes)[late],
-                       "size_bytes": behind[late]})  # fmt: skip
+        groups.append(
+            Group(
+                kind=PART,
+                request=number[late],
+                file=_same(one.path, count),
+                what=_same(UNKNOWN, count),
+                offset=np.maximum(offset, one.size_bytes)[late],
+                size_bytes=behind[late],
+            )
+        )
     return groups
 
 

@@ -13,7 +13,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -144,7 +143,7 @@ def _escaped(table: pa.Table, name: str) -> pa.Array:
     return inner.take(pa.array(column, mask=column < 0))
 
 
-def _joined(*parts: Any) -> pa.Array:
+def _joined(*parts: pa.Array | Numbers | str) -> pa.Array:
     """Texts, each made of parts one after the other: columns of texts or numbers, and the same text for all."""
     columns = [
         pa.array(part).cast(pa.string()) if isinstance(part, np.ndarray) else pa.scalar(part)
@@ -158,7 +157,7 @@ def _microseconds(nanoseconds: Numbers) -> pa.Array:
     return _joined(nanoseconds // 1000, _THOUSANDTHS.take(pa.array(nanoseconds % 1000)))
 
 
-def _behind(mark: str, *parts: Any) -> pa.Array:
+def _behind(mark: str, *parts: pa.Array | Numbers | str) -> pa.Array:
     """A mark followed by the parts; empty where a part is null."""
     return pc.fill_null(_joined(mark, *parts), "")
 

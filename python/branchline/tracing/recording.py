@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
-from typing import Any
 
 from branchline import _core
 from branchline.errors import MissingFileError, OptionError
@@ -151,9 +150,10 @@ def recover(path: Path) -> Trace:
         return _finish(folder, path, notes=("The job did not end: its last moments may be missing.",))
 
 
-def _finish(folder: Path, path: Path, notes: tuple[str, ...] = (), **known: Any) -> Trace:
+def _finish(folder: Path, path: Path, notes: tuple[str, ...] = (), wall_ns: int | None = None) -> Trace:
     found = read_journals(folder)
-    trace = replace(found, job=replace(found.job, notes=(*found.job.notes, *notes), **known))
+    job = found.job if wall_ns is None else replace(found.job, wall_ns=wall_ns)
+    trace = replace(found, job=replace(job, notes=(*job.notes, *notes)))
     trace.write(path)
     _remove(folder)
     return trace

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from branchline.tracing.file_map import is_root_file, map_file
 from branchline.tracing.parts import with_parts
 from branchline.tracing.reads import Reads
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
-from branchline.tracing.trace import REQUEST, Codes, Numbers, Trace
+from branchline.tracing.trace import REQUEST, Codes, Group, Numbers, Trace
 from branchline.tracing.traced_job import TracedJob
 
 _PREFIX = "calls"
@@ -120,29 +119,29 @@ def _as_trace(
     return with_parts(trace, maps)
 
 
-def _requests(reads: Reads, followed: Followed, started: int, store: str) -> dict[str, Any]:
+def _requests(reads: Reads, followed: Followed, started: int, store: str) -> Group:
     """The reads as rows of requests."""
     begin = np.maximum(reads.column("begin_ns") - started, 0)
     paths = reads.codes("path")
-    return {
-        "kind": REQUEST,
-        "request": np.arange(len(reads)),
-        "job": _programs(reads.column("process"), followed.programs),
-        "process": reads.column("process"),
-        "thread": reads.column("thread"),
-        "what": reads.codes("name"),
-        "file": Codes(paths.indices, [_readable(text) for text in paths.texts]),
-        "offset": reads.column("offset"),
-        "size_bytes": reads.column("size_bytes"),
-        "got_bytes": reads.column("got_bytes"),
-        "queued_ns": begin,
-        "sent_ns": begin,
-        "last_byte_ns": np.maximum(reads.column("end_ns") - started, 0),
-        "store": Codes(np.zeros(len(reads), "i8"), [store]),
-        "connection": reads.column("descriptor"),
-        "attempt": np.ones(len(reads), "i8"),
-        "outcome": _outcomes(reads),
-    }
+    return Group(
+        kind=REQUEST,
+        request=np.arange(len(reads)),
+        job=_programs(reads.column("process"), followed.programs),
+        process=reads.column("process"),
+        thread=reads.column("thread"),
+        what=reads.codes("name"),
+        file=Codes(paths.indices, [_readable(text) for text in paths.texts]),
+        offset=reads.column("offset"),
+        size_bytes=reads.column("size_bytes"),
+        got_bytes=reads.column("got_bytes"),
+        queued_ns=begin,
+        sent_ns=begin,
+        last_byte_ns=np.maximum(reads.column("end_ns") - started, 0),
+        store=Codes(np.zeros(len(reads), "i8"), [store]),
+        connection=reads.column("descriptor"),
+        attempt=np.ones(len(reads), "i8"),
+        outcome=_outcomes(reads),
+    )
 
 
 def _programs(process: Numbers, programs: dict[int, str]) -> Codes:

@@ -8,10 +8,10 @@ which a thread did one activity. Columns that do not apply to a kind are null.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -69,18 +69,73 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Codes:
+    """Texts as numbers into a list of these; negative for none."""
+
+    indices: Numbers
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+#: The values of a column; None stands for rows that have none of it.
+Values = Numbers | Codes | Sequence[int] | Sequence[str | None] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows of one kind as columns of the same length, with the names of ``COLUMNS``."""
+
+    kind: str
+    request: Values = None
+    job: Values = None
+    wagon: Values = None
+    process: Values = None
+    thread: Values = None
+    what: Values = None
+    file: Values = None
+    tree: Values = None
+    branch: Values = None
+    basket: Values = None
+    column: Values = None
+    entry_start: Values = None
+    entry_stop: Values = None
+    offset: Values = None
+    size_bytes: Values = None
+    got_bytes: Values = None
+    extent_bytes: Values = None
+    queued_ns: Values = None
+    sent_ns: Values = None
+    first_byte_ns: Values = None
+    last_byte_ns: Values = None
+    store: Values = None
+    connection: Values = None
+    attempt: Values = None
+    outcome: Values = None
+
+    def __len__(self) -> int:
+        return max((len(one) for one in self.columns().values()), default=0)
+
+    def columns(self) -> dict[str, Numbers | Codes | Sequence[int] | Sequence[str | None]]:
+        """The columns that these rows have, without their kind."""
+        found = {name: getattr(self, name) for name, _, _ in COLUMNS if name != "kind"}
+        return {name: values for name, values in found.items() if values is not None}
+
+
+@dataclass(frozen=True)
 class Trace:
     """A trace: its rows, and the job that was traced."""
 
     rows: pa.Table
     job: TracedJob = field(default_factory=TracedJob)
     #: Results that are computed from the rows once, by name: tables and pages need the same ones.
-    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    kept: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, columns: Sequence[Mapping[str, Any]], job: TracedJob) -> Trace:
-        """A trace of several groups of rows, each given as columns: ``kind`` is one text for all of its rows."""
-        tables = [_table(group) for group in columns]
+    def of(cls, groups: Sequence[Group], job: TracedJob) -> Trace:
+        """A trace of several groups of rows."""
+        tables = [_table(group) for group in groups]
         return cls(pa.concat_tables(tables).unify_dictionaries() if tables else SCHEMA.empty_table(), job)
 
     def rows_of(self, kind: str) -> pa.Table:
@@ -103,12 +158,11 @@ class Trace:
         """What ``make`` gives, made once for this trace under this name."""
         if name not in self.kept:
             self.kept[name] = make()
-        found: T = self.kept[name]
-        return found
+        return cast("T", self.kept[name])
 
-    def with_rows(self, *columns: Mapping[str, Any]) -> Trace:
+    def with_rows(self, *groups: Group) -> Trace:
         """The same trace with more rows."""
-        tables = [self.rows, *(_table(group) for group in columns)]
+        tables = [self.rows, *map(_table, groups)]
         return Trace(pa.concat_tables(tables).unify_dictionaries(), self.job)
 
     @property
@@ -219,25 +273,21 @@ def codes(table: pa.Table, name: str) -> tuple[Numbers, list[str]]:
     return indices, column.dictionary.to_pylist()
 
 
-def _table(columns: Mapping[str, Any]) -> pa.Table:
+def _table(group: Group) -> pa.Table:
     """Rows of one kind with all columns of the form."""
-    length = max((len(value) for name, value in columns.items() if not isinstance(value, str)), default=1)
+    length, columns = len(group), group.columns()
     arrays = []
     for name, kind, _ in COLUMNS:
-        value = columns.get(name)
-        if value is None:
-            arrays.append(pa.nulls(length, kind))
-        elif isinstance(value, str):
-            one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, "i4")), pa.array([value]))
-            arrays.append(one)
+        if name == "kind":
+            arrays.append(pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, "i4")), pa.array([group.kind])))
+        elif name in columns:
+            arrays.append(_array(columns[name], kind))
         else:
-            arrays.append(_array(value, kind))
-    unknown = set(columns) - set(SCHEMA.names)
-    assert not unknown, unknown
+            arrays.append(pa.nulls(length, kind))
     return pa.table(arrays, schema=SCHEMA)
 
 
-def _array(value: Any, kind: pa.DataType) -> pa.Array:
+def _array(value: Numbers | Codes | Sequence[int] | Sequence[str | None], kind: pa.DataType) -> pa.Array:
     if isinstance(value, Codes):
         missing = np.asarray(value.indices) < 0
         return pa.DictionaryArray.from_arrays(
@@ -248,14 +298,3 @@ def _array(value: Any, kind: pa.DataType) -> pa.Array:
         return pa.array(value, pa.int64(), mask=value < 0).cast(kind)
     array = pa.array(value, pa.string() if kind == _TEXT else kind)
     return array.dictionary_encode() if kind == _TEXT else array
-
-
-@dataclass(frozen=True)
-class Codes:
-    """Texts as numbers into a list of these; negative for none."""
-
-    indices: Numbers
-    texts: list[str]
-
-    def __len__(self) -> int:
-        return len(self.indices)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -29,20 +28,33 @@ class TracedJob:
         return {name: list(value) if name == "notes" else value for name, value in facts.items() if value is not None}
 
     @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> TracedJob:
+    def from_json(cls, plain: Mapping[str, object]) -> TracedJob:
         """The job that ``to_json`` wrote; facts that are missing have their defaults, others are left out.
 
         Raises ValueError or TypeError for facts of other types.
         """
-        facts = {name: value for name, value in plain.items() if name in _FIELDS}
-        for name in ("started_unix_ns", "wall_ns", "processes", "exit_code"):
-            if facts.get(name) is not None:
-                facts[name] = int(facts[name])
-        for name in ("command", "program", "host"):
-            if name in facts:
-                facts[name] = str(facts[name])
-        facts["notes"] = tuple(str(note) for note in facts.get("notes", ()))
-        return cls(**facts)
+        usual = cls()
+        notes = plain.get("notes", ())
+        if not isinstance(notes, list | tuple):
+            raise TypeError("notes are no list")
+        return cls(
+            command=str(plain.get("command", usual.command)),
+            program=str(plain.get("program", usual.program)),
+            host=str(plain.get("host", usual.host)),
+            started_unix_ns=_number(plain.get("started_unix_ns")) or 0,
+            wall_ns=_number(plain.get("wall_ns")) or 0,
+            processes=_number(plain.get("processes")),
+            exit_code=_number(plain.get("exit_code")),
+            notes=tuple(str(note) for note in notes),
+        )
+
+
+def _number(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float | str):
+        raise TypeError(f"{value!r} is no number")
+    return int(value)
 
 
 _FIELDS = tuple(TracedJob.__dataclass_fields__)

@@ -23,7 +23,7 @@ from branchline.tracing.file_map import (
 )
 from branchline.tracing.parts import overlaps, with_parts
 from branchline.tracing.summary import summarise
-from branchline.tracing.trace import PART, REQUEST
+from branchline.tracing.trace import PART, REQUEST, Group
 from branchline.tracing.traced_job import TracedJob
 
 
@@ -108,17 +108,17 @@ def test_each_byte_of_a_request_is_a_part_once(collisions: Path) -> None:
     random = np.random.default_rng(11)
     offset = random.integers(0, found.size_bytes, 500)
     size = np.minimum(random.integers(1, 5000, 500), found.size_bytes - offset)
-    request = {
-        "kind": REQUEST,
-        "request": np.arange(500),
-        "file": [path] * 500,
-        "what": ["pread64"] * 500,
-        "offset": offset,
-        "size_bytes": size,
-        "got_bytes": size,
-        "sent_ns": np.arange(500),
-        "last_byte_ns": np.arange(500),
-    }
+    request = Group(
+        kind=REQUEST,
+        request=np.arange(500),
+        file=[path] * 500,
+        what=["pread64"] * 500,
+        offset=offset,
+        size_bytes=size,
+        got_bytes=size,
+        sent_ns=np.arange(500),
+        last_byte_ns=np.arange(500),
+    )
     trace = with_parts(Trace.of([request], TracedJob()), [found])
     parts = trace.rows_of(PART).to_pandas()
     assert np.array_equal(parts.groupby("request").size_bytes.sum().to_numpy(), size)

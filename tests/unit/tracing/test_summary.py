@@ -15,7 +15,7 @@ from branchline.tracing import FileMap, Trace
 from branchline.tracing.parts import with_parts
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.summary import summarise
-from branchline.tracing.trace import REQUEST, SCHEMA
+from branchline.tracing.trace import REQUEST, SCHEMA, Group
 from branchline.tracing.traced_job import TracedJob
 
 # Offset, size, kind, tree, branch, basket, first entry, entry behind.
@@ -33,20 +33,20 @@ def made(*reads: tuple[int, int]) -> Trace:
     """A trace of reads at these places, a microsecond each with one between."""
     count = len(reads)
     offset, size = np.array(reads, "i8").T
-    request = {
-        "kind": REQUEST,
-        "request": np.arange(count),
-        "what": ["read"] * count,
-        "file": ["a.root"] * count,
-        "offset": offset,
-        "size_bytes": size,
-        "got_bytes": size,
-        "sent_ns": np.arange(count) * 2000,
-        "last_byte_ns": np.arange(count) * 2000 + 1000,
-        "process": np.full(count, 1),
-        "thread": np.full(count, 1),
-        "outcome": ["ok"] * count,
-    }
+    request = Group(
+        kind=REQUEST,
+        request=np.arange(count),
+        what=["read"] * count,
+        file=["a.root"] * count,
+        offset=offset,
+        size_bytes=size,
+        got_bytes=size,
+        sent_ns=np.arange(count) * 2000,
+        last_byte_ns=np.arange(count) * 2000 + 1000,
+        process=np.full(count, 1),
+        thread=np.full(count, 1),
+        outcome=["ok"] * count,
+    )
     return with_parts(Trace.of([request], TracedJob("made up", wall_ns=10**6)), [FILE])
 
 
@@ -147,13 +147,16 @@ NAMES = ['a"b\\c</script>', "\u00fc \u4e2d", "x\ny\t\x01", "plain", "fifth"]
 def test_any_names_and_many_pieces_are_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.tracing.perfetto._BLOCK", 2)
     trace = made((0, 10), (100, 10), (100, 20), (0, 5))
-    parts = {
-        "kind": "part", "request": np.array([1, 1, 1, 1, 1, 0]), "what": ["basket"] * 5 + ["header"],
-        "branch": [*NAMES, None], "basket": np.array([0, 1, 2, 3, 4, -1]),
-    }  # fmt: skip
+    parts = Group(
+        kind="part",
+        request=np.array([1, 1, 1, 1, 1, 0]),
+        what=["basket"] * 5 + ["header"],
+        branch=[*NAMES, None],
+        basket=np.array([0, 1, 2, 3, 4, -1]),
+    )
     times = {"process": np.full(3, 7), "sent_ns": np.arange(3), "last_byte_ns": np.arange(3) + 1}
-    extent = {"kind": "extent", "branch": NAMES[:3], "file": [NAMES[0]] * 3, **times}
-    span = {"kind": "span", "what": ["wait", None, "wagon"], "wagon": [None, None, NAMES[1]], **times}
+    extent = Group(kind="extent", branch=NAMES[:3], file=[NAMES[0]] * 3, **times)
+    span = Group(kind="span", what=["wait", None, "wagon"], wagon=[None, None, NAMES[1]], **times)
     rows = [row for row in trace.rows.to_pylist() if row["kind"] == "request"]
     requests = pa.Table.from_pylist(rows, schema=SCHEMA)
     write_perfetto(Trace(requests).with_rows(parts, extent, span), tmp_path / "t.json")

@@ -12,20 +12,20 @@ import pytest
 
 from branchline.errors import BadFileError, MissingFileError
 from branchline.tracing import Trace, read_trace
-from branchline.tracing.trace import FILE, REQUEST, SCHEMA
+from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Group
 from branchline.tracing.traced_job import TracedJob
 
 
 def small() -> Trace:
-    requests = {
-        "kind": REQUEST,
-        "request": np.arange(3),
-        "file": ["a.root", "b.root", "a.root"],
-        "offset": np.array([0, 10, -1]),
-        "size_bytes": np.array([5, 6, 7]),
-        "outcome": ["ok", None, "EIO"],
-    }
-    files = {"kind": FILE, "file": ["a.root"], "size_bytes": [100]}
+    requests = Group(
+        kind=REQUEST,
+        request=np.arange(3),
+        file=["a.root", "b.root", "a.root"],
+        offset=np.array([0, 10, -1]),
+        size_bytes=np.array([5, 6, 7]),
+        outcome=["ok", None, "EIO"],
+    )
+    files = Group(kind=FILE, file=["a.root"], size_bytes=[100])
     return Trace.of([requests, files], TracedJob("cat", notes=("nothing",)))
 
 

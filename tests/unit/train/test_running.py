@@ -353,7 +353,7 @@ def test_the_job_record_is_complete(run: Run) -> None:
     [
         ({"dataset": "nowhere*.root"}, DatasetError, "no file matches"),
         ({"dataset": "nowhere.root"}, MissingFileError, r"nowhere\.root"),
-        ({"workers": -1}, BranchlineError, "-1 workers"),
+        ({"workers": -1}, BranchlineError, "number of workers of -1"),
         ({"step_size": "many", "branches": ["px"]}, BranchlineError, "'many' is not a size"),
         ({"step_size": 0, "branches": ["px"]}, BranchlineError, "step of 0 entries"),
         ({"memory_limit": "a lot"}, BranchlineError, "'a lot' is not a size"),

@@ -15,7 +15,8 @@ from branchline.train.subjobs import SubJobQueue
 
 
 def files_of(sizes_bytes: list[int | None]) -> list[DataFile]:
-    return [DataFile(f"f{index}.root", size_bytes=size) for index, size in enumerate(sizes_bytes)]
+    # The name of the folder takes part in choosing where shares begin, so it is not that of the current one.
+    return [DataFile(f"/data/f{index}.root", size_bytes=size) for index, size in enumerate(sizes_bytes)]
 
 
 sizes = st.lists(st.one_of(st.none(), st.integers(0, 3 * MB), st.integers(0, 5000 * MB)), max_size=400)
@@ -105,9 +106,9 @@ def test_parts_of_a_file_cover_its_entries_once(
 
 def test_labels_name_files() -> None:
     small, large = files_of([MB, MB, MB]), files_of([100 * MB])
-    assert cut(small)[0].label == "3 files from f0.root to f2.root"
-    assert cut(small[:1])[0].label == "f0.root"
-    assert cut(large)[1].label == "part 2 of 25 of f0.root"
+    assert cut(small)[0].label == "3 files from /data/f0.root to /data/f2.root"
+    assert cut(small[:1])[0].label == "/data/f0.root"
+    assert cut(large)[1].label == "part 2 of 25 of /data/f0.root"
 
 
 def test_while_learning_only_one_sub_job_is_out() -> None:
