@@ -82,10 +82,8 @@ def run(
 
         class Spectrum:
             branches = ["Muon_pt"]
-
             def process(self, events):
                 return hist.Hist.new.Reg(50, 0, 100, name="pt").Weight().fill(ak.flatten(events.Muon.pt))
-
         result = branchline.run([Spectrum()], "data/*.root", "out", workers=4)
         result.outputs["Spectrum"].plot()
 
@@ -109,13 +107,6 @@ def run(
     SIGTERM too, gives a TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError,
     WagonError, MissingFileError, NoSuchKeyError, and BranchlineError for an invalid setting.
     """
-    system, where = (on, None) if is_batch_system(on) else (None, on)
-    if batch is not None and not system:
-        raise OptionError("batch is only for trains that are submitted", hint='give on="slurm" or on="htcondor" too')
-    if progress is not None and not callable(progress):
-        raise OptionError(f"progress cannot be {progress!r}", hint="give a function of a TrainProgress")
-    if pictures not in ("svg", "both", "none"):
-        raise OptionError(f"pictures cannot be {pictures!r}", hint="give svg, both or none")
     settings = TrainSettings.of(
         workers=workers,
         branches=branches,
@@ -125,15 +116,35 @@ def run(
         access=access,
         worker_timeout=worker_timeout,
         allow_missing=allow_missing,
-        on=where,
+        on=None if is_batch_system(on) else on,
     )
-    out = None if out is None else folder_path("the directory of results", out)
     request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse)
-    if system:
-        return submit_train(request, out, system, batch or BatchSettings(), force=force, pictures=pictures)
-    result = run_quietly(request, out, force=force, pictures=pictures, progress=progress)
+    return _carried_out(request, out, on, batch, force=force, pictures=pictures, progress=progress)
+
+
+def _carried_out(
+    request: TrainRequest,
+    out: str | os.PathLike[str] | None,
+    on: object,
+    batch: BatchSettings | None,
+    *,
+    force: bool,
+    pictures: Pictures,
+    progress: Callable[[TrainProgress], None] | None,
+) -> TrainResult | SubmittedTrain:
+    """Runs or submits a train for ``run``, with a warning at its caller if it is not complete."""
+    if progress is not None and not callable(progress):
+        raise OptionError(f"progress cannot be {progress!r}", hint="give a function of a TrainProgress")
+    if pictures not in ("svg", "both", "none"):
+        raise OptionError(f"pictures cannot be {pictures!r}", hint="give svg, both or none")
+    folder = None if out is None else folder_path("the directory of results", out)
+    if isinstance(on, str) and is_batch_system(on):
+        return submit_train(request, folder, on, batch or BatchSettings(), force=force, pictures=pictures)
+    if batch is not None:
+        raise OptionError("batch is only for trains that are submitted", hint='give on="slurm" or on="htcondor" too')
+    result = run_quietly(request, folder, force=force, pictures=pictures, progress=progress)
     if result.exit_code:
-        warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=2)
+        warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=3)
     return result
 
 
