@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
@@ -26,7 +27,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links", "tracing", "esd", "planning",
+    "links", "tracing", "esd", "planning", "simulated",
 )  # fmt: skip
 
 
@@ -49,6 +50,8 @@ class Size:
     esd_files: int
     tracing_pairs: int
     planned_files: int
+    simulated_files: int
+    simulated_workers: int
 
 
 FULL = Size(
@@ -67,6 +70,8 @@ FULL = Size(
     esd_files=20,
     tracing_pairs=170,
     planned_files=100_000,
+    simulated_files=10_000,
+    simulated_workers=1000,
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -85,6 +90,8 @@ QUICK = Size(
     esd_files=2,
     tracing_pairs=2,
     planned_files=300,
+    simulated_files=300,
+    simulated_workers=48,
 )
 
 
@@ -120,6 +127,7 @@ def main() -> None:
     parser.add_argument("benches", nargs="*", help=f"which of {', '.join(BENCHES)} (all)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that everything runs")
     parser.add_argument("--repeats", type=int, help="measured rounds")
+    parser.add_argument("--seed", type=int, default=1, help="what goes wrong in simulated trains (%(default)s)")
     parser.add_argument("--codecs", default=",".join(data.CODECS), help="which codecs (%(default)s)")
     parser.add_argument("--cache", type=Path, default=REPOSITORY / "target" / "benches", help="where data are kept")
     parser.add_argument("--results", type=Path, help="where tables go (benches/results; with --quick the cache)")
@@ -173,6 +181,7 @@ def main() -> None:
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
     run_links(chosen, size, cache, results, arguments.repeats)
+    run_clusters(chosen, size, results, arguments.seed)
     run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
 
 
@@ -204,6 +213,21 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
         from benches.tracing_cost import tracing_page
 
         pages["tracing"] = tracing_page(cache, size.split_repeats, size.events, repeats or size.tracing_pairs, say)
+    write_rows(results, pages)
+
+
+def run_clusters(chosen: Sequence[str], size: Size, results: Path, seed: int) -> None:
+    """The benchmarks of trains on many machines."""
+    pages = {}
+    if "simulated" in chosen:
+        from benches.simulated import simulated_page
+
+        pages["simulated"] = simulated_page(size.simulated_files, size.simulated_workers, seed, say)
+    write_rows(results, pages)
+
+
+def write_rows(results: Path, pages: Mapping[str, tuple[str, Any]]) -> None:
+    """Pages whose rows are of their own kind."""
     for name, (page, rows) in pages.items():
         write_results(results, name, page, [], [])
         (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")

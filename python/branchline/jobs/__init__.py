@@ -27,7 +27,7 @@ from branchline.jobs.subjob import (
     Work,
     WorkerDiedError,
 )
-from branchline.jobs.where import Terms, Where, place_on, where_of
+from branchline.jobs.where import OnPool, Terms, Where, clock_of, place_on, where_of
 
 __all__ = [
     "READING",
@@ -45,6 +45,7 @@ __all__ = [
     "Message",
     "ModuleFile",
     "Note",
+    "OnPool",
     "Place",
     "PoolError",
     "PooledWorkers",
@@ -56,6 +57,7 @@ __all__ = [
     "Where",
     "Work",
     "WorkerDiedError",
+    "clock_of",
     "place_on",
     "where_of",
 ]

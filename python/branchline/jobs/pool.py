@@ -34,7 +34,10 @@ class Done:
 
 
 class Pool(Protocol):
-    """Workers that somebody else starts and ends. Groups are submitted by their numbers."""
+    """Workers that somebody else starts and ends. Groups are submitted by their numbers.
+
+    The clock of a pool is ``time.monotonic``, but for one whose time is simulated: see ``OnPool``.
+    """
 
     #: A process of the pool works on one group at a time, with all its threads.
     one_at_a_time: bool
@@ -56,7 +59,7 @@ class Pool(Protocol):
         """
 
     def begun_s(self, number: int) -> float | None:
-        """Since when a group is worked on, by ``time.monotonic``; None if it waits, or that is not known."""
+        """Since when a group is worked on, by the clock of the pool; None if it waits, or that is not known."""
 
     def done(self, timeout_s: float) -> Iterable[Done]:
         """Waits for groups that came back, for so long at most. Raises PoolError if the pool is gone."""

@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,7 @@ class PooledWorkers:
 
     ``load`` and ``sources`` are the user's files that travel with the job, as in ``Program``; timeouts and
     ``after_loss`` are as for ``LocalProcesses``. ``failed`` says of a result that it is a failure, which another
-    machine may not have.
+    machine may not have. ``now_s`` is the clock of the pool.
     """
 
     def __init__(
@@ -66,8 +66,10 @@ class PooledWorkers:
         reading_timeout_s: float = 0.0,
         after_loss: AfterLoss | None = None,
         failed: Callable[[Any], bool] | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
+        self._now_s = now_s
         self._failed_by = failed
         self._nodes = Nodes()
         self._tail = Tail()
@@ -77,7 +79,7 @@ class PooledWorkers:
         self._is_drained = False
         # There is a sub-job that nobody may have yet.
         self._waits = False
-        self._heard_s = time.monotonic()
+        self._heard_s = self._now_s()
         self._load = tuple(load)
         self._sources = tuple(sources)
         self._timeouts = (timeout_s, reading_timeout_s)
@@ -96,6 +98,7 @@ class PooledWorkers:
         self._slots: Mapping[Spot, int] = {}
         # The sites of the groups that only workers there get.
         self._sites: dict[int, str] = {}
+        self._live_at: Counter[str] = Counter()
         self._run_id = uuid.uuid4().hex
         self._is_open = False
         self._subjob_s: float | None = None
@@ -147,10 +150,10 @@ class PooledWorkers:
     def stop(self) -> None:
         """Asks the workers to hand over what they have; those that take too long are left behind."""
         if self._stop_at is None:
-            self._stop_at = time.monotonic() + STOP_GRACE_S
+            self._stop_at = self._now_s() + STOP_GRACE_S
 
     def _serve(self, draw: Draw, program: Program, settings: RunSettings, stop_file: Path) -> Iterator[FromPlace]:
-        had_workers_s = time.monotonic()
+        had_workers_s = self._now_s()
         while True:
             if self._stop_at is None:
                 self._fill(draw, program, settings)
@@ -160,7 +163,7 @@ class PooledWorkers:
                 self._pool.stop()
             self._slots = self._pool.slots()
             slots = sum(self._slots.values())
-            now_s = time.monotonic()
+            now_s = self._now_s()
             if slots:
                 had_workers_s = now_s
             elif now_s - had_workers_s > NO_WORKERS_S:
@@ -169,7 +172,7 @@ class PooledWorkers:
             if is_over or (not self._live and not self._waits):
                 return
             for done in self._pool.done(POOL_LOOK_INTERVAL_S):
-                self._heard_s = time.monotonic()
+                self._heard_s = self._now_s()
                 yield from self._take(done, program, settings)
 
     def _fill(self, draw: Draw, program: Program, settings: RunSettings) -> None:
@@ -198,7 +201,15 @@ class PooledWorkers:
 
     def _live_count(self, site: str | None) -> int:
         """The groups that are at work at a site, or everywhere."""
-        return len(self._live) if site is None else sum(self._sites.get(number) == site for number in self._live)
+        return len(self._live) if site is None else self._live_at[site]
+
+    def _forget(self, number: int) -> str | None:
+        """A group is not at work any more; gives the site whose workers were to work on it."""
+        del self._live[number]
+        site = self._sites.pop(number, None)
+        if site is not None:
+            self._live_at[site] -= 1
+        return site
 
     def _slow_group(self) -> tuple[int, str] | None:
         """A group that takes much longer than others, and why an idle worker may have it as well. One that waits,
@@ -208,7 +219,7 @@ class PooledWorkers:
         copies_waiting = [one for one in self._live if begun_s[one] is None and one in self._twice]
         if sum(self._slots.values()) <= sum(one is not None for one in begun_s.values()) + len(copies_waiting):
             return None
-        now_s = time.monotonic()
+        now_s = self._now_s()
         late: list[tuple[float, int]] = []
         for number, subjobs in self._live.items():
             elapsed_s = now_s - (begun_s[number] or self._heard_s)
@@ -254,6 +265,7 @@ class PooledWorkers:
             avoided = frozenset(self._nodes.excluded)
         if site is not None:
             self._sites[number] = site
+            self._live_at[site] += 1
         group = Group(number, settings, sent, program.key, program if with_program else None, site=site)
         self._pool.submit(group, avoided)
         return number
@@ -266,8 +278,7 @@ class PooledWorkers:
         if done.begun_again_at:
             yield from self._begun_again(done, subjobs)
             return
-        del self._live[done.number]
-        site = self._sites.pop(done.number, None)
+        site = self._forget(done.number)
         if result is None:
             yield from self._failed(subjobs, done)
         elif result.refused:
@@ -338,8 +349,7 @@ class PooledWorkers:
         self._twice.pop(other, None)
         if other not in self._live or any(one.index not in self._done for one in subjobs):
             return
-        del self._live[other]
-        self._sites.pop(other, None)
+        self._forget(other)
         Path(settings.stop_file_of(other)).touch()
         self._pool.cancel(other)
         kept, dropped = ("the first", "the second") if number < other else ("the second", "the first")
@@ -402,8 +412,7 @@ class PooledWorkers:
         if count < GROUP_DEATHS_MAX or (done.has_left and len(subjobs) == 1):
             yield _of_pool(subjobs, how)
             return
-        del self._live[done.number]
-        self._sites.pop(done.number, None)
+        self._forget(done.number)
         self._pool.cancel(done.number)
         self._twice.pop(self._twice.pop(done.number, (-1, ""))[0], None)
         left = tuple(one for one in subjobs if not self._is_elsewhere(one.index))

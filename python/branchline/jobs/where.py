@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,12 +33,25 @@ class OnExecutor:
     executor: concurrent.futures.Executor
 
 
-Where = OnDask | OnExecutor
+@dataclass(frozen=True)
+class OnPool:
+    """In the workers of a pool. ``now_s`` is its clock: waits, deadlines and the tail of the job go by it."""
+
+    pool: Pool = field(repr=False)
+    now_s: Callable[[], float] = field(default=time.monotonic, repr=False)
+
+
+Where = OnDask | OnExecutor | OnPool
+
+
+def clock_of(where: Where | None) -> Callable[[], float]:
+    """The clock by which a job at this place decides what waits and what is late."""
+    return where.now_s if isinstance(where, OnPool) else time.monotonic
 
 
 def where_of(on: Any) -> Where:
     """What the caller means. Raises OptionError for what is no place, MissingPackageError without Dask."""
-    if isinstance(on, OnDask | OnExecutor):
+    if isinstance(on, OnDask | OnExecutor | OnPool):
         return on
     if isinstance(on, str):
         return _named(on)
@@ -83,10 +97,13 @@ def place_on(where: Where, terms: Terms) -> PooledWorkers:
         terms.reading_timeout_s,
         terms.after_loss,
         terms.failed,
+        clock_of(where),
     )
 
 
 def _pool(where: Where) -> Pool:
+    if isinstance(where, OnPool):
+        return where.pool
     if isinstance(where, OnExecutor):
         from branchline.jobs.executor_pool import ExecutorPool
 

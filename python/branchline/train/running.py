@@ -20,6 +20,7 @@ from branchline.jobs import (
     SubJob,
     Terms,
     Wait,
+    clock_of,
     place_on,
 )
 from branchline.jobs.ledger import Ledger, LedgerError
@@ -116,6 +117,7 @@ class _Run:
             wagons_count=len(wagons),
             workers_count=plan.workers,
             stopped=plan.faults,
+            now_s=clock_of(plan.settings.on),
         )
         self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)

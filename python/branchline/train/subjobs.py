@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from branchline.jobs import WAIT, SubJob, Wait
@@ -29,15 +30,16 @@ class SubJobQueue:
         wagons_count: int,
         workers_count: int = 1,
         stopped: Iterable[str] = (),
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises OptionError for a site's file that is wrong."""
+        """``now_s`` is the clock of the place. Raises OptionError for a site's file that is wrong."""
         self.shares = shares
         self.branches = list(branches)
         self.step = step
         self.stopped = set(stopped)
         self._wagons_count = wagons_count
         self.workers_count = workers_count
-        self._left = NearFirst(shares)
+        self._left = NearFirst(shares, now_s)
         self._learning: int | None = None
         self._first: deque[SubJob] = deque()
         self._indices_count = len(shares)
