@@ -56,7 +56,7 @@ pub use list_folder::{list_folder, listing_wait};
 pub use listing::{Listing, ListingForm};
 pub use local::{was_written_to, LocalFile, LocalMode};
 pub use memory::Memory;
-pub use open::{link_expected, open, size_of};
+pub use open::{link_expected, local_paths, open, size_of};
 pub use progress::count_progress_in;
 pub use range::{ByteRange, RangeRead};
 pub use read_ahead::ReadAhead;

@@ -105,6 +105,16 @@ fn is_on_this_machine(path: &str) -> bool {
     }
 }
 
+/// The files of this machine that a path, a `file:` URL or a list of replicas names.
+pub fn local_paths(path: &str) -> Vec<PathBuf> {
+    let local = |one: &str| match split_scheme(one) {
+        None => Some(PathBuf::from(one)),
+        Some((_, rest)) if !is_at_a_server(one) => path_of_file_url(one, rest).ok(),
+        Some(_) => None,
+    };
+    replicas_in(path).into_iter().filter_map(local).collect()
+}
+
 /// The measured link to a file's storage element, or an expected one before anything was read there; None for what is
 /// not at a server of those that our own clients speak to.
 pub fn link_expected(path: &str) -> Option<Link> {

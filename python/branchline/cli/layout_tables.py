@@ -105,7 +105,7 @@ def _physical_table(layout: FileLayout, title: str) -> Table:
         (
             "disk pages",
             f"{count(pages.count)} of {pages.page_bytes} bytes, {count(pages.with_others)} of them shared with other "
-            f"branches; {size(pages.beside_bytes)} in them is not wanted",
+            f"branches; {size(pages.unwanted_bytes)} in them is not wanted",
         ),
     ):
         table.add_row(name, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.errors import BranchlineError
@@ -42,13 +42,14 @@ def _summaries(directory: Directory, filter_name: Any) -> Iterator[ObjectSummary
     trees = set(directory.trees())
     for key, name in zip(keys, names, strict=True):
         shown = name if names.count(name) == 1 else key
-        about = (shown, directory.classname_of(key), directory.title_of(key), name in trees)
-        yield _tree_summary(directory, key, about) if name in trees else ObjectSummary(*about)
+        summary = ObjectSummary(shown, directory.classname_of(key), directory.title_of(key), name in trees)
+        yield _with_sizes(summary, directory, key) if summary.is_tree else summary
 
 
-def _tree_summary(directory: Directory, key: str, about: tuple[str, str, str, bool]) -> ObjectSummary:
+def _with_sizes(summary: ObjectSummary, directory: Directory, key: str) -> ObjectSummary:
+    """The summary of a tree with its entries and branches, or with the error that opening it raises."""
     try:
         tree: Tree = directory[key]
-        return ObjectSummary(*about, tree.entries_count, len(tree.outline.paths))
+        return replace(summary, entries=tree.entries_count, branches=len(tree.outline.paths))
     except BranchlineError as error:
-        return ObjectSummary(*about, error=error.reason)
+        return replace(summary, error=error.reason)

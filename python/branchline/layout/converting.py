@@ -16,7 +16,7 @@ from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
 from branchline.layout.datasets import some_of
-from branchline.layout.fields import FieldPlan, plan_fields
+from branchline.layout.fields import FieldPlan, RenamedBranch, plan_fields
 from branchline.layout.root_files import ENTRIES_END, check_root_name
 from branchline.layout.targets import (
     CLUSTER_BYTES,
@@ -51,7 +51,7 @@ class ConvertResult:
     clusters: int
     fields: int
     size_bytes: int
-    renamed: tuple[tuple[str, str], ...]
+    renamed: tuple[RenamedBranch, ...]
     left_out: tuple[str, ...]
 
 
@@ -101,7 +101,7 @@ def convert(
     kind = to or kind_of_name(path, "ttree" if first.outline.nests else "rntuple")
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
-    target = Target(path, force, [file.path for file in files], first.name, first.title)
+    target = Target(path, force, [file.opens for file in files], first.name, first.title)
     make = _writer_of(kind)
     others: dict[str, str] = {}
     chunks = _chunks(files, with_trees, plan, memory_limit, access, others)

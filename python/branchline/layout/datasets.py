@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import FILE_ERRORS, NoSuchKeyError
@@ -41,6 +41,13 @@ class FileFacts:
     schema: Schema
 
 
+class UnreadableFile(NamedTuple):
+    """A file that could not be opened, and why."""
+
+    path: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Difference:
     """How the branches of some files differ from those of most files."""
@@ -53,10 +60,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class DatasetLayout:
-    """The files of a dataset; ``bad`` are those that could not be opened, with the reason."""
+    """The files of a dataset; ``bad`` are those that could not be opened."""
 
     files: tuple[FileFacts, ...]
-    bad: tuple[tuple[str, str], ...]
+    bad: tuple[UnreadableFile, ...]
     differences: tuple[Difference, ...]
 
     @property
@@ -85,8 +92,8 @@ class DatasetLayout:
 
     def _sentences(self) -> Iterator[str]:
         if self.bad:
-            path, reason = self.bad[0]
-            yield f"{counted(len(self.bad), 'file')} cannot be read, the first of them {path}: {reason}"
+            first = self.bad[0]
+            yield f"{counted(len(self.bad), 'file')} cannot be read, the first of them {first.path}: {first.reason}"
         small = self.small
         if len(small) > 1 and 2 * len(small) > len(self.files):
             together = sum(one.size_bytes for one in small)
@@ -125,7 +132,7 @@ class DatasetLayout:
         ]
         return {
             "files": files,
-            "bad_files": [{"path": path, "reason": reason} for path, reason in self.bad],
+            "bad_files": [one._asdict() for one in self.bad],
             "entries": self.entries,
             "size_bytes": self.size_bytes,
             "small_files": len(self.small),
@@ -168,7 +175,7 @@ def inspect_dataset(dataset: Any, tree: str | None = None) -> DatasetLayout:
     with ThreadPoolExecutor(FILES_AT_A_TIME) as threads:
         found = list(threads.map(_facts_or_reason, files))
     facts = tuple(one for one in found if isinstance(one, FileFacts))
-    bad = tuple((file.path, one) for file, one in zip(files, found, strict=True) if isinstance(one, str))
+    bad = tuple(UnreadableFile(file.path, one) for file, one in zip(files, found, strict=True) if isinstance(one, str))
     return DatasetLayout(facts, bad, tuple(_differences(facts)))
 
 

@@ -70,13 +70,13 @@ class Clusters:
 @dataclass(frozen=True)
 class DiskPages:
     """Pages of the disk or of the page cache that hold wanted baskets. ``with_others`` of them hold bytes of other
-    branches of the tree too, and ``beside_bytes`` are the bytes in them that are not of wanted baskets.
+    branches of the tree too, and ``unwanted_bytes`` are the bytes in them that are not of wanted baskets.
     """
 
     page_bytes: int
     count: int
     with_others: int
-    beside_bytes: int
+    unwanted_bytes: int
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import awkward as ak
 import numpy as np
@@ -88,13 +88,20 @@ class ShownField:
     member: str | None
 
 
+class RenamedBranch(NamedTuple):
+    """A branch whose field has another name, since ROOT does not allow its own or since another field has it."""
+
+    branch: str
+    field: str
+
+
 @dataclass(frozen=True)
 class FieldPlan:
     """The fields of an output, those that show parts of others, and names that had to be changed."""
 
     fields: tuple[Field, ...]
     shown: tuple[ShownField, ...]
-    renamed: tuple[tuple[str, str], ...]
+    renamed: tuple[RenamedBranch, ...]
 
     def paths(self) -> list[str]:
         """The branches that are read."""
@@ -169,7 +176,7 @@ class _Maker:
         # By owner: names of fields that are taken, and names of branches.
         self._taken: dict[int | None, set[str]] = {}
         self._reserved: dict[int | None, set[str]] = {}
-        self.renamed: list[tuple[str, str]] = []
+        self.renamed: list[RenamedBranch] = []
 
     def field(self, index: int, prefix: str, owner: int | None) -> Field | None:
         """The field of a branch; None if nothing of it is kept."""
@@ -206,7 +213,7 @@ class _Maker:
             number += 1
         taken.add(free)
         if free != name:
-            self.renamed.append((self._outline.paths[index], free))
+            self.renamed.append(RenamedBranch(self._outline.paths[index], free))
         return free
 
 

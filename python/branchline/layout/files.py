@@ -133,10 +133,18 @@ def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes
     )
 
 
-def extents_of(tree: Tree) -> tuple[Extents, dict[int, str]]:
-    """The extents of all branches of a tree that lie in its file, and the paths of these branches by their numbers."""
+@dataclass(frozen=True)
+class TreeExtents:
+    """The extents of all branches of a tree that lie in its file; ``paths`` are these branches by their numbers."""
+
+    extents: Extents
+    paths: dict[int, str]
+
+
+def extents_of(tree: Tree) -> TreeExtents:
+    """The extents of all branches of a tree."""
     owners = _with_values(tree)
-    return _extents(tree, owners), {branch.number: branch.path for branch in owners}
+    return TreeExtents(_extents(tree, owners), {branch.number: branch.path for branch in owners})
 
 
 def _with_values(tree: Tree) -> list[Branch]:

@@ -9,7 +9,7 @@ from branchline import _core
 
 
 class FilledBranch(NamedTuple):
-    """A branch ``name`` of a ``tree`` that so many ``files`` lack. Their ``entries`` have 0, false or nothing in it."""
+    """A branch of a ``tree`` that some ``files`` lack, by their number. Their ``entries`` have 0 or nothing in it."""
 
     tree: str
     name: str

@@ -48,7 +48,7 @@ class BasketLayout(NamedTuple):
 
 
 class MergeLimits(NamedTuple):
-    """Limits of a merge: ``memory_bytes`` for inputs and baskets, besides the tables of the output, and at most
+    """Limits of a merge: ``memory_bytes`` for inputs and baskets, in addition to the tables of the output, and at most
     ``journal_bytes`` that are written between two checkpoints.
     """
 

@@ -148,12 +148,13 @@ def _of_tree(file: File, name: str) -> list[_Piece]:
     """The baskets or pages of a tree; none of one that cannot be read."""
     try:
         tree: Tree = file.tree(name)
-        extents, paths = extents_of(tree)
+        found = extents_of(tree)
     except BranchlineError:
         return []
     what = PAGE if tree.outline.nests else BASKET
     seen: dict[int, int] = {}
     pieces = []
+    extents, paths = found.extents, found.paths
     columns = (extents.branch, extents.offset, extents.size, extents.entry_start, extents.entry_stop)
     for branch, offset, size, start, stop in zip(*(column.tolist() for column in columns), strict=True):
         number = seen[branch] = seen.get(branch, -1) + 1

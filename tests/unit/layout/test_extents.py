@@ -53,7 +53,7 @@ def test_branches_of_different_length_have_the_clusters_that_both_have() -> None
 def test_pages_are_shared_with_branches_that_are_not_wanted() -> None:
     pages = BY_ENTRY.of([0]).disk_pages(BY_ENTRY, 64)
     # 100 to 110 lies in page 1; 130 to 140 in page 2; so does branch 1.
-    assert (pages.count, pages.with_others, pages.beside_bytes) == (2, 2, 128 - 20)
+    assert (pages.count, pages.with_others, pages.unwanted_bytes) == (2, 2, 128 - 20)
     assert BY_ENTRY.disk_pages(BY_ENTRY, 64).with_others == 0
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +131,8 @@ def test_what_a_killed_conversion_left_goes_with_the_next(tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.root", "b.parquet", "b.root"]
 
 
-def test_an_input_that_is_written_over_while_it_is_merged_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_an_input_that_is_written_over_while_it_is_merged_is_reported(tmp_path: Path, scheme: str) -> None:
     inputs = [write(tmp_path / f"{number}.root", x=np.arange(10)) for number in range(30)]
 
     def interfere(_: MergeProgress) -> None:
@@ -139,11 +142,24 @@ def test_an_input_that_is_written_over_while_it_is_merged_is_told(tmp_path: Path
                 file.write(b"root")
 
     with pytest.raises(BadFileError, match=r"\d\.root: .*changed while it was"):
-        merge(inputs, tmp_path / "all.root", progress=interfere, access=SLOW)
+        merge([scheme + path for path in inputs], tmp_path / "all.root", progress=interfere, access=SLOW)
     assert not (tmp_path / "all.root").exists()
 
 
-def test_sizes_and_names_that_cannot_be_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [merge, functools.partial(convert, to="ttree")], ids=["merge", "convert"])
+def test_an_output_replaces_no_input_however_this_is_named(tmp_path: Path, make: Callable[..., object]) -> None:
+    first = write(tmp_path / "a b.root", x=np.arange(3))
+    second = write(tmp_path / "second.root", x=np.arange(3))
+    before = Path(second).read_bytes()
+    replicas = {"data": {"files": {f"file://{first}": {"object_path": "events", "replicas": [f"file://{second}"]}}}}
+    given: list[Any] = [second, f"file://{second}", f"file://localhost{second.replace('second', 'se%63ond')}", replicas]
+    for inputs in given:
+        with pytest.raises(StorageError, match=r"second\.root: the output is one of the inputs"):
+            make(inputs, second, force=True)
+        assert Path(second).read_bytes() == before
+
+
+def test_sizes_and_names_that_cannot_be_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.root", x=np.arange(3))
     output = tmp_path / "b.root"
     for option in ("max_size", "basket_size", "cluster_bytes", "memory_limit"):
@@ -180,7 +196,7 @@ def test_a_root_file_has_no_name_of_another_format(tmp_path: Path, name: str) ->
     assert os.listdir(tmp_path) == ["a.root"]
 
 
-def test_a_conversion_is_told_what_to_make_by_a_name_that_says_it(tmp_path: Path) -> None:
+def test_the_ending_of_the_output_chooses_its_format(tmp_path: Path) -> None:
     path = write(tmp_path / "a.root", x=np.arange(3))
     for name in ("b.txt", "b.rot", "b.json"):
         with pytest.raises(OptionError, match=r"names no known format .*OUT\.root or OUT\.parquet, .*--to"):

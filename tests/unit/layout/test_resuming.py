@@ -385,3 +385,14 @@ def test_the_commands_go_on_and_say_so(tmp_path: Path, inputs: list[str]) -> Non
     assert output.read_bytes() == (tmp_path / "whole" / "all.root").read_bytes()
     done = run_command([*command, "--force"])
     assert "nothing was left to resume" in done.output
+
+
+def test_an_input_that_cannot_be_opened_any_more_is_not_one_that_changed(tmp_path: Path, inputs: list[str]) -> None:
+    output = tmp_path / "all.root"
+    killed(60_000, output, inputs)
+    os.rename(inputs[0], tmp_path / "elsewhere")
+    os.mkfifo(inputs[0])
+    with pytest.raises(BranchlineError, match=r"0\.root.* a pipe or a device"):
+        merge(inputs, output, resume=True)
+    os.replace(tmp_path / "elsewhere", inputs[0])
+    assert "resumed behind" in merge(inputs, output, resume=True).notes[0]

@@ -103,12 +103,12 @@ impl Merge {
         let mut checkpoints = Checkpoints::begin(&self.request)?;
         let mut merged = Merged::default();
         merged.notes.extend(checkpoints.note.take());
-        let JoinedInputs { joined: JoinedUnions { unions, infos }, mut refused } = self.joined_inputs()?;
+        let JoinedInputs { joined: JoinedUnions { unions, infos }, refused } = self.joined_inputs()?;
         let volumes = Volumes::new(&self.request, &checkpoints, infos);
         let mut run = Run { merge: self, volumes, checkpoints, merged };
         OpenAhead::new(&self.request, unions).run(|path, input| {
             self.check_stopped()?;
-            let input = refused.remove(path).map_or(input, Err);
+            let input = refused.get(path).cloned().map_or(input, Err);
             guarded(path, || run.next(path, input)).map_err(|error| self.named(error))?;
             self.files_done.fetch_add(1, Ordering::Relaxed);
             Ok(())
@@ -149,7 +149,9 @@ impl Run<'_> {
     /// Adds the next input, or takes it as a killed merge had recorded it.
     fn next(&mut self, path: &str, input: Result<Input>) -> Result<()> {
         let identity = input.as_ref().map_or(0, |input| input.identity);
-        match self.checkpoints.next(path, identity)? {
+        let recorded = self.checkpoints.next(path, identity);
+        // An input that cannot be opened now is not one that changed.
+        match recorded.map_err(|changed| input.as_ref().err().cloned().unwrap_or(changed))? {
             Some(RecordedInput { record, is_last }) => {
                 self.pass(path, input, &record)?;
                 self.checkpoints.check(&record, self.volumes.position())?;
@@ -167,7 +169,7 @@ impl Run<'_> {
         }
     }
 
-    /// Adds an input, or leaves it out. Answers with its record for the journal.
+    /// Adds an input, or leaves it out. Returns its record for the journal.
     fn take(&mut self, path: &str, input: Result<Input>) -> Result<InputRecord> {
         match input.and_then(|input| self.add(input, None)) {
             Ok(trees) => {
@@ -204,7 +206,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Adds an input. Answers with where the baskets of each of its trees lie, which a killed merge may have recorded.
+    /// Adds an input. Returns where the baskets of each of its trees lie, which a killed merge may have recorded.
     fn add(&mut self, input: Input, written_before: Option<Vec<Vec<Placed>>>) -> Result<Vec<Vec<Placed>>> {
         self.volumes.make_room(&input)?;
         let merge = self.merge;

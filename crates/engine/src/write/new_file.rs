@@ -256,7 +256,7 @@ impl NewFile {
     }
 
     /// Writes the records behind the objects and in front of them: streamer infos (which `infos` gives for
-    /// a key of the given size), lists of keys, free space, directories and header. Answers with the size of the file,
+    /// a key of the given size), lists of keys, free space, directories and header. Returns the size of the file,
     /// which is on the disk then.
     pub(crate) fn finish(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<u64> {
         let infos = self.write_infos(infos)?;

@@ -50,6 +50,9 @@ impl ObjectsFile {
         if !self.paths.insert(path.clone()) {
             return Err(self.refused(&format!("there are two objects {path}")));
         }
+        if self.file.directory(&path).is_some() {
+            return Err(self.refused(&format!("{path} is a directory, not an object")));
+        }
         let directory = self.directory(directories)?;
         let NewObject { class_name, name, title, bytes } = object;
         let object_name = ObjectName { class_name, name, title, date: self.date, cycle: 1 };
@@ -77,7 +80,7 @@ impl ObjectsFile {
         Ok(directory)
     }
 
-    /// Writes what stands around the objects and gives the file its name. Answers with its bytes.
+    /// Writes what stands around the objects and gives the file its name. Returns its bytes.
     pub fn finish(mut self) -> Result<u64> {
         let path = self.path();
         let infos = |key_size| histogram_infos(key_size).map_err(|error| ReadError::from_format(&path, &error));
@@ -92,5 +95,32 @@ impl ObjectsFile {
 
     fn refused(&mut self, message: &str) -> ReadError {
         ReadError::new(ReadErrorKind::Output, &self.path(), message)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn object(name: &str) -> NewObject {
+        NewObject { class_name: "TH1D".to_string(), name: name.to_string(), title: String::new(), bytes: vec![0; 8] }
+    }
+
+    #[test]
+    fn an_object_and_a_directory_have_different_paths() {
+        let folder = std::env::temp_dir().join(format!("branchline-objects-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut file = ObjectsFile::create(&folder.join("a.root"), false, Setting::NONE, 0).unwrap();
+        file.add(&["a".to_string(), "b".to_string()], object("h")).unwrap();
+        for (directories, name) in [(vec![], "a"), (vec!["a".to_string()], "b")] {
+            let error = file.add(&directories, object(name)).unwrap_err();
+            assert!(error.message.contains("is a directory"), "{error}");
+        }
+        assert!(file.add(&["a".to_string(), "b".to_string(), "h".to_string()], object("i")).is_err());
+        drop(file);
+        fs::remove_dir_all(folder).unwrap();
     }
 }

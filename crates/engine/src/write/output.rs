@@ -10,6 +10,8 @@ use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
+use branchline_storage::local_paths;
+
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::write::output::leftovers::{each_leftover, folder_of, temporary_of};
@@ -61,7 +63,6 @@ impl Output {
     /// The same, with this number in the name that it has until it is whole.
     pub(crate) fn create_as(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         let temporary = temporary_of(path, number);
-        take_back(path, &temporary)?;
         check_free(path, replace, inputs)?;
         clean_up(path)?;
         let file = begin(path, &temporary)?;
@@ -174,6 +175,8 @@ impl Output {
     /// All of it is written. Returns when it is on the disk, if that is waited for.
     pub fn sync(&mut self) -> Result<()> {
         self.room.give_back(&self.file, self.end).map_err(|error| failed(&self.path, &error))?;
+        // A merge may have hundreds of outputs that wait for their names.
+        self.flushing = None;
         if !self.waits {
             return Ok(());
         }
@@ -300,8 +303,11 @@ fn check_free(path: &Path, replace: bool, inputs: &[String]) -> Result<()> {
             return Err(refused(path, "this is a pipe or a device, not a file"));
         }
     }
-    let is_there = |whole: &PathBuf, input: &String| Path::new(input).canonicalize().is_ok_and(|input| input == *whole);
-    if path.canonicalize().is_ok_and(|whole| inputs.iter().any(|input| is_there(&whole, input))) {
+    let is_input = |whole: &PathBuf| {
+        let mut files = inputs.iter().flat_map(|input| local_paths(input));
+        files.any(|input| input.canonicalize().is_ok_and(|input| input == *whole))
+    };
+    if path.canonicalize().is_ok_and(|whole| is_input(&whole)) {
         return Err(refused(path, "the output is one of the inputs"));
     }
     if !replace {
@@ -330,4 +336,27 @@ fn failed(path: &Path, error: &io::Error) -> ReadError {
         return failed.with_hint("an output is a local file; copy it there when it is whole");
     }
     failed
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_merge_that_resumes_takes_a_name_back() {
+        let folder = std::env::temp_dir().join(format!("branchline-output-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("a.root");
+        // A process with this number was killed when its output had both names.
+        fs::write(&path, "whole").unwrap();
+        fs::hard_link(&path, temporary_of(&path, 7)).unwrap();
+        let error = Output::create_as(7, &path, false, &[]).unwrap_err();
+        assert!(error.message.contains("already"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        Output::resume(7, &path, false, &[]).unwrap();
+        assert!(fs::symlink_metadata(&path).is_err());
+        assert_eq!(fs::read_to_string(temporary_of(&path, 7)).unwrap(), "whole");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

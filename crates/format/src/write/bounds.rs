@@ -12,9 +12,9 @@ use crate::layout::{Kind, Layout, RunHeader};
 /// Where entries begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bounds {
-    /// Here.
+    /// At these offsets in the data of the basket, with the end of the last entry.
     Stored(Vec<u32>),
-    /// All have so many bytes.
+    /// All have this number of bytes.
     Fixed(usize),
 }
 
@@ -26,8 +26,7 @@ impl Bounds {
         }
     }
 
-    /// The end of the largest range of these entries that takes at most so many bytes, with `each` more for every
-    /// entry.
+    /// The end of the largest range of these entries that takes at most `bytes`, with `each` more for every entry.
     pub(super) fn fitting(&self, entries: Range<usize>, bytes: usize, each: usize) -> usize {
         let start = self.start(entries.start);
         let fits = |end: usize| self.start(end) - start + each * (end - entries.start) <= bytes;

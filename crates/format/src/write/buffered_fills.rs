@@ -34,7 +34,7 @@ impl Fills {
         self.values.chunks_exact(self.width())
     }
 
-    /// The smallest and the largest of a coordinate, among so many entries.
+    /// The smallest and the largest of a coordinate among the first `count` entries.
     pub(super) fn range(&self, coordinate: usize, count: usize) -> (f64, f64) {
         let finite = self.entries().take(count).map(|entry| entry[1 + coordinate]).filter(|value| value.is_finite());
         finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))

@@ -12,17 +12,17 @@ static OF_TREES: (&[u8], u64) = (include_bytes!("classes/tree.infos"), 64);
 /// Of TH1D, TH2D, TH3D and TProfile.
 static OF_HISTOGRAMS: (&[u8], u64) = (include_bytes!("classes/histograms.infos"), 64);
 
-/// The list of streamer infos of a file with RNTuples, for a key of so many bytes.
+/// The list of streamer infos of a file with RNTuples, for a key of `key_size` bytes.
 pub fn ntuple_infos(key_size: u64) -> Result<Vec<u8>> {
     join_infos(&[OF_NTUPLES], key_size)
 }
 
-/// The list of streamer infos of a file with TTrees, for a key of so many bytes.
+/// The list of streamer infos of a file with TTrees, for a key of `key_size` bytes.
 pub fn tree_infos(key_size: u64) -> Result<Vec<u8>> {
     join_infos(&[OF_TREES], key_size)
 }
 
-/// The list of streamer infos of a file with histograms, for a key of so many bytes.
+/// The list of streamer infos of a file with histograms, for a key of `key_size` bytes.
 pub fn histogram_infos(key_size: u64) -> Result<Vec<u8>> {
     join_infos(&[OF_HISTOGRAMS], key_size)
 }

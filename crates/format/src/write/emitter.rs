@@ -33,7 +33,7 @@ pub(super) struct Emitter {
 }
 
 impl Emitter {
-    /// Nothing yet behind a key of so many bytes.
+    /// Nothing yet behind a key of `key_size` bytes.
     pub(super) fn new(key_size: u64) -> Self {
         Self { key_size, ..Self::default() }
     }
@@ -71,7 +71,7 @@ impl Emitter {
         self.references.clear();
     }
 
-    /// What comes next refers to the objects of another record, whose places these are. Answers with those before.
+    /// What comes next refers to the objects of another record, whose places these are. Returns those before.
     pub(super) fn swap_references(&mut self, references: HashMap<u64, u32>) -> HashMap<u64, u32> {
         std::mem::replace(&mut self.references, references)
     }

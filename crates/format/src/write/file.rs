@@ -60,7 +60,7 @@ pub struct NewDirectory<'a> {
 }
 
 impl NewDirectory<'_> {
-    /// The key of a record of so many bytes: its own, or that of the list of its keys.
+    /// The key of a record of `size` bytes: its own, or that of the list of its keys.
     fn key(&self, seek: u64, size: u64) -> NewKey<'_> {
         NewKey {
             class_name: self.class_name,

@@ -54,6 +54,10 @@ impl Addend {
                 let short = || FormatError::damaged(0, "its buffer is shorter than the entries that it counts");
                 fills.values = values.ok_or_else(short)?.to_vec();
             }
+            // Filling makes cells for all bins of the axes: a damaged number of bins would take all memory.
+            if self.shape(owner).is_none_or(|axes| axes.len() != dimensions) {
+                return Err(FormatError::unsupported("its cells are not those of its axes"));
+            }
             let has_limits = self.axes_of(owner, dimensions).all(|axis| axis.low < axis.high);
             match has_limits {
                 true => self.fill(owner, &fills, fills.len()),

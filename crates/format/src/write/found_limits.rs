@@ -3,7 +3,7 @@
 
 /// Smaller and larger exponents of ten than this are not rounded.
 const EXPONENT_MAX: i32 = 200;
-/// Limits so many widths away from 0 are not rounded.
+/// Limits this many widths away from 0 are not rounded.
 const WIDTHS_MAX: f64 = 1e9;
 
 /// Bins and limits of an axis.
@@ -14,7 +14,7 @@ pub(super) struct Found {
     pub(super) high: f64,
 }
 
-/// An axis of about so many bins for values between two (THLimitsFinder::FindGoodLimits). Bins of whole numbers are as
+/// An axis of about `bins` bins for values between two limits (THLimitsFinder::FindGoodLimits). Bins of whole numbers are as
 /// wide as a whole number.
 pub(super) fn found_limits(bins: usize, (mut low, mut high): (f64, f64), is_whole: bool) -> Found {
     if !(low.is_finite() && high.is_finite()) {

@@ -110,7 +110,7 @@ impl Recording<'_> {
 }
 
 impl Graft<'_, '_> {
-    /// Emits the branches. Answers with where their objects, and those that both records have, are now.
+    /// Emits the branches. Returns where their objects, and those that both records have, are now.
     fn emit_branches(&self, emitter: &mut Emitter) -> Result<HashMap<u64, u32>> {
         let own = emitter.swap_references(HashMap::new());
         let shared = self.shared.iter().filter_map(|(from, to)| own.get(to).map(|place| (*from, *place)));

@@ -12,7 +12,7 @@ const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", 
 /// Numbers of a histogram that are no sums.
 const STAY: [&str; 10] =
     ["fBuffer", "fBufferSize", "fNcells", "fStatOverflows", "fYmin", "fYmax", "fZmin", "fZmax", "fTmin", "fTmax"];
-/// A sum may have so many times the cells of both histograms, and [`FEW_CELLS`] more.
+/// A sum may have this many times the cells of both histograms, and [`FEW_CELLS`] more.
 const GROWTH_MAX: usize = 64;
 const FEW_CELLS: usize = 4096;
 

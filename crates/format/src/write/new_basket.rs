@@ -34,7 +34,7 @@ pub struct Entries {
     pub bounds: Bounds,
     /// The references among them.
     pub references: References,
-    /// Where they lay when they were written, if that is another place.
+    /// Where each began when it was written, if that is another place (TBasket::fDisplacement).
     pub displaced: Option<Vec<u32>>,
     /// Bytes of the key, which references count too.
     pub key_size: u32,
@@ -73,8 +73,8 @@ impl Entries {
 }
 
 impl Entries {
-    /// Gives the bytes of each of so many entries to `visit`, as they are wherever they lie: references count from
-    /// where the entry begins.
+    /// Calls `visit` with the bytes of each entry. References in them are made to count from the start of the entry, so
+    /// that the bytes do not depend on where the entry lies.
     pub fn for_each(mut self, entries_count: usize, mut visit: impl FnMut(&[u8])) -> Result<()> {
         let short = || FormatError::damaged(0, "a short basket");
         if let References::At(places) = &self.references {
@@ -233,7 +233,7 @@ impl<'t> BasketMaker<'t> {
             *tag = ((old & CLASS_MASK) | new).to_be_bytes();
         }
         if let Some(displacements) = &mut self.displacements {
-            // Of these entries nothing needs to be said.
+            // The references of these entries were moved, so they were not displaced.
             displacements.extend_from_slice(&self.offsets[displacements.len()..]);
         }
         Ok(())

@@ -178,7 +178,7 @@ impl Numbers {
         }
     }
 
-    /// Those in a range, and zeros up to so many.
+    /// The numbers in a range, with zeros behind them up to `count` numbers.
     pub(super) fn part(&self, range: Range<usize>, count: usize) -> Self {
         fn padded<T: Copy + Default>(values: &[T], range: Range<usize>, count: usize) -> Vec<T> {
             let mut part = values.get(range).unwrap_or_default().to_vec();

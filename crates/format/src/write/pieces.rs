@@ -11,7 +11,7 @@ use crate::streamer::ClassInfos;
 use super::recording::Recording;
 use super::token::{MemberStorage, RecordedMember, Token};
 
-/// Numbers that may differ; nothing in a record is counted by them,
+/// Numbers that may differ and that count nothing in a record.
 const FREE: [&str; 12] = [
     "fEntries",
     "fTotBytes",
@@ -26,7 +26,7 @@ const FREE: [&str; 12] = [
     "fBasketSize",
     "fEntryOffsetLen",
 ];
-/// but these arrays by this one.
+/// The number that counts the entries of [`ARRAYS`].
 const COUNTER: &str = "fMaxBaskets";
 const ARRAYS: [&str; 3] = ["fBasketBytes", "fBasketEntry", "fBasketSeek"];
 /// Pointers to baskets that are in memory when the tree is written: none of a tree that is whole.
@@ -59,7 +59,7 @@ enum Piece {
     Same(Range<usize>),
     /// A byte count.
     Open,
-    /// What it counts ends.
+    /// The end of what a byte count counts.
     Close,
     /// An object without a byte count.
     OpenUncounted,
@@ -73,7 +73,7 @@ enum Piece {
     Nulls(Range<usize>),
 }
 
-/// What another record says.
+/// The numbers and arrays of another record.
 #[derive(Debug, Default)]
 pub(super) struct Found<'b> {
     pub(super) numbers: Vec<i64>,
@@ -110,17 +110,17 @@ impl Pieces {
         }
     }
 
-    /// Which of the numbers a member is; the last one, as a class may have a member of the same name as its base.
+    /// The index of a member among the numbers; the last one, as a class may have a member of the same name as its base.
     pub(super) fn number(&self, owner: usize, name: &str) -> Option<usize> {
         last_of(&self.numbers, owner, name)
     }
 
-    /// Which of the arrays a member is.
+    /// The index of a member among the arrays.
     pub(super) fn array(&self, owner: usize, name: &str) -> Option<(usize, Number)> {
         last_of(&self.arrays, owner, name)
     }
 
-    /// What another record behind a key of so many bytes says; None if more than that is different in it.
+    /// The numbers and arrays of another record, behind a key of `key_size` bytes; None if anything else differs.
     pub(super) fn compare<'b>(&self, bytes: &'b [u8], key_size: u64) -> Option<Found<'b>> {
         if key_size != self.key_size {
             return None;
@@ -274,9 +274,9 @@ struct Comparison<'p, 'b> {
     bytes: &'b [u8],
     /// In the other one.
     position: usize,
-    /// Where the byte counts of what is open are, if they are counted.
+    /// The positions of the byte counts of open objects; None for objects without one.
     open: Vec<Option<usize>>,
-    /// From where on in the first record how far behind it what the other has stands.
+    /// Positions in the first record, and how far behind each of them the same thing lies in the other record.
     moves: Vec<(usize, isize)>,
 }
 
@@ -334,7 +334,7 @@ impl<'b> Comparison<'_, 'b> {
         Some(taken)
     }
 
-    /// What stands behind this in the first record stands here in the other.
+    /// Records that what follows this position of the first record lies at the current position of the other.
     fn note(&mut self, at: usize) -> Option<()> {
         let by = isize::try_from(self.position).ok()? - isize::try_from(at).ok()?;
         if self.moves.last().is_none_or(|(_, before)| *before != by) {
@@ -343,7 +343,7 @@ impl<'b> Comparison<'_, 'b> {
         Some(())
     }
 
-    /// Where something of the first record stands in the other.
+    /// The position in the other record of something in the first one.
     fn moved(&self, to: usize) -> Option<usize> {
         let behind = self.moves.partition_point(|(at, _)| *at <= to);
         let (_, by) = self.moves.get(behind.checked_sub(1)?)?;

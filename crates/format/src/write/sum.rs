@@ -62,7 +62,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Begins with the first object: its plain bytes behind a key of so many bytes, and its numbers.
+    /// Begins with the first object: its plain bytes behind a key of `key_size` bytes, and its numbers.
     pub fn new(bytes: Vec<u8>, key_size: u64, class_name: &str, infos: &Arc<ClassInfos>, total: Addend) -> Self {
         let (class_name, infos) = (class_name.to_string(), Arc::clone(infos));
         Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false, leaves_out: false }
@@ -154,7 +154,7 @@ impl Sum {
         total
     }
 
-    /// The plain bytes of the sum behind a key of so many bytes.
+    /// The plain bytes of the sum behind a key of `key_size` bytes.
     pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
         if self.is_single() && key_size == self.key_size {
             return Ok(self.bytes.clone());

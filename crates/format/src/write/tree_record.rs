@@ -152,7 +152,7 @@ pub struct NewTree {
 }
 
 impl NewTree {
-    /// The plain bytes of the tree behind a key of so many bytes.
+    /// The plain bytes of the tree behind a key of `key_size` bytes.
     pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
         let mut writer = Writer { emitter: Emitter::new(key_size) };
         writer.tree(self)?;

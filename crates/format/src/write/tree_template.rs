@@ -80,7 +80,7 @@ impl TreeTemplate {
         is_filled_alike(&again.tree, tree).then_some(form)
     }
 
-    /// The tree of another record behind a key of so many bytes; None if more is different in it.
+    /// The tree of another record behind a key of `key_size` bytes; None if more is different in it.
     pub fn read(&self, bytes: &[u8], key_size: u64) -> Option<Result<FilledTree>> {
         let found = self.pieces.compare(bytes, key_size)?;
         Some(self.filled(found))

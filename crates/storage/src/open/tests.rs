@@ -42,3 +42,10 @@ fn other_schemes_are_not_readable_yet_and_say_so() {
         assert!(!error.retry_may_help());
     }
 }
+
+#[test]
+fn files_of_this_machine_are_found_in_urls_and_among_replicas() {
+    let found = local_paths("root://host//a.root | file:///b%20c.root | FILE://localhost/d.root | e.root");
+    assert_eq!(found, ["/b c.root", "/d.root", "e.root"].map(PathBuf::from));
+    assert!(local_paths("https://host/a.root").is_empty() && local_paths("file://host/a.root").is_empty());
+}

@@ -91,7 +91,7 @@ impl BasketCopy<'_> {
         })
     }
 
-    /// Writes the new place of a basket into its record. Answers with the place.
+    /// Writes the new place of a basket into its record. Returns the place.
     pub(crate) fn place(&self, basket: &InputBasket, record: &mut [u8], seek: u64) -> Result<Placed> {
         let mut head = record.get(..HEAD_BYTES).unwrap_or(record).to_vec();
         let moved = self.moved(basket, record, &mut head, seek);

@@ -124,6 +124,13 @@ impl Rewriter {
         if entries_count == 0 {
             return Ok(());
         }
+        if input.tree.branches.iter().all(|branch| branch.baskets.is_empty()) {
+            // There is nothing to move. A damaged tree may say that it has any number of entries.
+            let all = 0..entries_count;
+            let kept = input.selection.as_ref().map_or(entries_count, |selection| selection.count(all));
+            self.new.entries_count = self.new.entries_count.saturating_add(kept);
+            return Ok(());
+        }
         if self.cluster_entries == 0 {
             self.cluster_entries = self.choose_cluster(input);
         }
@@ -192,7 +199,7 @@ impl Rewriter {
             None if input.auto_flush > 0 => return input.auto_flush as u64,
             None => limits::CLUSTER_BYTES,
         };
-        let stored: u64 = input.tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
+        let stored = input.tree.branches.iter().fold(0u64, |sum, branch| sum.saturating_add(branch.compressed_bytes));
         let entries = u128::from(input.tree.entries_count) * u128::from(bytes_max) / u128::from(stored.max(1));
         u64::try_from(entries).unwrap_or(u64::MAX).clamp(1, i64::MAX as u64)
     }

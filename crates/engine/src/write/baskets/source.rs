@@ -99,7 +99,7 @@ impl Source {
                 let own = process_ids_before(record);
                 let basket = BasketRecord::parse(record, self.entries.end - self.entries.start)?;
                 let bytes = tools.decompress(&basket)?;
-                Entries::of(&basket.plain(bytes), kind, counts, own + before)
+                Entries::of(&basket.plain(bytes), kind, counts, all_process_ids_before(own, before)?)
             }
         }
     }
@@ -120,6 +120,13 @@ fn process_ids_before(record: &[u8]) -> u16 {
     } else {
         0
     }
+}
+
+/// How many process ids of the output stand in front of those that a basket knows, which has `own` in front of them in
+/// its file.
+fn all_process_ids_before(own: u16, before: u16) -> std::result::Result<u16, FormatError> {
+    let too_many = || FormatError::unsupported("its objects refer to more process ids than ROOT has room for");
+    own.checked_add(before).ok_or_else(too_many)
 }
 
 /// Entries of one basket.
@@ -175,5 +182,18 @@ impl Slice {
             rest.start = run.end;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_process_ids_than_there_is_room_for_are_refused() {
+        assert_eq!(all_process_ids_before(3, 4).unwrap(), 7);
+        let error = all_process_ids_before(u16::MAX, 1).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unsupported);
     }
 }

@@ -13,7 +13,7 @@ use crate::write::journal::file::JournalFile;
 use crate::write::journal::records::JournalHeader;
 use crate::write::output::Written;
 
-/// Tells one start of the machine from another.
+/// Has another text after each start of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The path of a journal, and the merge that it describes.
@@ -90,7 +90,7 @@ pub(crate) fn failed(output: &Path, error: &io::Error) -> ReadError {
     ReadError::new(ReadErrorKind::Output, &output.display().to_string(), message)
 }
 
-/// Tells this start of the machine from others, where the system knows; never 0.
+/// A digest that identifies this start of the machine, where the system has one; never 0.
 pub(crate) fn machine_start() -> Option<u128> {
     fs::read(BOOT_ID).ok().map(|id| xxh3_128(&id).max(1))
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use branchline_format::compress::Decompressor;
-use branchline_format::error::ErrorKind;
 use branchline_format::file::{read_key_at, read_object};
 use branchline_format::streamer::ClassInfos;
 use branchline_format::write::classes::tree_infos;
@@ -34,7 +33,7 @@ pub(crate) struct InfoLists {
 const KNOWN_MAX: usize = 64;
 
 impl InfoLists {
-    /// The list of an input, if it is not known; one that is damaged is refused.
+    /// The list of an input, if it is not known; one that cannot be joined with others is refused.
     pub(crate) fn new_of(&self, input: &Input) -> Result<Option<InfoList>> {
         let infos = input.file.class_infos();
         if self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
@@ -44,12 +43,9 @@ impl InfoLists {
         if self.digests.contains(&xxh3_128(&list.plain)) {
             return Ok(None);
         }
-        match join_infos(&[(&list.plain, list.key_size)], list.key_size) {
-            Err(error) if error.kind == ErrorKind::Damaged => {
-                Err(ReadError::from_format(input.file.path(), &error.in_object("streamer infos")))
-            }
-            _ => Ok(Some(list)),
-        }
+        let joined = join_infos(&[(&list.plain, list.key_size)], list.key_size);
+        joined.map_err(|error| ReadError::from_format(input.file.path(), &error.in_object("streamer infos")))?;
+        Ok(Some(list))
     }
 
     /// Takes over the list of an input, where it has a new one.

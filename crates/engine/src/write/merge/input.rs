@@ -8,7 +8,7 @@ use branchline_format::directory::{is_directory, Entry};
 use branchline_format::file::TKey;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::write::FileFrame;
-use branchline_storage::{was_written_to, Access};
+use branchline_storage::{local_paths, was_written_to, Access};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
@@ -205,8 +205,11 @@ impl Input {
     pub(crate) fn identify(&mut self) {
         let mut digest = Xxh3::new();
         // The number of a device may change; a file of this machine is known by its time.
-        let changed = std::fs::metadata(self.file.path()).and_then(|about| about.modified());
-        let version = changed.map_or_else(|_| self.file.identity(), |time| Some(format!("{time:?}")));
+        let changed = match local_paths(self.file.path()).as_slice() {
+            [path] => std::fs::metadata(path).and_then(|about| about.modified()).ok(),
+            _ => None,
+        };
+        let version = changed.map_or_else(|| self.file.identity(), |time| Some(format!("{time:?}")));
         digest.update(format!("{} {version:?}", self.file.size_bytes()).as_bytes());
         for Item { entry: Entry { path, key }, content } in &self.items {
             let name = (path, key.seek, key.size, key.date, key.cycle, &key.class_name, &key.title);
@@ -219,7 +222,8 @@ impl Input {
     /// Refuses what was written to since it was opened: a part of what was copied may be from before, and a part not.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let path = self.file.path();
-        if !self.file.identity().is_some_and(|identity| was_written_to(Path::new(path), &identity)) {
+        let is_changed = |identity: String| local_paths(path).iter().any(|path| was_written_to(path, &identity));
+        if !self.file.identity().is_some_and(is_changed) {
             return Ok(());
         }
         let error = ReadError::new(ReadErrorKind::BadFile, path, "the file changed while it was merged");
@@ -228,7 +232,7 @@ impl Input {
 
     /// An estimate of the bytes that it adds to the output, at most.
     pub(crate) fn size_bytes(&self) -> u64 {
-        self.items.iter().map(|item| item.content.size_bytes(&item.entry.key)).sum()
+        self.items.iter().fold(0, |sum, item| sum.saturating_add(item.content.size_bytes(&item.entry.key)))
     }
 
     /// Bytes of memory that it takes.

@@ -61,11 +61,11 @@ impl<'a> OpenAhead<'a> {
     pub(crate) fn run(&self, mut consume: impl FnMut(&str, Result<Input>) -> Result<()>) -> Result<()> {
         let threads = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_OPENED };
         std::thread::scope(|scope| {
+            // Also when the consumer panics or a thread cannot begin: the scope waits for its threads.
+            let _stopping = Stopping(self);
             for _ in 0..threads.min(self.request.inputs.len()) {
                 scope.spawn(|| self.open_all());
             }
-            // Also when the consumer panics: the scope waits for its threads.
-            let _stopping = Stopping(self);
             self.request.inputs.iter().enumerate().try_for_each(|(index, path)| consume(path, self.take(index)))
         })
     }

@@ -78,7 +78,7 @@ impl Volume {
 
     /// An estimate of its final size.
     pub(crate) fn size_bytes(&self) -> u64 {
-        self.output.file.end() + self.rest_bytes
+        self.output.file.end().saturating_add(self.rest_bytes)
     }
 
     /// The file that is written.
@@ -129,8 +129,12 @@ impl Volume {
         self.left_out.extend(input.left_out.iter().map(|what| format!("{what} of {}", input.file.path())));
         self.notes.extend(input.notes.iter().map(|what| format!("{}: {what}", input.file.path())));
         self.files_count += 1;
-        self.rest_bytes += input.size_bytes() / 16;
-        self.commit(input, written)
+        self.rest_bytes = self.rest_bytes.saturating_add(input.size_bytes() / 16);
+        // An error in the middle leaves a part of the input in the sums: it cannot be skipped any more.
+        self.output.is_torn = true;
+        self.commit(input, written)?;
+        self.output.is_torn = false;
+        Ok(())
     }
 
     /// Refuses an input that differs from those before.
@@ -162,7 +166,7 @@ impl Volume {
         input.items.iter().map(write).collect()
     }
 
-    /// Process ids of an input come behind those of others, unless they are there in this order already. Answers with
+    /// Process ids of an input come behind those of others, unless they are there in this order already. Returns
     /// how many stand before (TTreeCloner::CopyProcessIds).
     fn write_process_ids(&mut self, ids: &[ProcessId]) -> Result<u16> {
         let count = self.process_ids.len();

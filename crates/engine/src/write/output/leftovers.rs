@@ -65,7 +65,9 @@ pub(crate) fn each_leftover(path: &Path, mut show: impl FnMut(Leftover) -> Resul
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        let Ok(file) = File::open(entry.path()) else { continue };
+        // Network file systems lock only files that are open for writing.
+        let writable = File::options().read(true).write(true).open(entry.path());
+        let Ok(file) = writable.or_else(|_| File::open(entry.path())) else { continue };
         match file.try_lock() {
             Ok(()) => show(Leftover { path: entry.path(), number, is_loaded: false })?,
             Err(TryLockError::WouldBlock) => show(Leftover { path: entry.path(), number, is_loaded: true })?,

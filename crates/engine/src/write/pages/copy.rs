@@ -63,7 +63,7 @@ pub(crate) struct PageCopy<'a> {
 }
 
 impl PageCopy<'_> {
-    /// Copies all clusters. Answers with them.
+    /// Copies all clusters. Returns them.
     pub(crate) fn run(
         &self,
         output: &mut Output,

@@ -33,7 +33,7 @@ pub(crate) fn of_first(schema: &Schema) -> Schema {
     own
 }
 
-/// Adds to the schema of the output the representations that it lacks of an input's fields, and answers where the
+/// Adds to the schema of the output the representations that it lacks of an input's fields, and returns where the
 /// columns of the input are in it. Refuses an input that has other fields.
 pub(crate) fn join(output: &mut Schema, input: &Schema) -> Result<ColumnMap, Difference> {
     let mut joiner = Joiner { output, input, columns: vec![usize::MAX; input.columns.len()] };
@@ -71,7 +71,7 @@ struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
-    /// Joins fields by their names. Answers with the first that one side lacks.
+    /// Joins fields by their names. Returns the first that one side lacks.
     fn fields(&mut self, ours: &[usize], theirs: &[usize]) -> Result<Option<String>, String> {
         let mut rest = theirs.to_vec();
         let mut lack = None;

@@ -54,7 +54,7 @@ pub(crate) fn checksum_of(stored: &[u8]) -> u64 {
     stored.last_chunk().map_or(0, |raw| u64::from_le_bytes(*raw))
 }
 
-/// Writes bytes behind a key of their own. Answers with where they lie.
+/// Writes bytes behind a key of their own. Returns where they lie.
 pub(crate) fn write_blob(output: &mut Output, date: u32, bytes: &[u8]) -> Result<u64> {
     let key = blob_key(output, date, bytes.len() as u64);
     let head = key.bytes().map_err(|error| ReadError::from_format(&output.path().display().to_string(), &error))?;
@@ -83,7 +83,7 @@ fn blob_key(output: &Output, date: u32, size: u64) -> NewKey<'static> {
     }
 }
 
-/// Writes header, page lists and footer of these clusters; answers with the bytes of the anchor. The header comes
+/// Writes header, page lists and footer of these clusters; returns the bytes of the anchor. The header comes
 /// behind the pages: the representations of all fields are known only then.
 pub(crate) fn write_metadata(
     output: &mut Output,

@@ -24,7 +24,7 @@ impl Pruned {
         let mut keeper =
             Keeper { schema, is_named: vec![false; schema.fields.len()], kept: vec![false; schema.fields.len()] };
         branches.iter().for_each(|branch| keeper.is_named[branch.field] = true);
-        // A record of which nothing is left goes, too. Those below it come behind it.
+        // A record without any wanted member is left out, too. Members come after their record in the list.
         let mut is_wanted: Vec<bool> = branches.iter().map(|branch| wanted.contains(&branch.path)).collect();
         let mut below: Vec<(bool, bool)> = vec![(false, false); branches.len()];
         for number in (0..branches.len()).rev() {

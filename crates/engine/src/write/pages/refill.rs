@@ -61,7 +61,7 @@ pub(crate) struct Refill<'a> {
 }
 
 impl Refill<'_> {
-    /// Adds all entries to the cluster that is being filled; answers with those that became full. `progress` gets the
+    /// Adds all entries to the cluster that is being filled; returns those that became full. `progress` gets the
     /// bytes that were read.
     pub(crate) fn run(
         &self,
@@ -81,7 +81,8 @@ impl Refill<'_> {
                 open_cluster.active = active;
             }
             let count = cluster.entries_count();
-            let portion = (count * crate::limits::FILLED_AT_ONCE_BYTES / reader.plain_bytes().max(1)).max(1);
+            let portion =
+                (count.saturating_mul(crate::limits::FILLED_AT_ONCE_BYTES) / reader.plain_bytes().max(1)).max(1);
             let mut next = 0;
             loop {
                 let kept = self.kept(cluster, next..count);

@@ -211,7 +211,7 @@ impl MergedNtuple {
         self.open_cluster = part.open_cluster;
     }
 
-    /// Writes the cluster that is not full, and what comes behind the pages. Answers with the bytes of the anchor.
+    /// Writes the cluster that is not full, and what comes behind the pages. Returns the bytes of the anchor.
     fn write_metadata(&mut self, output: &mut Output) -> Result<Vec<u8>> {
         if let Some(mut open_cluster) = self.open_cluster.take() {
             self.clusters.extend(open_cluster.close(output, self.labels.date)?);

@@ -220,7 +220,7 @@ impl MergedObject {
         self.sums.len() + self.copies.len()
     }
 
-    /// Adds an object to the first sum that it goes with; gives it back if there is none.
+    /// Adds an object to the first sum that it can be added to; returns it if there is none.
     fn add_up(&mut self, addend: Box<Addend>) -> Option<Box<Addend>> {
         for ReservedSum { sum, .. } in &mut self.sums {
             match sum.plan(&addend) {
@@ -287,7 +287,7 @@ fn plain(stored: &[u8], key: &TKey) -> FormatResult<Vec<u8>> {
     })
 }
 
-/// Tells objects that are copied from others of their name.
+/// A digest that differs for objects of one name that are not equal.
 fn digest_of(key: &TKey, bytes: &[u8]) -> u128 {
     xxh3_128(&[key.title.as_bytes(), &[0], key.class_name.as_bytes(), &[0], bytes].concat())
 }

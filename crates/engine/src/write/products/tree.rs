@@ -27,7 +27,7 @@ use crate::write::baskets::digest::digest_of;
 use crate::write::baskets::forms::forms;
 use crate::write::baskets::rewrite::{RewritePlan, Rewriter};
 use crate::write::baskets::slices::RewrittenTree;
-use crate::write::errors::{differs, other_leftovers};
+use crate::write::errors::{differs, other_leftovers, unmergeable};
 use crate::write::merged::Merged;
 use crate::write::new_file::{ObjectName, SlotId};
 use crate::write::output::Output;
@@ -41,6 +41,9 @@ use crate::write::products::tree::same_branches::{check_same, TreeOfFile};
 use crate::write::products::tree::totals::Totals;
 use crate::write::progress::Check;
 use crate::write::request::{BasketLayout, Branches};
+
+/// Entries that a tree can have (TTree::fEntries).
+const ENTRIES_MAX: u64 = i64::MAX as u64;
 
 /// A tree in an output.
 pub(crate) struct MergedTree {
@@ -121,6 +124,11 @@ impl Product for MergedTree {
     }
 
     fn check(&self, content: &TreeInput, source: &Source<'_>) -> Result<()> {
+        let (before, own) = (self.totals.entries_count(), content.tree.entries_count);
+        if before.saturating_add(own) > ENTRIES_MAX {
+            let message = format!("tree {}: {own} entries are too many behind {before}", source.path());
+            return Err(unmergeable(source.file_path(), message));
+        }
         let first = TreeOfFile { file: &self.totals.first_path, tree: &self.totals.first };
         check_same(&first, &TreeOfFile { file: source.file_path(), tree: content })
     }
@@ -183,6 +191,10 @@ impl Product for MergedTree {
         if tree.entries_count != totals.entries_count() {
             let (found, expected) = (tree.entries_count, totals.entries_count());
             return differs(format!("tree {} has {found} entries, not {expected}", tree.name));
+        }
+        let (count, expected) = (tree.branches.len(), totals.written().count());
+        if count != expected {
+            return differs(format!("tree {} has {count} branches, not {expected}", tree.name));
         }
         for (branch, expected) in tree.branches.iter().zip(totals.written()) {
             let firsts = branch.baskets.iter().map(|basket| basket.entry_start);

@@ -34,7 +34,7 @@ struct Filler<'a> {
 /// The bytes of an entry, how many there are, whether it is stored where they begin, and the compression.
 type SharedKey = (Vec<u8>, u64, bool, Setting);
 
-/// Gives a tree all branches of a union, in its order. Answers with the tree, and which of the branches were filled.
+/// Gives a tree all branches of a union, in its order. Returns the tree, and which of the branches were filled.
 pub(crate) fn filled(
     own: &TTree,
     union: &TreeUnion,

@@ -219,8 +219,8 @@ impl TreeInput {
 
     /// An estimate of the bytes that it adds to an output.
     pub(crate) fn output_bytes(&self) -> u64 {
-        let stored: u64 = self.tree.branches.iter().map(|branch| branch.compressed_bytes).sum();
-        stored + self.plain.len() as u64 + TABLE_ROW_BYTES * self.baskets_count()
+        let tables = self.plain.len() as u64 + TABLE_ROW_BYTES * self.baskets_count();
+        self.tree.branches.iter().fold(tables, |sum, branch| sum.saturating_add(branch.compressed_bytes))
     }
 
     /// Bytes of memory that it takes.

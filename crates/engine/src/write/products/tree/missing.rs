@@ -28,7 +28,7 @@ pub(crate) fn are_uneven(tree: &TTree) -> bool {
     tree.branches.iter().any(|branch| !branch.baskets.is_empty() && stop(branch) != tree.entries_count)
 }
 
-/// Gives all branches the entries that they lack. Answers with a sentence for the user.
+/// Gives all branches the entries that they lack. Returns a sentence for the user.
 pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Source<'_>) -> Result<Option<String>> {
     let (file, path, date) = (source.file, source.path(), source.key().date);
     let refused = |what: String| unmergeable(file.path(), format!("tree {path}: {what}"));

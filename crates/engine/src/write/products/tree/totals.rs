@@ -108,21 +108,22 @@ impl Totals {
     /// Adds a tree whose baskets were copied to these places.
     pub(crate) fn add(&mut self, input: &mut TreeInput, places: &Places) {
         for ((totals, branch), places) in self.branches.iter_mut().zip(&input.tree.branches).zip(places) {
-            totals.plain_bytes += branch.plain_bytes;
-            totals.stored_bytes += branch.compressed_bytes;
+            // The numbers of a damaged record may be of any size.
+            totals.plain_bytes = totals.plain_bytes.saturating_add(branch.plain_bytes);
+            totals.stored_bytes = totals.stored_bytes.saturating_add(branch.compressed_bytes);
             for (basket, copied) in branch.baskets.iter().zip(places) {
                 let stored_before = match &basket.place {
                     Place::File { size, .. } => *size,
                     Place::Embedded(_) => {
                         // It counts from now on.
-                        totals.plain_bytes += copied.plain_size;
+                        totals.plain_bytes = totals.plain_bytes.saturating_add(copied.plain_size);
                         0
                     }
                 };
-                totals.stored_bytes = (totals.stored_bytes + copied.size).saturating_sub(stored_before);
+                totals.stored_bytes = totals.stored_bytes.saturating_add(copied.size).saturating_sub(stored_before);
                 totals.baskets.push(Placed { first_entry: self.entries + copied.first_entry, ..*copied });
             }
-            totals.entries += branch.entries_count;
+            totals.entries = totals.entries.saturating_add(branch.entries_count);
         }
         let branches = &input.tree.branches;
         let filled = input.filled.iter().map(|branch| (branches[*branch].path.as_str(), input.tree.entries_count));
@@ -241,10 +242,10 @@ impl Totals {
     }
 
     fn change_tree(&self, recording: &Recording<'_>, changes: &mut Changes) -> std::result::Result<(), FormatError> {
-        let plain: u64 = self.branches.iter().map(|branch| branch.plain_bytes).sum();
-        let stored = self.branches.iter().map(|branch| branch.stored_bytes).sum::<u64>() as i64;
-        changes.number(recording, TREE, "fEntries", self.entries as i64)?;
-        changes.number(recording, TREE, "fTotBytes", plain as i64)?;
+        let sum_of = |bytes: fn(&BranchTotals) -> u64| self.branches.iter().map(bytes).fold(0, u64::saturating_add);
+        let stored = signed(sum_of(|branch| branch.stored_bytes));
+        changes.number(recording, TREE, "fEntries", signed(self.entries))?;
+        changes.number(recording, TREE, "fTotBytes", signed(sum_of(|branch| branch.plain_bytes)))?;
         for name in ["fZipBytes", "fSavedBytes", "fFlushedBytes"] {
             changes.number(recording, TREE, name, stored)?;
         }
@@ -302,6 +303,11 @@ pub(crate) struct WrittenBranch<'a> {
     pub(crate) baskets: &'a [Placed],
 }
 
+/// A count as ROOT stores it, or the largest that it can store.
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 impl BranchTotals {
     fn change(
         &self,
@@ -311,14 +317,14 @@ impl BranchTotals {
     ) -> std::result::Result<(), FormatError> {
         let count = self.baskets.len();
         let room = (count + 1).max(BASKETS_MIN);
-        let entries = self.entries as i64;
+        let entries = signed(self.entries);
         changes.number(recording, owner, "fWriteBasket", count as i64)?;
         changes.number(recording, owner, "fMaxBaskets", room as i64)?;
         changes.number(recording, owner, "fEntries", entries)?;
         changes.number(recording, owner, "fEntryNumber", entries)?;
         changes.number(recording, owner, "fFirstEntry", 0)?;
-        changes.number(recording, owner, "fTotBytes", self.plain_bytes as i64)?;
-        changes.number(recording, owner, "fZipBytes", self.stored_bytes as i64)?;
+        changes.number(recording, owner, "fTotBytes", signed(self.plain_bytes))?;
+        changes.number(recording, owner, "fZipBytes", signed(self.stored_bytes))?;
         if let Some(bytes) = self.basket_bytes {
             changes.number(recording, owner, "fBasketSize", bytes as i64)?;
             changes.no_features(recording, owner)?;

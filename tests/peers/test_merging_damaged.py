@@ -1,0 +1,78 @@
+"""Inputs of a merge whose numbers are damaged: they take no memory and no time by these numbers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import branchline
+from branchline.errors import UnsupportedBranchError
+from branchline.layout import merge
+
+# A merge in a process of its own, which has 4 GiB of addresses and a minute.
+MERGING = """
+import json, resource, sys
+from branchline.layout import merge
+output, inputs, options = json.loads(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+print(json.dumps(merge(inputs, output, **options)[:]))
+"""
+MINUTE_S = 60
+BINS = 12345
+
+
+def bounded_merge(output: Path, inputs: list[Path], **options: Any) -> None:
+    """Fails where a merge takes too much memory, or too long."""
+    arguments = json.dumps([str(output), [str(path) for path in inputs], options])
+    done = subprocess.run(
+        [sys.executable, "-c", MERGING, arguments], check=False, capture_output=True, text=True, timeout=MINUTE_S
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def entries_only(root: Any, path: Path, entries: int) -> Path:
+    """A tree that says that it has entries, with a branch that was never filled."""
+    file = root.TFile(str(path), "RECREATE")
+    tree = root.TTree("t", "")
+    value = root.std.vector["float"](1)
+    tree.Branch("x", value.data(), "x/F")
+    tree.SetEntries(entries)
+    tree.Write()
+    file.Close()
+    return path
+
+
+def test_a_damaged_number_of_bins_takes_no_memory(root: Any, tmp_path: Path) -> None:
+    file = root.TFile(str(tmp_path / "good.root"), "RECREATE", "", 0)
+    histogram = root.TH1D("h", "", BINS, 0, 1)
+    histogram.SetBuffer(100)
+    histogram.Fill(0.5)
+    histogram.Write()
+    file.Close()
+    good = (tmp_path / "good.root").read_bytes()
+    number = BINS.to_bytes(4, "big")
+    assert good.count(number) == 1
+    inputs = [tmp_path / "one.root", tmp_path / "two.root"]
+    for path in inputs:
+        path.write_bytes(good.replace(number, (2**31 - 1).to_bytes(4, "big")))
+    bounded_merge(tmp_path / "all.root", inputs)
+
+
+def test_entries_without_baskets_take_no_time(root: Any, tmp_path: Path) -> None:
+    inputs = [entries_only(root, tmp_path / f"{number}.root", 10**15) for number in range(2)]
+    bounded_merge(tmp_path / "all.root", inputs, cluster_events=1)
+    assert branchline.open(str(tmp_path / "all.root"))["t"].num_entries == 2 * 10**15
+
+
+def test_more_entries_than_a_tree_can_have_are_refused(root: Any, tmp_path: Path) -> None:
+    inputs = [str(entries_only(root, tmp_path / f"{number}.root", 2**62)) for number in range(2)]
+    with pytest.raises(UnsupportedBranchError, match="too many"):
+        merge(inputs, tmp_path / "all.root")
+    made = merge(inputs, tmp_path / "all.root", skip_bad_files=True)
+    assert (made.files, made.entries, len(made.skipped)) == (1, 2**62, 1)
+    assert branchline.open(str(tmp_path / "all.root"))["t"].num_entries == 2**62
