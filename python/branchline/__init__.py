@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.submitted import SubmittedTrain
+    from branchline.sensors import TrainStatus
     from branchline.tables import Table, TableFile
     from branchline.train import TrainResult, forecast
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
@@ -63,6 +64,7 @@ __all__ = [
     "Table",
     "TableFile",
     "TrainResult",
+    "TrainStatus",
     "Tree",
     "UnreadableBranchWarning",
     "UnsupportedBranchError",
@@ -103,6 +105,7 @@ _find = lazily(
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
         "branchline.running.submitted": ("SubmittedTrain",),
+        "branchline.sensors": ("TrainStatus",),
         "branchline.tables": ("Table", "TableFile"),
         "branchline.train": ("TrainResult", "forecast"),
         "branchline.tree": (

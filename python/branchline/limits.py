@@ -89,8 +89,12 @@ LEASE_INTERVAL_S = 15.0
 LEASE_STALE_S = 120.0
 # How often somebody who waits for submitted jobs looks.
 BATCH_LOOK_INTERVAL_S = 1.0
-# How often a run writes down how far it is, for `branchline status`: a look at it is of now, and writing costs nothing.
-PROGRESS_RECORD_INTERVAL_S = 5.0
+# How often a run writes its state for `branchline status`: a look at it is of now, and writing costs nothing.
+STATUS_INTERVAL_S = 1.0
+# How often it does where nothing has changed.
+STATUS_HEARTBEAT_S = 15.0
+# The process of a state that is so old stands still, or is gone: it writes much more often.
+STATUS_OLD_S = 60.0
 # What a report shows of the log of a sub-job that failed: enough for tracebacks, and a page stays small.
 FAILED_LOG_BYTES = 16_384
 # A task waits so long for a directory of results that is gone, as while a file system is mounted again.

@@ -181,7 +181,7 @@ def test_a_node_on_which_every_task_fails_gets_no_more(
     train.pause(0)
     assert submitted.resume() == status.failed
     assert submitted.wait(TIMEOUT_S).ended == "finished"
-    assert submitted.status().excluded_nodes == ("n2",)
+    assert submitted.status().excluded_nodes == ["n2"]
     nodes = {one.read_text().strip() for one in BatchFolder(submitted.out).accounts.glob("1.0.*.node")}
     assert nodes == {"n1"}
     assert files_of(submitted.out) == files_of(original.folder / "local")

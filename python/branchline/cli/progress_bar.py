@@ -11,8 +11,10 @@ from branchline.limits import MB
 from branchline.quantities import count
 
 if TYPE_CHECKING:
-    from branchline.train.progress import TrainProgress
+    from branchline.sensors import TrainStatus
 
+#: Of storage elements in a line.
+ELEMENTS_SHOWN_MAX = 4
 #: Called with the amount done, the total, and a text.
 Update = Callable[[float, float | None, str], None]
 
@@ -39,20 +41,29 @@ def progress_bar(title: str, *, unit: str = "") -> Iterator[Update | None]:
 
 
 @contextmanager
-def train_progress_bar() -> Iterator[Callable[[TrainProgress], None] | None]:
-    """Shows the progress of a train: events/s, MB/s and the time left."""
+def train_progress_bar() -> Iterator[Callable[[TrainStatus], None] | None]:
+    """Shows the state of a train in one line: sub-jobs, events/s, MB/s of each storage element, failures, time left."""
     with progress_bar("train") as update:
         if update is None:
             yield None
             return
 
-        def report(now: TrainProgress) -> None:
-            update(now.fraction_done or 0.0, 1.0, rates(now))
+        def report(now: TrainStatus) -> None:
+            done = now.done / now.subjobs if now.subjobs else 0.0
+            update(done if now.fraction_done is None else now.fraction_done, 1.0, progress_text(now))
 
         yield report
 
 
-def rates(now: TrainProgress) -> str:
-    """Events and compressed megabytes per second since the start."""
+def progress_text(now: TrainStatus) -> str:
+    """The state of a train in a few words."""
     seconds = max(now.seconds, 1e-9)
-    return f"{count(now.events / seconds)} events/s  {now.bytes_read / MB / seconds:.1f} MB/s read"
+    words = [f"{now.done}/{now.subjobs} sub-jobs"] if now.subjobs else []
+    words.append(f"{count(now.events / seconds)} events/s")
+    rates = [f"{one.bytes_read / MB / seconds:.1f}" for one in now.elements]
+    by_element = f" ({' + '.join(rates[:ELEMENTS_SHOWN_MAX])})" if len(rates) > 1 else ""
+    words.append(f"{now.bytes_read / MB / seconds:.1f} MB/s read{by_element}")
+    words += [f"{now.failed} failed"] if now.failed else []
+    words += [f"{now.workers_lost} workers lost"] if now.workers_lost else []
+    words += ["merging"] if now.phase == "merge" else ["writing"] if now.phase == "write" else []
+    return "  ".join(words)

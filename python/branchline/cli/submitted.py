@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
+from branchline.errors import MissingFileError
 from branchline.quantities import counted
+from branchline.sensors import RUNNING
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.submitted import SubmittedTrain
-    from branchline.running.submitted.handle import TrainStatus
+    from branchline.sensors import TrainStatus
 
 _GROUP = "Where to run"
 
@@ -61,25 +63,68 @@ class Farm(NamedTuple):
 Out = Annotated[Path, Argument(metavar="OUT", help="Directory into which the train was submitted.")]
 
 
-def status(out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")]) -> int:
+def status(
+    out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
+    as_json: Annotated[bool, Option("--json", help="Print the state as JSON.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Show the progress until the run ends.")] = False,
+) -> int:
     """Prints the state of a run, on any place; the exit code is 3 if sub-jobs failed or results are missing.
 
     Examples:
         See how many sub-jobs wait, run, are done and failed:
             branchline status out
+        Watch a train that runs elsewhere:
+            branchline status out --follow
 
     """
-    from branchline.running.claim import JOBS, SUBMISSION
-    from branchline.running.standing import standing_of
+    from branchline.running.standing import status_lines
 
-    if not (out / JOBS / SUBMISSION).is_file() and (standing := standing_of(out)) is not None:
-        for line in standing.lines:
+    found = _follow(out) if follow else _status(out)
+    if as_json:
+        import json
+
+        print_out(json.dumps(found.as_dict(), indent=1))
+    else:
+        for line in status_lines(found, out):
             print_out(line)
-        return EXIT_OK if standing.is_good else EXIT_INCOMPLETE
-    found = _train(out).status()
-    for line in _lines(found, out):
-        print_out(line)
-    return EXIT_INCOMPLETE if found.failed or found.ended not in (None, "finished") else EXIT_OK
+    return EXIT_OK if found.is_good else EXIT_INCOMPLETE
+
+
+def _status(out: Path) -> TrainStatus:
+    from branchline.running.claim import JOBS, SUBMISSION
+    from branchline.running.standing import status_of
+
+    if (out / JOBS / SUBMISSION).is_file():
+        return _train(out).status()
+    found = status_of(out)
+    if found is None:
+        hint = "name the directory that branchline run -o was given"
+        raise MissingFileError("there is no record of a run in this directory", path=str(out), hint=hint)
+    return found
+
+
+def _follow(out: Path) -> TrainStatus:
+    """Shows the progress until the train ends, or its process writes no state any more, or Ctrl-C; gives the last
+    state.
+    """
+    import time
+
+    from branchline.cli.progress_bar import train_progress_bar
+    from branchline.limits import BATCH_LOOK_INTERVAL_S, STATUS_OLD_S
+
+    found, changed_s = _status(out), time.monotonic()
+    with train_progress_bar() as progress:
+        try:
+            while found.status == RUNNING and time.monotonic() - changed_s < STATUS_OLD_S:
+                if progress is not None:
+                    progress(found)
+                time.sleep(BATCH_LOOK_INTERVAL_S)
+                before, found = found, _status(out)
+                # The clock of another machine may differ: only whether it goes on counts.
+                changed_s = changed_s if found.updated == before.updated else time.monotonic()
+        except KeyboardInterrupt:
+            pass
+    return found
 
 
 def resume(out: Out) -> int:
@@ -127,21 +172,3 @@ def print_submitted(train: SubmittedTrain, out: Path) -> None:
     """Prints what was submitted, and the command that shows its state."""
     print_out(f"submitted: {counted(train.subjobs_count, 'sub-job')} in {counted(train.tasks_count, 'task')}")
     print_out(f"see its state with: branchline status {out}")
-
-
-def _lines(found: TrainStatus, out: Path) -> list[str]:
-    counts = {"done": found.done, "running": found.running, "queued": found.queued, "failed": found.failed}
-    if found.silence:
-        del counts["failed"]
-        counts["unknown"] = found.subjobs - found.done
-    shown = ", ".join(f"{count} {name}" for name, count in counts.items())
-    lines = [f"{counted(found.subjobs, 'sub-job')}: {shown}; {counted(found.events, 'event')} done"]
-    lines += [f"the batch system did not answer: {found.silence}"] if found.silence else []
-    lines += [f"waiting ({counted(count, 'task')}): {reason}" for reason, count in found.waiting.items()]
-    lines += [f"no more tasks run on {node}: every one failed there" for node in found.excluded_nodes]
-    lines += [f"failed ({counted(count, 'sub-job')}): {cause}" for cause, count in found.causes.items()]
-    if found.ended:
-        lines.append(f"the last job ended: {found.ended}, look at {out}")
-    elif found.is_over:
-        lines.append(f"no job of it waits or runs, and its results were not written: branchline resume {out}")
-    return lines

@@ -20,7 +20,7 @@ from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.writing import write
 from branchline.settings import folder_path
 from branchline.tables import TableFolder
-from branchline.train import TrainProgress, TrainRequest, TrainResult, TrainSettings, run_train
+from branchline.train import TrainRequest, TrainResult, TrainSettings, run_train
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from branchline.report.writing import Pictures
     from branchline.running.run_settings import RunSettings
     from branchline.running.submitted import SubmittedTrain
+    from branchline.sensors import TrainStatus
 
 
 @overload
@@ -70,7 +71,7 @@ def run(
     force: bool = True,
     reuse: bool = True,
     pictures: Pictures = "svg",
-    progress: Callable[[TrainProgress], None] | None = None,
+    progress: Callable[[TrainStatus], None] | None = None,
     command: str = "",
 ) -> TrainResult | SubmittedTrain:
     """Runs wagons over a dataset, which is read once for all of them.
@@ -101,7 +102,7 @@ def run(
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
         into ``out`` made with the same code, parameters and files; False runs everything.
-    pictures: "svg", "both" (and PNG), "none". command: for the report. progress: a function of a ``TrainProgress``.
+    pictures: "svg", "both" (and PNG), "none". command: for the report. progress: a function of a ``TrainStatus``.
 
     A wagon that raises, or whose process dies, stops alone (``record.wagons``). An error that stops the run, Ctrl-C and
     SIGTERM too, gives a TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError,
@@ -130,11 +131,11 @@ def _carried_out(
     *,
     force: bool,
     pictures: Pictures,
-    progress: Callable[[TrainProgress], None] | None,
+    progress: Callable[[TrainStatus], None] | None,
 ) -> TrainResult | SubmittedTrain:
     """Runs or submits a train for ``run``, with a warning at its caller if it is not complete."""
     if progress is not None and not callable(progress):
-        raise OptionError(f"progress cannot be {progress!r}", hint="give a function of a TrainProgress")
+        raise OptionError(f"progress cannot be {progress!r}", hint="give a function of a TrainStatus")
     if pictures not in ("svg", "both", "none"):
         raise OptionError(f"pictures cannot be {pictures!r}", hint="give svg, both or none")
     folder = None if out is None else folder_path("the directory of results", out)
@@ -173,7 +174,7 @@ def run_quietly(
     *,
     force: bool = True,
     pictures: Pictures = "svg",
-    progress: Callable[[TrainProgress], None] | None = None,
+    progress: Callable[[TrainStatus], None] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> TrainResult:
     """As ``run``, for a caller that looks at ``exit_code`` and ``errors`` itself. ``stopping`` is called at the first
@@ -208,10 +209,10 @@ def _begin(claim: Claim, command: str) -> None:
     claim.begin(command)
 
 
-def _noted(claim: Claim, progress: Callable[[TrainProgress], None] | None) -> Callable[[TrainProgress], None]:
+def _noted(claim: Claim, progress: Callable[[TrainStatus], None] | None) -> Callable[[TrainStatus], None]:
     """Shows the progress, and writes it down for others."""
 
-    def take(now: TrainProgress) -> None:
+    def take(now: TrainStatus) -> None:
         claim.note(now)
         if progress is not None:
             progress(now)

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.ledger import LEDGER_NAME, LEDGER_NAMES
-from branchline.limits import PROGRESS_RECORD_INTERVAL_S
+from branchline.running.status_file import STATUS, StatusFile
 from branchline.sensors import FAILED, PARTIAL, RUNNING, JobRecord, host
-from branchline.sensors.record import TimePoint
 from branchline.sensors.versions import branchline_version
 from branchline.tables.folder import clear_tables
 
 if TYPE_CHECKING:
-    from branchline.train.progress import TrainProgress
+    from branchline.sensors import TrainStatus
 
 NOTE = "PARTIAL.txt"
 # The folder of jobs that batch systems run, and the file in it that they begin with.
@@ -47,8 +46,7 @@ class Claim:
         self.out = out
         self._force = force
         self._has_begun = False
-        self._record: JobRecord | None = None
-        self._noted_s = 0.0
+        self._status: StatusFile | None = None
 
     def begin(self, command: str) -> None:
         """Removes the files of an earlier run and records that this one is running. Raises StorageError."""
@@ -58,22 +56,21 @@ class Claim:
         started = datetime.now(UTC).isoformat()
         who = f"process {os.getpid()} on {host()}"
         record = JobRecord(branchline=branchline_version(), status=RUNNING, host=host(), process=os.getpid())
-        self._record = replace(record, started=started, command=command)
-        write_job(self.out, self._record)
+        write_job(self.out, replace(record, started=started, command=command))
+        self._status = StatusFile(self.out)
         self._has_begun = True
         self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} says how it ended."])
 
-    def note(self, now: TrainProgress) -> None:
-        """Records the progress of the run every few seconds."""
-        from branchline.report.job_files import write_job
+    def note(self, now: TrainStatus) -> None:
+        """Writes the state of the run for `branchline status`."""
+        if self._status is not None:
+            self._status.note(now)
 
-        if self._record is None or now.seconds - self._noted_s < PROGRESS_RECORD_INTERVAL_S:
-            return
-        self._noted_s = now.seconds
-        point = TimePoint(now.seconds, now.events, now.bytes_read, now.plain_bytes)
-        # Progress is only for `status`. The next record replaces it, and the end of the run reports a full disk.
-        with suppress(StorageError):
-            write_job(self.out, replace(self._record, wall_s=now.seconds, events=now.events, timeline=[point]))
+    def end(self) -> None:
+        """The run came to its end, which its record says: its state is not needed any more."""
+        if self._status is not None:
+            self._status.close()
+            self._status = None
 
     def mark(self, sentences: Sequence[str]) -> None:
         """Writes why the results are not complete; without sentences it removes that note. Raises StorageError."""
@@ -95,7 +92,7 @@ class Claim:
         from branchline.report.whole_files import failed_writing
 
         with failed_writing(self.out):
-            earlier = [*earlier_files(self.out), self.out / NOTE]
+            earlier = [*earlier_files(self.out), self.out / NOTE, self.out / STATUS]
             for path in earlier:
                 path.unlink(missing_ok=True)
             top = self.out.resolve()
@@ -172,6 +169,7 @@ def claimed(out: Path, *, force: bool) -> Iterator[Claim]:
         claim.check()
         yield claim
     finally:
+        claim.end()
         claim.undo(made)
         os.close(lock)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from branchline.access import Access
     from branchline.dataset import CompanionsLike
     from branchline.report.writing import Pictures
-    from branchline.train import TrainProgress
+    from branchline.sensors import TrainStatus
 
 
 class RunSettings(TypedDict, total=False):
@@ -28,5 +28,5 @@ class RunSettings(TypedDict, total=False):
     force: bool
     reuse: bool
     pictures: Pictures
-    progress: Callable[[TrainProgress], None] | None
+    progress: Callable[[TrainStatus], None] | None
     command: str

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from branchline.sensors.process import core_wait_s, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
     from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, SCHEMA_VERSION, JobRecord, WagonFault
     from branchline.sensors.sensors import SCOPES, SENSORS, Sensor, SensorRow, rows_of
+    from branchline.sensors.status import STATUS_VERSION, TrainStatus
     from branchline.sensors.troubles import added_troubles, take_troubles
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "SCHEMA_VERSION",
     "SCOPES",
     "SENSORS",
+    "STATUS_VERSION",
     "JobRecord",
     "Sensor",
     "SensorRow",
+    "TrainStatus",
     "WagonFault",
     "added_troubles",
     "core_wait_s",
@@ -61,6 +64,7 @@ __getattr__ = lazily(
             "WagonFault",
         ),
         "branchline.sensors.sensors": ("SCOPES", "SENSORS", "Sensor", "SensorRow", "rows_of"),
+        "branchline.sensors.status": ("STATUS_VERSION", "TrainStatus"),
         "branchline.sensors.troubles": ("added_troubles", "take_troubles"),
     },
 )

@@ -1,4 +1,6 @@
-"""The JSON Schema of job.json, made from the dataclasses of the record: ``python -m branchline.sensors.schema``."""
+"""The JSON Schemas of job.json and of a train's state, made from their dataclasses: ``python -m
+branchline.sensors.schema``.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,23 @@ import json
 import types
 import typing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from branchline.sensors.plain import field_types
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, SCHEMA_VERSION, JobRecord
+from branchline.sensors.status import DIED, STATUS_VERSION, STOPPED, TrainStatus
+
+#: What JSON Schema allows in one place depends on another: no type says it.
+JsonSchema: TypeAlias = dict[str, Any]
 
 SCHEMA_FILE = Path(__file__).with_name("job.schema.json")
+STATUS_SCHEMA_FILE = Path(__file__).with_name("status.schema.json")
 _SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null"}
 
 
-def job_schema() -> dict[str, Any]:
+def job_schema() -> JsonSchema:
     """The schema (draft 2020-12). It allows other fields, since a later Branchline may add some."""
-    definitions: dict[str, Any] = {}
+    definitions: JsonSchema = {}
     schema = _of_dataclass(JobRecord, definitions)
     schema["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
     schema["properties"]["status"] = {"enum": [RUNNING, FINISHED, PARTIAL, FAILED]}
@@ -32,12 +39,28 @@ def job_schema() -> dict[str, Any]:
     }
 
 
-def schema_text() -> str:
-    """The schema as the file next to this one has it."""
-    return json.dumps(job_schema(), indent=1) + "\n"
+def status_schema() -> JsonSchema:
+    """The schema of what `branchline status --json` prints, alike."""
+    definitions: JsonSchema = {}
+    schema = _of_dataclass(TrainStatus, definitions)
+    schema["properties"]["status_version"] = {"const": STATUS_VERSION}
+    schema["properties"]["status"] = {"enum": [RUNNING, FINISHED, PARTIAL, FAILED, DIED, STOPPED]}
+    schema["properties"]["phase"] = {"enum": ["run", "merge", "write"]}
+    schema["required"] = ["status_version", "status"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "status.json",
+        **schema,
+        "$defs": dict(sorted(definitions.items())),
+    }
 
 
-def _of_dataclass(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+def schema_text(schema: JsonSchema) -> str:
+    """A schema as its file next to this one has it."""
+    return json.dumps(schema, indent=1) + "\n"
+
+
+def _of_dataclass(kind: Any, definitions: JsonSchema) -> JsonSchema:
     properties = {name: _of(one, definitions) for name, one in field_types(kind).items()}
     # Fields without a default are required.
     required = [
@@ -49,7 +72,7 @@ def _of_dataclass(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     return described | ({"required": required} if required else {})
 
 
-def _of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+def _of(kind: Any, definitions: JsonSchema) -> JsonSchema:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return {}
@@ -68,4 +91,5 @@ def _of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
+    SCHEMA_FILE.write_text(schema_text(job_schema()), encoding="utf-8")
+    STATUS_SCHEMA_FILE.write_text(schema_text(status_schema()), encoding="utf-8")

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from branchline.train.events import Events
     from branchline.train.forecasting import Forecast, WagonForecast, forecast
     from branchline.train.plan import TrainRequest, TrainSettings
-    from branchline.train.progress import TrainProgress
     from branchline.train.result import TrainResult
     from branchline.train.running import run_train
     from branchline.train.share_result import JobError
@@ -20,7 +19,6 @@ __all__ = [
     "Events",
     "Forecast",
     "JobError",
-    "TrainProgress",
     "TrainRequest",
     "TrainResult",
     "TrainSettings",
@@ -40,7 +38,6 @@ __getattr__ = lazily(
         "branchline.train.events": ("Events",),
         "branchline.train.forecasting": ("Forecast", "WagonForecast", "forecast"),
         "branchline.train.plan": ("TrainRequest", "TrainSettings"),
-        "branchline.train.progress": ("TrainProgress",),
         "branchline.train.result": ("TrainResult",),
         "branchline.train.running": ("run_train",),
         "branchline.train.share_result": ("JobError",),

@@ -51,13 +51,7 @@ class TrainResult:
     @property
     def errors(self) -> list[str]:
         """Each thing that went wrong, in one sentence."""
-        sentences = [error.message for error in self.record.errors]
-        sentences += [wagon.error.sentence(wagon.name) for wagon in self.record.wagons if wagon.error is not None]
-        for skipped in self.record.skipped:
-            lost = skipped.entries_lost
-            events = "an unknown number of events" if lost is None else f"{count(lost)} events"
-            sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
-        return sentences
+        return errors_of(self.record)
 
     @property
     def exit_code(self) -> int:
@@ -80,3 +74,14 @@ class TrainResult:
         """Raises what stopped the job, if something did."""
         if self.stopped_by is not None:
             raise self.stopped_by.error
+
+
+def errors_of(record: JobRecord) -> list[str]:
+    """Each thing that went wrong in a job, in one sentence."""
+    sentences = [error.message for error in record.errors]
+    sentences += [wagon.error.sentence(wagon.name) for wagon in record.wagons if wagon.error is not None]
+    for skipped in record.skipped:
+        lost = skipped.entries_lost
+        events = "an unknown number of events" if lost is None else f"{count(lost)} events"
+        sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
+    return sentences

@@ -32,7 +32,7 @@ from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
-from branchline.train.progress import ProgressLog, TrainProgress
+from branchline.train.progress import OnProgress, ProgressLog
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
 from branchline.train.reuse import KeptResult, Reuse
@@ -48,7 +48,7 @@ def run_train(
     request: TrainRequest,
     interruption: Interruption,
     *,
-    progress: Callable[[TrainProgress], None] | None = None,
+    progress: OnProgress | None = None,
     ledger: Path | None = None,
     tables: TableFolder = NO_DIRECTORY,
     begin: Callable[[], None] | None = None,
@@ -95,7 +95,7 @@ class _Run:
         start: JobStart,
         command: str,
         interruption: Interruption,
-        progress: Callable[[TrainProgress], None] | None,
+        progress: OnProgress | None,
         tables: TableFolder,
     ) -> None:
         wagons = plan.loaded.wagons
@@ -104,7 +104,6 @@ class _Run:
         self._start = start
         self._command = command
         self._interruption = interruption
-        self._progress = progress
         self._times: dict[int, WorkerTimes] = {}
         self._workers_count = plan.workers
         self._lost: list[Lost] = []
@@ -122,7 +121,7 @@ class _Run:
         self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
         self.place = self._place()
-        self._log = ProgressLog(start.clock.begin_s, plan.dataset.size_bytes)
+        self._log = ProgressLog(start.clock.begin_s, plan.dataset.size_bytes, len(plan.shares), progress)
         self._reuse: Reuse | None = None
         self._reuse_notes: list[str] = []
         # The sub-jobs that are at work, with what is kept of them.
@@ -167,6 +166,7 @@ class _Run:
             self._stopped_by = JobError.of(error)
         was_cut_off = interruption.asked
         clock.switch("merge")
+        self._log.phase("merge")
         # What was finished is kept, however often it is interrupted; only what wagons do with it may be cut off.
         merged = self._merger.finish()
         missing = self._missing()
@@ -183,6 +183,7 @@ class _Run:
         record = maker.record(merged, outputs, self._stopped_by)
         record.tables = tables
         clock.switch("write")
+        self._log.phase("write")
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
 
     def _place(self) -> Place:
@@ -245,8 +246,15 @@ class _Run:
                     self._take(message, place)
                     self._workers_count = max(self._workers_count, place.workers_seen)
                     self._queue.workers_count = place.workers
+                    self._log.workers(place.workers)
 
     def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
+        drawn = self._next(spot, spots)
+        if isinstance(drawn, SubJob):
+            self._log.handed_out(drawn.index, drawn.label)
+        return drawn
+
+    def _next(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Wait | None:
         """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""
         while True:
             drawn = self._queue.draw(spot, spots)
@@ -270,9 +278,11 @@ class _Run:
     def _take(self, message: FromPlace, place: Place) -> None:
         if isinstance(message, Repeated):
             self._repeated.append(message)
+            self._log.repeated()
             return
         if isinstance(message, Lost):
             self._lost.append(message)
+            self._log.worker_lost()
             self._times.pop(message.worker, None)
             self._leave_out()
             return
@@ -295,9 +305,7 @@ class _Run:
         elif isinstance(value, WorkerTimes):
             self._note_times(message.worker, value)
         elif isinstance(value, Progress):
-            now = self._log.take(message.worker, value)
-            if self._progress is not None:
-                self._progress(now)
+            self._log.take(message.worker, value)
 
     def _may_be_missing(self) -> bool:
         """Whether one more sub-job may be missing."""
@@ -314,6 +322,7 @@ class _Run:
                 continue
             self._merger.leave_out(index)
             self._done.add(index)
+            self._log.left_out(index, self._recovery.set_aside[index].cause)
 
     def _missing(self) -> Missing:
         shares, allowed = self._plan.shares, self._plan.settings.allow_missing
@@ -337,6 +346,7 @@ class _Run:
         if index in self._done:
             return  # The first result of a sub-job counts.
         self._done.add(index)
+        self._log.finished(index, result)
         self._recovery.finished(index)
         self._recovery.mark(result)
         share, kept = self._at_work.pop(index, (self._plan.shares[index], None))

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from branchline.cli.forecast_table import branches_text, duration_text
-from branchline.cli.progress_bar import rates, train_progress_bar
-from branchline.train.progress import TrainProgress
+from branchline.cli.progress_bar import progress_text, train_progress_bar
+from branchline.sensors import TrainStatus
+from branchline.sensors.status import ElementStatus
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,11 @@ def test_many_branches_are_counted() -> None:
 
 
 def test_rates_say_what_they_count() -> None:
-    assert rates(TrainProgress(2.0, 3000, 5_000_000, 0, None)) == "1 500 events/s  2.5 MB/s read"
+    assert progress_text(TrainStatus(2.0, 3000, 5_000_000)) == "1 500 events/s  2.5 MB/s read"
+    elements = [ElementStatus("a", 1, 4_000_000), ElementStatus("b", 1, 1_000_000)]
+    status = TrainStatus(2.0, 3000, 5_000_000, subjobs=8, done=3, failed=1, elements=elements, phase="merge")
+    shown = "3/8 sub-jobs  1 500 events/s  2.5 MB/s read (2.0 + 0.5)  1 failed  merging"
+    assert progress_text(status) == shown
 
 
 def test_without_a_terminal_there_is_no_bar() -> None:
@@ -40,10 +45,10 @@ def test_without_a_terminal_there_is_no_bar() -> None:
 def test_on_a_terminal_the_bar_shows_rates_and_the_time_left() -> None:
     code = """
 from branchline.cli.progress_bar import train_progress_bar
-from branchline.train.progress import TrainProgress
+from branchline.sensors import TrainStatus
 import time
 with train_progress_bar() as progress:
-    progress(TrainProgress(1.0, 4000, 8_000_000, 0, 0.25))
+    progress(TrainStatus(1.0, 4000, 8_000_000, 0, 0.25))
     time.sleep(0.3)
 """
     ours, theirs = pty.openpty()

@@ -123,8 +123,8 @@ def test_a_sub_job_that_is_not_there_is_refused(folder: Path, which: str, says: 
 def test_the_status_of_a_run_here_is_shown(folder: Path) -> None:
     ended = branchline(folder, "status", "out")
     assert ended.returncode == 3
-    assert "3 sub-jobs: 3 done, 0 without a result; 1 200 000 events done" in ended.stdout
-    assert "wagon fails failed: not in this file" in ended.stdout
+    assert "3 sub-jobs: 3 done, 0 running, 0 queued, 0 failed; 1 200 000 events done" in ended.stdout
+    assert "ValueError: not in this file" in ended.stdout
     assert "partial; look at" in ended.stdout
 
 

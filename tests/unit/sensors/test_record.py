@@ -13,7 +13,7 @@ from tests.unit.train.conftest import write_file
 from branchline import run
 from branchline.sensors import SCHEMA_VERSION, JobRecord, WagonFault
 from branchline.sensors.record import AccessRecord, WagonRecord
-from branchline.sensors.schema import SCHEMA_FILE, job_schema, schema_text
+from branchline.sensors.schema import SCHEMA_FILE, STATUS_SCHEMA_FILE, job_schema, schema_text, status_schema
 
 OLD_RECORDS = sorted((Path(__file__).parents[1] / "report" / "records").glob("*.json"))
 
@@ -23,9 +23,10 @@ class Counts:
         return len(events)
 
 
-def test_the_schema_is_what_the_dataclasses_say() -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run: python -m branchline.sensors.schema"
-    jsonschema.Draft202012Validator.check_schema(job_schema())
+def test_the_schemas_are_what_the_dataclasses_say() -> None:
+    for path, schema in ((SCHEMA_FILE, job_schema()), (STATUS_SCHEMA_FILE, status_schema())):
+        assert path.read_text(encoding="utf-8") == schema_text(schema), "run: python -m branchline.sensors.schema"
+        jsonschema.Draft202012Validator.check_schema(schema)
 
 
 @pytest.mark.parametrize("path", OLD_RECORDS, ids=lambda path: path.stem)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 
 from branchline.jobs import FoldNode, FoldTree
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import Submission
-from branchline.running.submitted.units import below, events_of
+from branchline.running.submitted.units import UnitSummary, below
 
 
-def folded_nodes(folder: BatchFolder, submission: Submission) -> dict[FoldNode, int]:
-    """The highest nodes that have a result, with their events."""
+def folded_nodes(folder: BatchFolder, submission: Submission) -> dict[FoldNode, UnitSummary]:
+    """The highest nodes that have a result."""
     tree = submission.tree
 
-    def look(node: FoldNode) -> Iterator[tuple[FoldNode, int]]:
-        events = events_of(folder, node, submission.id)
-        if events is not None:
-            yield node, events
+    def look(node: FoldNode) -> Iterator[tuple[FoldNode, UnitSummary]]:
+        summary = UnitSummary.read(folder, node, submission.id)
+        if summary is not None:
+            yield node, summary
         elif node.stage > submission.unit_stage:
             for part in tree.parts_of(node):
                 yield from look(part)
@@ -35,8 +36,16 @@ def is_done(tree: FoldTree, node: FoldNode, folded: Container[FoldNode]) -> bool
     return False
 
 
-def done_units(folder: BatchFolder, submission: Submission) -> tuple[set[FoldNode], int]:
-    """The units that have a result, themselves or folded with others, and the events of all."""
-    found = folded_nodes(folder, submission)
-    units = {unit for node in found for unit in below(submission.tree, node, submission.unit_stage)}
-    return units, sum(found.values())
+@dataclass(frozen=True)
+class DoneUnits:
+    """The units that have a result, themselves or folded with others, and the summaries of these results."""
+
+    units: set[FoldNode]
+    summaries: list[UnitSummary]
+
+    @classmethod
+    def of(cls, folder: BatchFolder, submission: Submission) -> DoneUnits:
+        """Those of a train."""
+        found = folded_nodes(folder, submission)
+        units = {unit for node in found for unit in below(submission.tree, node, submission.unit_stage)}
+        return cls(units, list(found.values()))

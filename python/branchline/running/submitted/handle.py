@@ -4,48 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from branchline.batch import BatchError, TaskState, batch_system
 from branchline.errors import BranchlineError
 from branchline.jobs import FoldNode
 from branchline.limits import BATCH_LOOK_INTERVAL_S
-from branchline.report.job_files import read_status
+from branchline.running.standing import job_of
 from branchline.running.submitted.causes import causes_of
-from branchline.running.submitted.done import done_units
+from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
-from branchline.sensors import RUNNING
+from branchline.sensors import RUNNING, TrainStatus
+from branchline.sensors.status import STOPPED
 from branchline.settings import folder_path
-
-
-@dataclass(frozen=True)
-class TrainStatus:
-    """The status of a submitted train, in sub-jobs.
-
-    ``failed`` counts sub-jobs without a result that no task will run, ``causes`` the same by cause. ``ended`` is the
-    status in job.json once the last job wrote it, ``waiting`` the reasons why tasks wait or are held, ``silence`` the
-    error of a batch system that did not answer. ``excluded_nodes`` get no more tasks, since every task failed there.
-    """
-
-    subjobs: int
-    done: int
-    running: int
-    queued: int
-    failed: int
-    events: int
-    causes: dict[str, int] = field(default_factory=dict)
-    ended: str | None = None
-    waiting: dict[str, int] = field(default_factory=dict)
-    tasks: int = 0
-    silence: str = ""
-    excluded_nodes: tuple[str, ...] = ()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no task waits or runs any more."""
-        return self.tasks == 0 and not self.silence
+from branchline.train.progress import ElementReads
+from branchline.train.result import errors_of
 
 
 class SubmittedTrain:
@@ -81,11 +56,13 @@ class SubmittedTrain:
         return len(self._submission.plan.shares)
 
     def status(self) -> TrainStatus:
-        """The status, from the files in the directory and from the batch system if it answers."""
+        """The state, from the files in the directory and from the batch system if it answers. ``seconds`` count from
+        the submission; those of a train that ended are in its record.
+        """
         tasks, silence = self._tasks()
-        done, events = done_units(self._folder, self._submission)
+        done = DoneUnits.of(self._folder, self._submission)
         units = list(self._submission.tree.nodes(self._submission.unit_stage))
-        missing = [unit for unit in units if unit not in done]
+        missing = [unit for unit in units if unit not in done.units]
         at_work = self._units_of(tasks, "running")
         waiting = self._units_of(tasks, "queued", "held")
         for jobs in {id(jobs): jobs for jobs, one in tasks if one.step < 0}.values():
@@ -95,19 +72,34 @@ class SubmittedTrain:
         by_cause: Counter[str] = Counter()
         for unit, cause in causes.items():
             by_cause[cause] += self._count([unit])
+        reads = ElementReads()
+        for element in (one for summary in done.summaries for one in summary.elements):
+            reads.add_element(element)
+        elements = reads.all()
+        job = job_of(self.out)
+        is_at_work = bool(tasks or silence)
+        ended = None if is_at_work or job is None or job.status == RUNNING else job.status
         return TrainStatus(
+            seconds=job.wall_s if job and ended else time.time() - self._submission.submitted_s,
+            events=sum(one.events for one in done.summaries),
+            bytes_read=sum(one.bytes_read for one in elements),
+            status=RUNNING if is_at_work else ended or STOPPED,
+            phase="run" if missing else "merge" if is_at_work else "write",
             subjobs=self.subjobs_count,
-            done=self._count(done),
+            done=self._count(done.units),
             running=self._count([one for one in missing if one in at_work]),
             queued=self._count([one for one in missing if one in waiting - at_work]),
             failed=self._count(failed),
-            events=events,
+            workers=sum(one.state == "running" for _, one in tasks),
             causes=dict(by_cause),
-            ended=None if tasks else self._ended(),
-            waiting=dict(Counter(one.reason for _, one in tasks if one.state != "running" and one.reason)),
+            elements=elements,
+            errors=errors_of(job) if job and ended else [],
+            started=self._submission.started,
+            updated=datetime.now(UTC).isoformat(timespec="seconds"),
             tasks=len(tasks),
+            waiting=dict(Counter(one.reason for _, one in tasks if one.state != "running" and one.reason)),
+            excluded_nodes=next((list(one.excluded) for one in JobsRecord.read_all(self._folder)[-1:]), []),
             silence=silence,
-            excluded_nodes=next((one.excluded for one in JobsRecord.read_all(self._folder)[-1:]), ()),
         )
 
     def wait(self, timeout_s: float) -> TrainStatus:
@@ -166,7 +158,3 @@ class SubmittedTrain:
 
     def _count(self, units: set[FoldNode] | list[FoldNode]) -> int:
         return sum(len(self._submission.tree.shares_of(unit)) for unit in units)
-
-    def _ended(self) -> str | None:
-        status = read_status(self.out)
-        return None if status == RUNNING else status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from branchline.batch import batch_system
 from branchline.errors import BranchlineError, WagonError
 from branchline.report.job_files import read_status
-from branchline.running.submitted.done import done_units
+from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.retrying import bad_nodes, save_memory
 from branchline.running.submitted.submission import JobsRecord, Submission
@@ -27,7 +27,7 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
     if alive:
         what = f"{len(alive)} tasks of this train wait or run"
         raise BranchlineError(what, path=str(folder.out), hint="wait for them, or branchline cancel", retry=True)
-    done, _ = done_units(folder, submission)
+    done = DoneUnits.of(folder, submission).units
     missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
     if not missing and read_status(folder.out) == FINISHED:
         return 0

@@ -11,10 +11,15 @@ from pathlib import Path
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs import FoldNode, FoldTree, Lost
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
+from branchline.sensors.plain import from_plain, to_plain
+from branchline.sensors.status import ElementStatus
 from branchline.train.folding import FoldedResult
+from branchline.train.progress import ElementReads
 from branchline.train.share_result import JobError, WorkerTimes
 
 KIND = "result"
+#: A first line stays short, whatever a dataset lies on.
+ELEMENTS_MAX = 100
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,10 @@ class UnitResult:
 
     def write(self, folder: BatchFolder, submission_id: str) -> bool:
         """Writes it; False if another one was there first. Raises StorageError."""
-        summary = {"train": submission_id, "events": self.folded.events, "subjobs": self.folded.subjobs_done}
-        return write_first(folder.result(self.node), framed(KIND, self, summary))
+        reads = ElementReads()
+        reads.add(self.folded.sites)
+        summary = UnitSummary(submission_id, self.folded.events, self.folded.subjobs_done, reads.all()[:ELEMENTS_MAX])
+        return write_first(folder.result(self.node), framed(KIND, self, to_plain(summary)))
 
     @classmethod
     def read(cls, folder: BatchFolder, node: FoldNode) -> UnitResult:
@@ -75,21 +82,30 @@ def joined_workers(parts: list[UnitResult]) -> list[WorkerSpan]:
     return list(last.values())
 
 
+@dataclass(frozen=True)
+class UnitSummary:
+    """The first line of a result, which is read without the rest: the train, the events and sub-jobs of a node, and
+    what was read for it.
+    """
+
+    train: str
+    events: int = 0
+    subjobs: int = 0
+    elements: list[ElementStatus] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, folder: BatchFolder, node: FoldNode, submission_id: str) -> UnitSummary | None:
+        """That of a node; None if there is no result of this train."""
+        try:
+            summary: UnitSummary = from_plain(cls, read_summary(folder.result(node), KIND))
+        except (MissingFileError, StorageError, BadFileError, ValueError):
+            return None
+        return summary if summary.train == submission_id else None
+
+
 def has_result(folder: BatchFolder, node: FoldNode, submission_id: str) -> bool:
     """Whether a node has a result, by the first line of its file."""
-    return events_of(folder, node, submission_id) is not None
-
-
-def events_of(folder: BatchFolder, node: FoldNode, submission_id: str) -> int | None:
-    """The events of a node's result; None if there is none of this train."""
-    try:
-        summary = read_summary(folder.result(node), KIND)
-    except (MissingFileError, StorageError, BadFileError):
-        return None
-    if summary.get("train") != submission_id:
-        return None
-    events = summary.get("events")
-    return events if isinstance(events, int) else 0
+    return UnitSummary.read(folder, node, submission_id) is not None
 
 
 @dataclass(frozen=True)
