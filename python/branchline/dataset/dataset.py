@@ -22,9 +22,14 @@ _HINT = "Dataset.of takes paths, patterns and lists"
 class Dataset:
     """The files that a train runs over, in the order in which they were given (sorted inside a glob or directory).
 
-    >>> dataset = branchline.Dataset.of("data/*.root", tree="Events")
-    >>> len(dataset), dataset.size_bytes
-    (40, 104857600)
+    ``len(dataset)`` counts its files, ``size_bytes`` their bytes. Raises DatasetError for no files, for what is no
+    file, and for a file that is named twice.
+
+        >>> dataset = branchline.Dataset.of("data/*.root", tree="Events")
+        >>> [file.path for file in dataset]
+        ['data/a.root', 'data/b.root']
+        >>> dataset.missing
+        ()
     """
 
     def __init__(self, files: Iterable[DataFile]) -> None:

@@ -60,6 +60,7 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineE
         if len(record.errors) == errors_count:
             record.errors.append(JobError.of(error).fault())
             record.status = PARTIAL if record.status == FINISHED else record.status
+        result.written = [claim.out / name for name in record.written if (claim.out / name).exists()]
         return error
     except KeyboardInterrupt:
         record.interrupted = True

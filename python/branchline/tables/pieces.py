@@ -104,8 +104,9 @@ class TableFile:
     """A table of a train: in its result, the place of its rows.
 
     ``path`` is a ROOT file with ``tree``, or a folder of Parquet files, whose names are in the order of the rows.
-    ``columns`` are types by name. If ``is_merged`` is False, as after a full disk, ``path`` is a folder of files whose
-    names are in the order of the rows.
+    ``rows`` counts the rows of all files, ``size_bytes`` are their bytes on disk, ``columns`` are types by name. If
+    ``is_merged`` is False, as after a full disk, ``path`` is a folder of files with names in the order of the rows.
+    It is a value and raises nothing; opening ``path`` raises MissingFileError once somebody has removed it.
 
         skim = result.outputs["skimmer"]["skim"]
         branchline.open(skim.path)[skim.tree].arrays()

@@ -20,7 +20,8 @@ class TrainResult:
 
     ``outputs`` are the sums of the wagons by name, after ``postprocess``; ``record`` is the record of the job, and
     ``job`` the same as a dict. ``errors`` are sentences on what stopped the job and why wagons failed; ``out`` is the
-    directory of results, and ``written`` are the files there.
+    directory of results, and ``written`` are the files there. Times in the record are seconds, sizes bytes. A failed
+    train is a result too: ``raise_error`` raises what stopped it.
 
         result = branchline.run(wagons, "data/*.root", "out")
         result.outputs["spectra"]["pt"].plot()
@@ -45,7 +46,7 @@ class TrainResult:
 
     @property
     def sensors(self) -> list[SensorRow]:
-        """The rows of sensors.parquet."""
+        """The rows of sensors.parquet: a value with its unit for each sensor of the job, a file, a wagon, ..."""
         return rows_of(self.record)
 
     @property
@@ -71,7 +72,12 @@ class TrainResult:
             self._close_clock(self.record)
 
     def raise_error(self) -> None:
-        """Raises what stopped the job, if something did."""
+        """Raises what stopped the job, if something did.
+
+        That may be a BadFileError, a StorageError, an InternalError or a KeyboardInterrupt.
+
+            branchline.run(wagons, "data/*.root", "out").raise_error()
+        """
         if self.stopped_by is not None:
             raise self.stopped_by.error
 

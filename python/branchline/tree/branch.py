@@ -37,7 +37,10 @@ class Branch(Branches["Branch"]):
     """A column of a tree, or a group of columns. As a mapping it holds the branches below it.
 
     ``typename`` is its C++ type. ``compressed_bytes`` are its bytes in the file, ``plain_bytes`` those after
-    decompression. ``reason`` says why it cannot be read, None if it can.
+    decompression. ``reason`` says why it cannot be read, None if it can. Entries are numbered from 0 in the tree.
+
+    Reading raises UnsupportedBranchError for a kind of value that is not read, BadFileError for damaged baskets, and
+    StorageError where the storage fails; each names the file and the branch.
 
         >>> branch = tree["Muon_pt"]
         >>> branch.typename, branch.array(entry_stop=3)
@@ -128,7 +131,12 @@ class Branch(Branches["Branch"]):
 
     @property
     def entry_offsets(self) -> list[int]:
-        """Entries at which its baskets begin, and its end."""
+        """Entries at which its baskets begin, and its end: one number more than there are baskets. Raises BadFileError,
+        StorageError.
+
+            >>> branch.entry_offsets
+            [0, 3]
+        """
         return self._tree.entry_offsets(self._number)
 
     @property

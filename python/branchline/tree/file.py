@@ -35,7 +35,10 @@ class Directory:
 
     Trees come as Tree, directories as Directory, histograms, graphs and lists as what `branchline.objects` has for
     them, and objects of any other class as a Record of their members. Filters are a name, a text with wildcards, a
-    ``/regular expression/i``, a function, or several of these.
+    ``/regular expression/i``, a function, or several of these; anything else raises OptionError.
+
+    ``directory["name"]`` raises NoSuchKeyError with the nearest names, UnsupportedBranchError for an object that is not
+    read, BadFileError for a damaged one, and StorageError where the file cannot be read.
 
         >>> folder = branchline.open("file.root")["folder"]
         >>> folder.keys(filter_classname="TH1*")
@@ -109,7 +112,13 @@ class Directory:
     def keys(
         self, *, recursive: bool = True, cycle: bool = True, filter_name: Any = None, filter_classname: Any = None
     ) -> list[str]:
-        """Names of the objects, with their cycles as ``name;1`` and with ``recursive`` those in directories too."""
+        """Names of the objects, with their cycles as ``name;1`` and with ``recursive`` those in directories too.
+
+        Raises OptionError for a filter that is none.
+
+            >>> folder.keys(cycle=False)
+            ['mass', 'momentum']
+        """
         found = self._entries(recursive, filter_name, filter_classname)
         return list(dict.fromkeys(f"{name};{entry.cycle}" if cycle else name for name, entry in found))
 
@@ -125,7 +134,7 @@ class Directory:
             yield key, self.file.object_of(self._entry(key))
 
     def items(self, **filters: Any) -> list[tuple[str, Any]]:
-        """What ``iteritems`` gives, as a list."""
+        """What ``iteritems`` gives, as a list. Raises what it raises."""
         return list(self.iteritems(**filters))
 
     def itervalues(self, **filters: Any) -> Iterator[Any]:
@@ -133,13 +142,19 @@ class Directory:
         return (value for _, value in self.iteritems(**filters, cycle=False))
 
     def values(self, **filters: Any) -> list[Any]:
-        """The objects, with the filters of ``iteritems``."""
+        """The objects, with the filters of ``iteritems``, and its errors."""
         return list(self.itervalues(**filters))
 
     def classnames(
         self, *, recursive: bool = True, cycle: bool = True, filter_name: Any = None, filter_classname: Any = None
     ) -> dict[str, str]:
-        """Classes of the objects by the names that ``keys`` gives."""
+        """Classes of the objects by the names that ``keys`` gives.
+
+        Raises OptionError for a filter that is none.
+
+            >>> folder.classnames()
+            {'mass;1': 'TH1D', 'momentum;1': 'TH1D'}
+        """
         names: dict[str, str] = {}
         for name, entry in self._entries(recursive, filter_name, filter_classname):
             names.setdefault(f"{name};{entry.cycle}" if cycle else name, entry.classname)
@@ -201,7 +216,7 @@ class Directory:
         return self.file.record_of(self._entry(name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An object, or a default."""
+        """An object, or a default where there is none. Raises the other errors of ``directory[name]``."""
         try:
             return self[name]
         except NoSuchKeyError:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 class Tree(Branches[Branch]):
     """Columns of events in a file, a TTree or an RNTuple. ``tree["branch"]`` is a Branch; ``arrays`` and ``iterate``
     read several together. ``len(tree)`` is the number of branches at the top, ``tree.num_entries`` that of entries.
+    Sizes are bytes; entries are numbered from 0, and a range is without its ``entry_stop``.
+
+    ``tree["branch"]`` raises NoSuchKeyError with the nearest names. What reads values raises UnsupportedBranchError,
+    BadFileError and StorageError, which name the file and the branch.
 
         >>> tree = branchline.open("file.root")["Events"]
         >>> tree.keys()
@@ -185,11 +189,13 @@ class Tree(Branches[Branch]):
         self.core.check_readable(path)
 
     def empty_columns(self, paths: list[str]) -> list[Any]:
-        """Columns of no entries, which have their types all the same."""
+        """Columns of no entries, which have their types all the same. Raises UnsupportedBranchError."""
         return self.core.empty_columns(paths)
 
     def entry_offsets(self, index: int) -> list[int]:
-        """Entries at which the baskets of a branch begin, and its end; one number if it has none."""
+        """Entries at which the baskets of a branch begin, and its end; one number if it has none. Raises BadFileError,
+        StorageError.
+        """
         return self.core.entry_offsets(index)
 
     def basket_borders(self) -> list[int]:

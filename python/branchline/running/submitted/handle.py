@@ -24,7 +24,10 @@ from branchline.train.result import errors_of
 
 
 class SubmittedTrain:
-    """A train that was submitted into a directory.
+    """A train that was submitted into a directory, from any process that sees it.
+
+    Raises MissingFileError where nothing was submitted, BadFileError for a damaged directory, OptionError for a value
+    that is no path.
 
     ::
 
@@ -56,8 +59,12 @@ class SubmittedTrain:
         return len(self._submission.plan.shares)
 
     def status(self) -> TrainStatus:
-        """The state, from the files in the directory and from the batch system if it answers. ``seconds`` count from
-        the submission; those of a train that ended are in its record.
+        """The status, from the files in the directory and from the batch system if it answers; ``silence`` says why it
+        did not. ``seconds`` count from the submission; those of a train that ended are in its record. Raises
+        BadFileError.
+
+            status = branchline.SubmittedTrain("out").status()
+            print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events")
         """
         tasks, silence = self._tasks()
         done = DoneUnits.of(self._folder, self._submission)
@@ -103,7 +110,9 @@ class SubmittedTrain:
         )
 
     def wait(self, timeout_s: float) -> TrainStatus:
-        """Waits until no task waits or runs any more. Raises BranchlineError when the time is over."""
+        """Waits until no task waits or runs any more, without ``timeout_s`` for any time. Raises BranchlineError after
+        ``timeout_s`` seconds.
+        """
         end_s = time.monotonic() + timeout_s
         while True:
             status = self.status()

@@ -1,0 +1,100 @@
+"""Docstrings of the public classes name errors and have examples; those of reading run as they are written."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import os
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import awkward as ak
+import hist
+import numpy as np
+import pytest
+import uproot
+
+import branchline
+
+CLASSES = ("Branch", "Dataset", "Directory", "File", "SubmittedTrain", "TableFile", "TrainResult", "Tree")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def docstrings(name: str) -> Iterator[tuple[str, str]]:
+    """The docstrings of a class and of its public methods and properties, with their names."""
+    kind = getattr(branchline, name)
+    yield name, inspect.getdoc(kind) or ""
+    for member, value in vars(kind).items():
+        if not member.startswith("_") and (callable(value) or isinstance(value, property | classmethod)):
+            yield f"{name}.{member}", inspect.getdoc(value) or ""
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_public_class_names_errors_and_has_an_example(name: str) -> None:
+    text = inspect.getdoc(getattr(branchline, name)) or ""
+    assert "aise" in text, "it names no error"
+    assert "\n    " in text, "it has no example"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_public_method_is_described(name: str) -> None:
+    assert [member for member, text in docstrings(name) if not text] == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_examples_are_python(name: str) -> None:
+    for _, text in docstrings(name):
+        for block in _blocks(text):
+            ast.parse(block)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """The indented examples of a docstring that are not for the prompt."""
+    for part in text.split("\n\n"):
+        if part.startswith("    ") and ">>>" not in part:
+            yield textwrap.dedent(part)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder with the files that the examples read."""
+    muons = ak.Array([[1.0, 2.0], [], [3.0]])
+    (tmp_path / "data").mkdir()
+    for name in ("file.root", "data/a.root", "data/b.root"):
+        with uproot.recreate(tmp_path / name) as file:
+            columns = {"Muon": ak.zip({"pt": ak.values_astype(muons, np.float32), "eta": muons})}
+            file.mktree("Events", {name: column.type for name, column in columns.items()})
+            file["Events"].extend(columns)
+            file["folder/mass"] = hist.Hist.new.Reg(3, 0, 1).Double()
+            file["folder/momentum"] = hist.Hist.new.Reg(3, 0, 1).Double()
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    yield tmp_path
+    os.chdir(before)
+
+
+@pytest.mark.parametrize("name", ["Branch", "Dataset", "Directory", "File", "Tree"])
+def test_examples_of_reading_run_and_print_what_they_show(folder: Path, name: str) -> None:
+    events = branchline.open(folder / "file.root")
+    names = {
+        "branchline": branchline,
+        "tree": events["Events"],
+        "branch": events["Events/Muon_pt"],
+        "folder": events["folder"],
+    }
+    count = 0
+    for member, text in docstrings(name):
+        test = doctest.DocTestParser().get_doctest(text, dict(names), member, None, 0)
+        # What has no output here gives an array that depends on the version of awkward.
+        test.examples = [one for one in test.examples if one.want or not _is_expression(one.source)]
+        lines: list[str] = []
+        failed, tried = doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=lines.append)
+        count += tried
+        assert failed == 0, "".join(lines)
+    assert count
+
+
+def _is_expression(source: str) -> bool:
+    return isinstance(ast.parse(source).body[0], ast.Expr)
