@@ -14,6 +14,8 @@ from branchline.access import Access
 from branchline.layout.fields import ShownField
 from branchline.layout.merge_request import MergeRequest
 from branchline.layout.targets import Layout, Target
+from branchline.ranges import ByteRange
+from branchline.sites.elements import ReplicaRank
 from branchline.tree.stream_records import StreamRecords
 
 __version__: str
@@ -138,8 +140,8 @@ class FolderListing:
 def list_folder(url: str, once: bool = False) -> FolderListing:
     """Lists a folder at a server; ``once``: without retries. Raises MissingFileError, StorageError."""
 
-def prefer_replicas(ranks: list[tuple[str, int]]) -> None:
-    """Has this process read the replicas of files in the order of their ranks, given for beginnings of locations."""
+def prefer_replicas(ranks: list[ReplicaRank]) -> None:
+    """Has this process read the replicas of files in the order of their ranks."""
 
 def size_of(url: str) -> int:
     """The size of a file at a server, tried once. Raises MissingFileError, StorageError."""
@@ -332,8 +334,8 @@ class Store:
     size_bytes: int
     remarks: list[str]
     def __new__(cls, path: str, access: Access | None = None) -> Store: ...
-    def read(self, ranges: list[tuple[int, int]]) -> RangesRead:
-        """Reads these ranges (offset, length). Raises BadFileError for one that reaches beyond the end."""
+    def read(self, ranges: list[ByteRange]) -> RangesRead:
+        """Reads these ranges. Raises BadFileError for one that reaches beyond the end."""
 
 @final
 class RangesRead:

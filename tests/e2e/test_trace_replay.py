@@ -85,6 +85,10 @@ def test_files_are_found_where_they_are_now(trace: Trace, tmp_path: Path) -> Non
         moved("/data/x.root", "/other=/new")
     with pytest.raises(MissingFileError):
         replay_requests(trace, str(tmp_path), Access())
+    shorter = tmp_path / trace.rows_of(REQUEST)["file"][0].as_py().rpartition("/")[2]
+    shorter.write_bytes(b"root")
+    with pytest.raises(OptionError, match="has 4 bytes, and the trace has a request at byte"):
+        replay_requests(trace, str(tmp_path), Access())
     with pytest.raises(OptionError, match="no requests"):
         replay_requests(Trace.of([], TracedJob()), None, Access())
 

@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {"_core", "batch", "dataset", "demo", "layout", "report", "running", "sensors", "tracing", "train", "tree"},
     "__main__": {"cli"},
 }
-EVERYBODYS = {"access", "errors", "extras", "lazily", "limits", "locations", "quantities", "settings"}
+EVERYBODYS = {"access", "errors", "extras", "lazily", "limits", "locations", "quantities", "ranges", "settings"}
 # Those of them that use the compiled module: a fact that is written down twice soon differs.
 USE_COMPILED_MODULE = {"access", "locations"}
 

@@ -7,18 +7,13 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
+from branchline.ranges import ByteRange
+
 Kind = Literal[
     "missing", "permission", "not a file", "unknown", "timeout", "unreachable", "changed", "refused", "failed"
 ]
 Answer = TypeVar("Answer")
 RETRYABLE = ("timeout", "unreachable", "failed")
-
-
-class ByteRange(NamedTuple):
-    """A range of a file: ``length`` bytes from ``offset`` on."""
-
-    offset: int
-    length: int
 
 
 class BridgedRead(NamedTuple):

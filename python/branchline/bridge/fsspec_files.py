@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ByteRange, ListedFile
+from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ListedFile
+from branchline.ranges import ByteRange
 
 PREFIX = "fsspec+"
 # Entries of a file system's info that change when the file does.

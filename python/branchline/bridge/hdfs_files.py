@@ -20,11 +20,11 @@ from branchline.bridge.bridged_file import (
     BridgedFile,
     BridgedRead,
     BridgeError,
-    ByteRange,
     Kind,
     ListedFile,
     in_time,
 )
+from branchline.ranges import ByteRange
 
 # Ranges that are read at the same time: each is a request to a DataNode, and most of its time is waiting.
 READERS = 8

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ByteRange, Kind
+from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, Kind
+from branchline.ranges import ByteRange
 
 # Limits of one vector read by the servers' defaults; the client does not split larger ones.
 RANGES_MAX = 1024

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from branchline.errors import DatasetError
 from branchline.locations import links_in
@@ -27,6 +28,13 @@ def server_of(location: str) -> str:
         return LOCAL_ELEMENT
     host = rest.partition("/")[0].partition("?")[0]
     return f"{scheme.lower()}://{host.rpartition('@')[2]}"
+
+
+class ReplicaRank(NamedTuple):
+    """The rank of all replicas whose locations have this beginning; those with the lowest rank are read first."""
+
+    beginning: str
+    rank: int
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ import numpy as np
 from branchline import _core
 from branchline.access import Access
 from branchline.errors import OptionError
+from branchline.ranges import ByteRange
 from branchline.tracing.file_map import BASKET, PAGE
 from branchline.tracing.summary import Parts, Requests, unwanted
 from branchline.tracing.trace import EXTENT, PART, REQUEST, Trace
 from branchline.tree import ChunkStream, Source
-
-Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,10 @@ def replay_requests(trace: Trace, on: str | None, access: Access) -> Replayed:
     files = sorted({path for one in played for path, _ in one})
     stores = {path: _core.Store(moved(path, on), access) for path in files}
 
-    def play(thread: Sequence[tuple[str, list[Range]]]) -> tuple[int, int]:
+    def play(thread: Sequence[tuple[str, list[ByteRange]]]) -> tuple[int, int]:
         calls, read = 0, 0
         for path, ranges in thread:
-            size = stores[path].size_bytes
-            done = stores[path].read([(at, min(length, size - at)) for at, length in ranges])
+            done = stores[path].read(_within(stores[path], ranges))
             calls, read = calls + done.read_calls, read + done.bytes_read
         return calls, read
 
@@ -70,6 +68,16 @@ def replay_requests(trace: Trace, on: str | None, access: Access) -> Replayed:
     return _replayed(
         trace, "the same requests", [store.path for store in stores.values()], seconds, calls, read, left_out
     )
+
+
+def _within(store: _core.Store, ranges: Sequence[ByteRange]) -> list[ByteRange]:
+    """The ranges up to the end of the file. Raises OptionError for one that begins behind it."""
+    size = store.size_bytes
+    for one in ranges:
+        if one.offset > size:
+            what = f"{store.path} has {size} bytes, and the trace has a request at byte {one.offset}"
+            raise OptionError(what, hint="it is not the file that was traced; name its place with --on")
+    return [ByteRange(one.offset, min(one.length, size - one.offset)) for one in ranges]
 
 
 def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
@@ -113,7 +121,7 @@ def moved(path: str, on: str | None) -> str:
     return new + path[len(old) :]
 
 
-def _played(trace: Trace) -> tuple[list[list[tuple[str, list[Range]]]], int]:
+def _played(trace: Trace) -> tuple[list[list[tuple[str, list[ByteRange]]]], int]:
     """For each thread of the original its requests in their order: file and ranges; and how many are left out."""
     ranges: dict[int, list[list[int]]] = {}
     parts = trace.rows_of(PART).select(["request", "offset", "size_bytes"]).to_pylist()
@@ -125,7 +133,7 @@ def _played(trace: Trace) -> tuple[list[list[tuple[str, list[Range]]]], int]:
             own[-1][1] += row["size_bytes"]
         else:
             own.append([row["offset"], row["size_bytes"]])
-    threads: dict[tuple[int, int], list[tuple[str, list[Range]]]] = {}
+    threads: dict[tuple[int, int], list[tuple[str, list[ByteRange]]]] = {}
     left_out = 0
     rows = trace.rows_of(REQUEST).select(["request", "process", "thread", "file", "sent_ns", "outcome"]).to_pylist()
     for row in sorted(rows, key=lambda row: row["sent_ns"] or 0):
@@ -134,7 +142,7 @@ def _played(trace: Trace) -> tuple[list[list[tuple[str, list[Range]]]], int]:
             left_out += row["outcome"] not in ("mapped", "end of file")
             continue
         thread = threads.setdefault((row["process"] or 0, row["thread"] or 0), [])
-        thread.append((row["file"], [(offset, length) for offset, length in own]))
+        thread.append((row["file"], [ByteRange(offset, length) for offset, length in own]))
     return list(threads.values()), left_out
 
 

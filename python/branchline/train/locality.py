@@ -13,6 +13,7 @@ from branchline.locations import without_secrets
 from branchline.sensors import links_chosen
 from branchline.sensors.record import FileRecord, SiteReading
 from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, RoundTrip, SiteMap, Spot, nearness_of, own_spot
+from branchline.sites.elements import ReplicaRank
 from branchline.tree import ReplicaReading
 
 
@@ -50,7 +51,7 @@ class Locality:
             return
         self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
         ranks = self._turned(several, skipped) if skipped else self._by_distance(several)
-        _core.prefer_replicas(list(ranks.items()))
+        _core.prefer_replicas([ReplicaRank(*one) for one in ranks.items()])
 
     def _by_distance(self, files: Iterable[DataFile]) -> dict[str, int]:
         """The ranks of replicas by how their locations begin; those that are equally near share one."""
