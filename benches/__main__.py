@@ -27,7 +27,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links", "tracing", "esd", "planning", "simulated",
+    "links", "tracing", "esd", "planning", "simulated", "dispatch",
 )  # fmt: skip
 
 
@@ -52,6 +52,7 @@ class Size:
     planned_files: int
     simulated_files: int
     simulated_workers: int
+    dispatched: tuple[int, int]
 
 
 FULL = Size(
@@ -72,6 +73,7 @@ FULL = Size(
     planned_files=100_000,
     simulated_files=10_000,
     simulated_workers=1000,
+    dispatched=(20_000, 100_000),
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -92,6 +94,7 @@ QUICK = Size(
     planned_files=300,
     simulated_files=300,
     simulated_workers=48,
+    dispatched=(20, 200),
 )
 
 
@@ -181,7 +184,7 @@ def main() -> None:
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
     run_links(chosen, size, cache, results, arguments.repeats)
-    run_clusters(chosen, size, results, arguments.seed)
+    run_clusters(chosen, size, results, arguments.seed, arguments.repeats)
     run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
 
 
@@ -216,13 +219,17 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
     write_rows(results, pages)
 
 
-def run_clusters(chosen: Sequence[str], size: Size, results: Path, seed: int) -> None:
+def run_clusters(chosen: Sequence[str], size: Size, results: Path, seed: int, repeats: int | None) -> None:
     """The benchmarks of trains on many machines."""
     pages = {}
     if "simulated" in chosen:
         from benches.simulated import simulated_page
 
         pages["simulated"] = simulated_page(size.simulated_files, size.simulated_workers, seed, say)
+    if "dispatch" in chosen:
+        from benches.dispatch import dispatch_page
+
+        pages["dispatch"] = dispatch_page(size.dispatched, repeats or size.split_repeats, say)
     write_rows(results, pages)
 
 

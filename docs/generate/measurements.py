@@ -72,6 +72,7 @@ TABLES = {
     "links": "Far storages",
     "sensors": "Cost of sensors",
     "tracing": "Cost of traces",
+    "simulated": "Trains on 1000 workers",
 }
 
 

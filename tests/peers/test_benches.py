@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from benches.arms import BRANCHLINE, Arm, one_core_arms, two_core_arms
 from benches.conditions import SETTINGS, settings_lines
+from benches.dispatch import PLACES, dispatched
 from benches.planning import planned, written
 from benches.requests import Counts
 from benches.rounds import Case, Sample
@@ -170,3 +171,20 @@ def test_planning_opens_no_file(tmp_path: Path) -> None:
         found = planned(given)
         assert (found.files, found.opened) == (40, 0)
         assert 0 < found.subjobs <= 40
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_empty_subjobs_come_back_from_each_place(place: str) -> None:
+    found = dispatched(place, 40)
+    assert (found.place, found.subjobs) == (place, 40)
+    assert 0 < found.first_s < found.all_s
+    assert found.per_second > 0
+
+
+@pytest.mark.slow
+def test_simulated_trains_are_counted(run_benches: RunBenches) -> None:
+    results = run_benches("simulated")
+    rows = json.loads((results / "simulated.json").read_text())["rows"]
+    assert len(rows) == 12
+    assert all(row["missing"] == 0 and row["makespan_s"] >= row["ideal_s"] > 0 for row in rows)
+    assert "seed 1" in (results / "simulated.md").read_text()

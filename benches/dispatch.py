@@ -1,0 +1,178 @@
+"""What handing out costs: sub-jobs that do nothing, on each place that runs with a session.
+
+The sub-jobs are those of a train over files of 3 MB, one each, with the queue of a train. Each measurement is a process
+of its own, since its memory is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.conditions import conditions
+from benches.rounds import Spread
+from benches.tables import spread, table
+from benches.worker import REPOSITORY
+from branchline.dataset import DataFile
+from branchline.jobs import Context, Finished, InThisProcess, LocalProcesses, Place, PooledWorkers, Wait
+from branchline.jobs.executor_pool import ExecutorPool
+from branchline.train.shares import Share
+from branchline.train.subjobs import SubJobQueue
+
+FILE_BYTES = 3_000_000
+WORKERS = 2
+PLACES = {
+    "here": "the calling process (`workers=0`)",
+    "processes": "processes of this machine (`workers=2`)",
+    "executor": "`ProcessPoolExecutor(2)`",
+    "dask": "Dask, `LocalCluster` with 2 processes of one thread",
+}
+#: What handing out by Dask has to reach.
+DASK_PER_S_MIN = 2000
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """One measurement. ``first_s`` is from the begin of the run, with the engine at work, to the first result;
+    ``memory_bytes`` is by how much the peak of the submitting process grew, of which ``shares_bytes`` for the shares.
+    """
+
+    place: str
+    subjobs: int
+    engine_s: float
+    first_s: float
+    all_s: float
+    cpu_s: float
+    shares_bytes: int
+    memory_bytes: int
+
+    @property
+    def per_second(self) -> float:
+        """Without the start of worker processes."""
+        return (self.subjobs - 1) / (self.all_s - self.first_s)
+
+
+class Nothing:
+    """Works on sub-jobs without doing anything; looks ahead by one, as a train does."""
+
+    def __call__(self, context: Context) -> Iterator[Finished]:
+        here = context.draw()
+        while here is not None:
+            ahead = context.draw_ahead()
+            yield Finished(here.index, None, context.worker)
+            here = context.draw() if isinstance(ahead, Wait) else ahead
+
+
+@contextmanager
+def place_of(name: str) -> Iterator[Place]:
+    """A place, with its engine at work."""
+    if name == "here":
+        yield InThisProcess()
+    elif name == "processes":
+        yield LocalProcesses(WORKERS)
+    elif name == "executor":
+        with ProcessPoolExecutor(WORKERS) as executor:
+            # Its processes are started with the first calls.
+            list(executor.map(time.sleep, [0.1] * WORKERS))
+            yield PooledWorkers(ExecutorPool(executor))
+    else:
+        from distributed import Client, LocalCluster
+
+        from branchline.jobs.dask_pool import DaskPool
+
+        with (
+            LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            client.wait_for_workers(WORKERS)
+            yield PooledWorkers(DaskPool(client))
+
+
+def measured(name: str, count: int) -> Dispatched:
+    """Runs so many empty sub-jobs at a place."""
+    before = _peak_bytes()
+    files = [DataFile(f"root://se{one % 8}.example:1094//data/{one:06}.root", "events") for one in range(count)]
+    shares = [Share((file.changed(size_bytes=FILE_BYTES),)) for file in files]
+    shares_bytes = _peak_bytes() - before
+    begin_s = time.perf_counter()
+    with place_of(name) as place:
+        engine_s, with_engine = time.perf_counter() - begin_s, _peak_bytes()
+        queue = SubJobQueue(shares, ["pt"], 1000, wagons_count=1, workers_count=WORKERS)
+        seen = bytearray(count)
+        begin_s, begin_cpu_s, first_s = time.perf_counter(), time.process_time(), 0.0
+        for message in place.run(Nothing(), queue.draw):
+            if isinstance(message, Finished):
+                first_s = first_s or time.perf_counter() - begin_s
+                seen[message.index] += 1
+        all_s, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s
+        memory_bytes = _peak_bytes() - with_engine + shares_bytes
+    if seen != b"\1" * count:
+        raise RuntimeError(f"{count - seen.count(1)} sub-jobs did not come back once")
+    return Dispatched(name, count, engine_s, first_s, all_s, cpu_s, shares_bytes, memory_bytes)
+
+
+def _peak_bytes() -> int:
+    # Of this program alone: what getrusage says may be of the process that started it.
+    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
+
+
+def dispatched(name: str, count: int) -> Dispatched:
+    """The same in a process of its own."""
+    words = [sys.executable, "-m", "benches.dispatch", name, str(count)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY, env=os.environ)
+    return Dispatched(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def dispatch_page(
+    counts: tuple[int, int], repeats: int, progress: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """All places in turn, with few and with many sub-jobs, as a page and as rows."""
+    found: list[Dispatched] = []
+    for number in range(repeats):
+        for name in PLACES:
+            for count in counts:
+                progress(f"round {number + 1} of {repeats}: {count} empty sub-jobs on {name}")
+                found.append(dispatched(name, count))
+    rows = []
+    for name, title in PLACES.items():
+        for count in counts:
+            of_place = [one for one in found if (one.place, one.subjobs) == (name, count)]
+            numbers = (
+                (1.0, 0, [one.per_second for one in of_place]),
+                (1.0, 2, [one.first_s for one in of_place]),
+                (1.0, 2, [one.engine_s for one in of_place]),
+                (1e6, 0, [one.cpu_s / count for one in of_place]),
+                (1e-6, 0, [float(one.memory_bytes) for one in of_place]),
+            )
+            rows.append([title, str(count), *(spread(Spread.of(many), by, digits) for by, digits, many in numbers)])
+    head = ["the place", "sub-jobs", "sub-jobs/s", "first result s", "engine's start s", "CPU us each", "memory MB"]
+    lines = [
+        "# Handing out sub-jobs that do nothing",
+        "",
+        f"Sub-jobs of a train, a file each, on {WORKERS} workers; median, lowest and highest of {repeats} rounds, in "
+        "each of which every place has its turn, in a process of its own.",
+        "",
+        *(f"- {name}: {conditions(repeats)[name]}" for name in ("date", "processor", "system", "versions")),
+        f"- load: {os.getloadavg()[0]:.1f} on average over the last minute",
+        "- sub-jobs/s: from the first result to the last one; first result: from the begin of the run with the engine "
+        "(Dask's cluster, the executor) at work; CPU and memory: of the submitting process, memory is the growth of "
+        "its peak by the dataset and the run. It has Dask's scheduler, too, which keeps a log of 100 000 steps",
+        f"- wanted: {DASK_PER_S_MIN} sub-jobs/s on Dask",
+        "",
+        table(head, rows),
+    ]
+    return "\n".join(lines), [{**asdict(one), "per_second": one.per_second} for one in found]
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(measured(sys.argv[1], int(sys.argv[2])))))
