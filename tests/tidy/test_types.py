@@ -11,15 +11,12 @@ from pathlib import Path
 #: objects of users, histograms, awkward's layouts and Dask's clients have no types of their own.
 DICTS_OF_ANY = {
     "access.py": 1,
-    "bridge": 1,
-    "cli": 5,
+    "cli": 4,
     "demo": 6,
     "jobs": 2,
-    "layout": 3,
     "objects": 7,
     "report": 7,
-    "running": 1,
-    "sensors": 8,
+    "sensors": 5,
     "tables": 1,
     "train": 16,
     "tree": 8,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from branchline.ranges import ByteRange
 
@@ -13,6 +13,8 @@ Kind = Literal[
     "missing", "permission", "not a file", "unknown", "timeout", "unreachable", "changed", "refused", "failed"
 ]
 Answer = TypeVar("Answer")
+#: An object of a library that has no types: a file system of fsspec, a client or a file of hdfs-native or XRootD.
+LibraryObject = Any  # type: ignore[explicit-any]
 RETRYABLE = ("timeout", "unreachable", "failed")
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ListedFile
+from branchline.bridge.bridged_file import Answer, BridgedFile, BridgedRead, BridgeError, LibraryObject, ListedFile
 from branchline.ranges import ByteRange
 
 PREFIX = "fsspec+"
@@ -40,7 +39,7 @@ def open_by_fsspec(url: str, _patience_s: float) -> BridgedFile:
     return kind(system, path, _element(url), size, _identity(info, size))
 
 
-def _query(url: str, query: Callable[[Any, str], Any]) -> tuple[Any, str, Any]:
+def _query(url: str, query: Callable[[LibraryObject, str], Answer]) -> tuple[LibraryObject, str, Answer]:
     """The file system of a URL, the path there, and what ``query`` answers of them. Raises BridgeError."""
     try:
         from fsspec.core import url_to_fs
@@ -76,7 +75,7 @@ def _element(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
 
-def _identity(info: dict[str, Any], size: int) -> str | None:
+def _identity(info: Mapping[str, object], size: int) -> str | None:
     known = {str(key).lower().replace("-", "_"): info[key] for key in info}
     found = [f"{key}={known[key]}" for key in VERSIONS if known.get(key) not in (None, "")]
     # On a disk this is when the file or its attributes were changed.
@@ -88,7 +87,7 @@ def _identity(info: dict[str, Any], size: int) -> str | None:
 class _InParallel:
     """A file of a file system that reads all ranges at once."""
 
-    def __init__(self, system: Any, path: str, name: str, size: int, identity: str | None) -> None:
+    def __init__(self, system: LibraryObject, path: str, name: str, size: int, identity: str | None) -> None:
         self.name = name
         self.size_bytes = size
         self.identity = identity
@@ -108,7 +107,7 @@ class _InParallel:
 class _OneByOne:
     """A file of a file system that does one thing at a time. It is opened once: most need several requests for that."""
 
-    def __init__(self, system: Any, path: str, name: str, size: int, identity: str | None) -> None:
+    def __init__(self, system: LibraryObject, path: str, name: str, size: int, identity: str | None) -> None:
         self.name = name
         self.size_bytes = size
         self.identity = identity

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any
 from xml.etree import ElementTree
 
 from branchline.bridge.bridged_file import (
@@ -21,6 +20,7 @@ from branchline.bridge.bridged_file import (
     BridgedRead,
     BridgeError,
     Kind,
+    LibraryObject,
     ListedFile,
     in_time,
 )
@@ -52,7 +52,7 @@ HINTS: dict[Kind, str] = {
     "unknown": "an address is hdfs://namenode:port/path; names of clusters are looked up in HADOOP_CONF_DIR",
 }
 
-_clients: dict[tuple[Any, ...], Any] = {}
+_clients: dict[tuple[str | int | None, ...], LibraryObject] = {}
 _clients_lock = threading.Lock()
 # By cluster, the order of NameNodes that was answered last.
 _answering: dict[tuple[str | None, ...], int] = {}
@@ -67,7 +67,7 @@ def open_by_hdfs(url: str, patience_s: float) -> BridgedFile:
     if not path.strip("/"):
         raise BridgeError("unknown", "it names no file, as hdfs://namenode:port/path does")
 
-    def opened(client: Any) -> BridgedFile:
+    def opened(client: LibraryObject) -> BridgedFile:
         info = client.get_file_info(path)
         if info.isdir:
             raise BridgeError("not a file", "it is a directory, not a file")
@@ -89,7 +89,7 @@ def list_by_hdfs(url: str, patience_s: float) -> list[ListedFile]:
     ]
 
 
-def _parse_url(url: str) -> tuple[Any, str | None, str]:
+def _parse_url(url: str) -> tuple[LibraryObject, str | None, str]:
     """The package, the cluster, and the path there."""
     try:
         import hdfs_native
@@ -104,8 +104,10 @@ def _parse_url(url: str) -> tuple[Any, str | None, str]:
     return hdfs_native, f"hdfs://{authority}" if authority else None, slash + path
 
 
-def _answer_of(package: Any, place: str | None, ask: Callable[[Any], Answer], patience_s: float) -> Answer:
-    """What a cluster answers. The package waits for ever for a NameNode that does not answer. After a while the query
+def _answer_of(
+    package: LibraryObject, place: str | None, ask: Callable[[LibraryObject], Answer], patience_s: float
+) -> Answer:
+    """What a cluster answers. The package never gives up on a NameNode that does not answer. After a while the query
     is repeated with another NameNode first, which stays the first from then on.
 
     Raises BridgeError.
@@ -140,7 +142,7 @@ def _unless_silent(ask: Callable[[], Answer], patience_s: float) -> Answer:
         raise
 
 
-def _client(package: Any, place: str | None, settings: dict[str, str]) -> Any:
+def _client(package: LibraryObject, place: str | None, settings: dict[str, str]) -> LibraryObject:
     """The client of a cluster: one in each process, since its threads do not come along into another."""
     key = (place, *settings.values(), os.getpid(), *(os.environ.get(name) for name in VARIABLES))
     with _clients_lock:
@@ -172,7 +174,7 @@ def _settings_in(folder: str) -> dict[str, str]:
 class _HdfsFile:
     """A file whose blocks the NameNode has named."""
 
-    def __init__(self, reader: Any, name: str, info: Any) -> None:
+    def __init__(self, reader: LibraryObject, name: str, info: LibraryObject) -> None:
         self.name = name
         # The package panics at ranges beyond the end that it knows.
         self.size_bytes = len(reader)
@@ -188,7 +190,7 @@ class _HdfsFile:
 class _ParallelReads:
     """Threads that read ranges until there are none, or one of them fails."""
 
-    def __init__(self, reader: Any, ranges: Sequence[ByteRange]) -> None:
+    def __init__(self, reader: LibraryObject, ranges: Sequence[ByteRange]) -> None:
         self.found = [b""] * len(ranges)
         self._reader = reader
         self._waiting = list(enumerate(ranges))[::-1]

@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, Kind
+from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, Kind, LibraryObject
 from branchline.ranges import ByteRange
 
 # Limits of one vector read by the servers' defaults; the client does not split larger ones.
@@ -38,7 +37,7 @@ def open_by_xrootd(url: str, patience_s: float) -> BridgedFile:
         needed = "the login by gsi or krb5 needs the package xrootd, which is not installed"
         reason = f"{needed}: pip install 'branchline[xrootd]'"
         raise BridgeError("unknown", reason) from error
-    package: Any = client  # some of its functions have types, most have none
+    package: LibraryObject = client  # some of its functions have types, most have none
     file = package.File()
     status, _ = file.open(url, timeout=_whole(patience_s))
     _check(status, "open")
@@ -58,7 +57,7 @@ def locate_by_xrootd(url: str, patience_s: float) -> list[str]:
     except ImportError as error:
         reason = "locating files needs the package xrootd, which is not installed: pip install 'branchline[xrootd]'"
         raise BridgeError("unknown", reason) from error
-    package: Any = client
+    package: LibraryObject = client
     address = package.URL(url)
     status, found = package.FileSystem(url).deeplocate(address.path, OpenFlags.NONE, timeout=_whole(patience_s))
     _check(status, "locate")
@@ -76,7 +75,7 @@ def _whole(seconds: float) -> int:
     return max(1, math.ceil(seconds))
 
 
-def _check(status: Any, doing: str) -> None:
+def _check(status: LibraryObject, doing: str) -> None:
     """Raises BridgeError unless all went well."""
     if status.ok:
         return
@@ -97,7 +96,7 @@ def _check(status: Any, doing: str) -> None:
 class _PackageFile:
     """A file that XRootD's client has open."""
 
-    def __init__(self, file: Any, url: str, info: Any) -> None:
+    def __init__(self, file: LibraryObject, url: str, info: LibraryObject) -> None:
         scheme, _, rest = url.partition("://")
         self.name = f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
         self.size_bytes = int(info.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
@@ -112,14 +112,14 @@ def _physical_table(layout: FileLayout, title: str) -> Table:
     return table
 
 
-def _spread(spread: Spread, shown: Any) -> str:
+def _spread(spread: Spread, shown: Callable[[float], str]) -> str:
     """Smallest, median and largest; one number where they are the same."""
     texts = [shown(value) for value in (spread.least, spread.median, spread.most)]
     return texts[0] if len(set(texts)) == 1 else f"{texts[0]} / {texts[1]} / {texts[2]}"
 
 
-def _median(spread: Spread, shown: Any) -> str:
-    return str(shown(spread.median))
+def _median(spread: Spread, shown: Callable[[float], str]) -> str:
+    return shown(spread.median)
 
 
 def _table(title: str, head: tuple[str, ...]) -> Table:

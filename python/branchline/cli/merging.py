@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Protocol
 
+from branchline.access import Access
 from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
@@ -102,16 +104,26 @@ class MergeLimits(NamedTuple):
         ),
     ] = False
 
-    def options(self) -> dict[str, Any]:
-        """As `branchline.layout.merge` takes them."""
-        return {
-            "max_size": self.max_size,
-            "skip_bad_files": self.skip_bad_files,
-            "verify": self.verify,
-            "memory_limit": self.memory,
-            "resume": self.resume,
-            "sync": not self.no_sync,
-        }
+
+class MakeMerge(Protocol):
+    """A function that merges, with what only some commands have given already."""
+
+    def __call__(
+        self,
+        inputs: list[str],
+        output: Path,
+        *,
+        force: bool,
+        access: Access,
+        progress: Callable[[MergeProgress], None] | None,
+        max_size: str | None,
+        skip_bad_files: bool,
+        verify: bool,
+        memory_limit: str,
+        resume: bool,
+        sync: bool,
+    ) -> MergeResult:
+        """As `branchline.layout.merge`."""
 
 
 def merge(
@@ -137,14 +149,21 @@ def merge(
             branchline merge data/*.root -o all.root --codec zstd:5 --resume
 
     """
-    options = {"fill_missing_branches": fill_missing_branches, "order": order, "codec": codec, **baskets._asdict()}
-    return run_merge(merge_files, files, reading, limits, tree=tree, **options)
+    make = partial(
+        merge_files,
+        tree=tree,
+        fill_missing_branches=fill_missing_branches,
+        order=order,
+        codec=codec,
+        basket_size=baskets.basket_size,
+        cluster_events=baskets.cluster_events,
+        cluster_bytes=baskets.cluster_bytes,
+    )
+    return run_merge(make, files, reading, limits)
 
 
-def run_merge(
-    make: Callable[..., MergeResult], files: FilesToMerge, reading: Reading, limits: MergeLimits, **options: Any
-) -> int:
-    """Merges with a function that takes the arguments of `branchline.layout.merge`; prints the result."""
+def run_merge(make: MakeMerge, files: FilesToMerge, reading: Reading, limits: MergeLimits) -> int:
+    """Merges with a function, and prints the result."""
     with requests_recorded(reading.trace_to), _progress() as progress:
         merged = make(
             files.inputs,
@@ -152,8 +171,12 @@ def run_merge(
             force=files.force,
             access=reading.access,
             progress=progress,
-            **limits.options(),
-            **options,
+            max_size=limits.max_size,
+            skip_bad_files=limits.skip_bad_files,
+            verify=limits.verify,
+            memory_limit=limits.memory,
+            resume=limits.resume,
+            sync=not limits.no_sync,
         )
     _print_result(merged)
     return EXIT_INCOMPLETE if merged.skipped else EXIT_OK

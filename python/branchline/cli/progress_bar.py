@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from branchline.limits import MB
 from branchline.quantities import count
@@ -29,7 +29,8 @@ def progress_bar(title: str, *, unit: str = "") -> Iterator[Update | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    done: Any = TextColumn(f"{{task.completed:.0f}}/{{task.total}} {unit}") if unit else TaskProgressColumn()
+    counted = TextColumn(f"{{task.completed:.0f}}/{{task.total}} {unit}")
+    done = counted if unit else TaskProgressColumn()
     columns = (TextColumn(title), BarColumn(), done, TextColumn("{task.fields[text]}"), TimeRemainingColumn())
     with Progress(*columns, TextColumn("left"), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None if unit else 1.0, text="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.merging import Codec, FilesToMerge, MergeLimits, NewBaskets, Order, TreeToMerge, run_merge
@@ -40,7 +41,7 @@ def reorder(
             branchline reorder in.root -o out.root --order branch
 
     """
-    return run_merge(merge_files, files, reading, limits, tree=tree, order=order, codec=codec)
+    return run_merge(partial(merge_files, tree=tree, order=order, codec=codec), files, reading, limits)
 
 
 def recompress(
@@ -61,7 +62,7 @@ def recompress(
             branchline recompress in.root -o out.root --codec zstd:5
 
     """
-    return run_merge(merge_files, files, reading, limits, tree=tree, order=order, codec=codec)
+    return run_merge(partial(merge_files, tree=tree, order=order, codec=codec), files, reading, limits)
 
 
 def slim(
@@ -95,8 +96,19 @@ def slim(
     # Imported here since it imports numpy.
     from branchline.layout.skimming import slim as slim_files
 
-    kept = {"branches": _names(branches), "drop": _names(drop), "tree": tree, "only_tree": only_tree}
-    return run_merge(slim_files, files, reading, limits, order=order, codec=codec, **kept, **baskets._asdict())
+    make = partial(
+        slim_files,
+        branches=_names(branches),
+        drop=_names(drop),
+        tree=tree,
+        only_tree=only_tree,
+        order=order,
+        codec=codec,
+        basket_size=baskets.basket_size,
+        cluster_events=baskets.cluster_events,
+        cluster_bytes=baskets.cluster_bytes,
+    )
+    return run_merge(make, files, reading, limits)
 
 
 def skim(
@@ -135,8 +147,19 @@ def skim(
     if (where is None) == (wagon is None):
         raise OptionError("skim needs either --where or --wagon")
     selection = None if wagon is None else _selection_of(wagon, reading.access)
-    selected = {"where": where, "select_chunk": selection, "tree": tree, "only_tree": only_tree}
-    return run_merge(skim_files, files, reading, limits, **selected, order=order, codec=codec, **baskets._asdict())
+    make = partial(
+        skim_files,
+        where=where,
+        select_chunk=selection,
+        tree=tree,
+        only_tree=only_tree,
+        order=order,
+        codec=codec,
+        basket_size=baskets.basket_size,
+        cluster_events=baskets.cluster_events,
+        cluster_bytes=baskets.cluster_bytes,
+    )
+    return run_merge(make, files, reading, limits)
 
 
 def _names(text: str | None) -> list[str] | None:

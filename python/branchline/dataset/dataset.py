@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from branchline.dataset.companions import CompanionsLike, companions_of
 from branchline.dataset.files import DataFile
@@ -44,7 +43,7 @@ class Dataset:
         _refuse_twice(self.files)
 
     @classmethod
-    def of(cls, given: Any, tree: str | None = None, name: str = "", companions: CompanionsLike = None) -> Dataset:
+    def of(cls, given: object, tree: str | None = None, name: str = "", companions: CompanionsLike = None) -> Dataset:
         """Makes a Dataset of a path, a glob, a directory, a text list, ``file.root:tree``, a coffea fileset (JSON file
         or mapping), a Dataset, or a list of these.
 
@@ -108,7 +107,7 @@ class Dataset:
         )
 
 
-def _collect(given: Any, template: DataFile) -> list[DataFile]:
+def _collect(given: object, template: DataFile) -> list[DataFile]:
     if isinstance(given, Dataset):
         return list(given.files)
     if isinstance(given, DataFile):
@@ -133,7 +132,7 @@ def _from_text(text: str, template: DataFile) -> list[DataFile]:
 
 def _refuse_twice(files: tuple[DataFile, ...]) -> None:
     seen = set()
-    by_place: dict[Any, str] = {}
+    by_place: dict[tuple[object, ...], str] = {}
     for one in files:
         identity = one.identity
         if identity in seen:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from branchline.dataset.companions import Companion
 from branchline.locations import BETWEEN_REPLICAS, is_url, links_in
@@ -28,7 +27,7 @@ class DataFile:
     path: str
     tree: str | None = None
     dataset: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    metadata: Mapping[str, object] = field(default_factory=dict, hash=False)
     entry_start: int = 0
     entry_stop: int | None = None
     size_bytes: int | None = None
@@ -42,7 +41,7 @@ class DataFile:
     #: What the dataset's list says of the storage elements of its files.
     sites: ElementSites = field(default=ElementSites(), repr=False)
 
-    def changed(self, **fields: Any) -> DataFile:
+    def changed(self, **fields: object) -> DataFile:
         """The same file with other fields, as ``dataclasses.replace`` does it; four times as fast, for datasets of
         100 000 files.
         """

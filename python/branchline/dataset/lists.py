@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from branchline.dataset.companions import companions_of
 from branchline.dataset.files import DataFile
@@ -60,7 +59,7 @@ def _replicas_in_line(location: str) -> str:
     return BETWEEN_REPLICAS.join(words) if len(words) > 1 and all(map(is_url, words)) else location
 
 
-def _load_json(path: str) -> Any:
+def _load_json(path: str) -> object:
     # Imported late: only filesets need them.
     import gzip
     import json
@@ -68,12 +67,13 @@ def _load_json(path: str) -> Any:
     opener = gzip.open if path.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8") as text:
-            return json.load(text)
+            found: object = json.load(text)
+            return found
     except (json.JSONDecodeError, UnicodeDecodeError, gzip.BadGzipFile) as error:
         raise DatasetError(f"this fileset is not valid JSON: {error}", path=path) from error
 
 
-def _load_toml(path: str) -> Any:
+def _load_toml(path: str) -> object:
     # Imported late: only such lists need it.
     import tomllib
 
@@ -84,7 +84,7 @@ def _load_toml(path: str) -> Any:
         raise DatasetError(f"this fileset is not valid TOML: {error}", path=path) from error
 
 
-def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[DataFile]:
+def read_fileset(fileset: object, template: DataFile, source: str = "") -> list[DataFile]:
     """The files of a fileset, in the order in which it names them.
 
     Understood are ``{"name": {"files": {path: tree}, "metadata": {...}}}``, with ``files`` also a list of paths or a
@@ -109,8 +109,8 @@ def read_fileset(fileset: Any, template: DataFile, source: str = "") -> list[Dat
     return files
 
 
-def _one_dataset(name: str, content: Any, template: DataFile, source: str) -> Iterator[DataFile]:
-    metadata: Mapping[str, Any] = {}
+def _one_dataset(name: str, content: object, template: DataFile, source: str) -> Iterator[DataFile]:
+    metadata: Mapping[str, object] = {}
     tree = None
     files = content
     if isinstance(content, Mapping) and "files" in content:
@@ -139,7 +139,7 @@ def _one_dataset(name: str, content: Any, template: DataFile, source: str) -> It
         )
 
 
-def _one_file(path: Any, description: Any, template: DataFile, source: str) -> Iterator[DataFile]:
+def _one_file(path: object, description: object, template: DataFile, source: str) -> Iterator[DataFile]:
     if isinstance(path, list) and path and all(isinstance(one, str) for one in path):
         path = BETWEEN_REPLICAS.join(path)
     if not isinstance(path, str):
@@ -160,18 +160,20 @@ def _one_file(path: Any, description: Any, template: DataFile, source: str) -> I
             yield replace(one, entry_start=start, entry_stop=stop)
 
 
-def _tree_in(description: Mapping[str, Any]) -> str | None:
+def _tree_in(description: Mapping[str, object]) -> str | None:
     for key in TREE_KEYS:
         if description.get(key):
             return str(description[key])
     return None
 
 
-def _joined(steps: Any, path: str, source: str) -> list[tuple[int, int | None]]:
+def _joined(steps: object, path: str, source: str) -> list[tuple[int, int | None]]:
     """Entry ranges with those joined that touch: steps are how others cut a file, which is not how we do."""
     joined: list[tuple[int, int | None]] = []
     try:
-        for start, stop in steps or []:
+        if steps is not None and not isinstance(steps, list | tuple):
+            raise TypeError
+        for start, stop in steps or ():
             if not 0 <= int(start) <= int(stop):
                 raise ValueError
             if joined and joined[-1][1] == int(start):

@@ -43,13 +43,17 @@ class OnPool:
 
 Where = OnDask | OnExecutor | OnPool
 
+#: What callers give as a place: a text, an executor, or a client or cluster of ``distributed``, whose classes have no
+#: types and are loaded only by those who have one. ``where_of`` checks it.
+WhereLike = Any
+
 
 def clock_of(where: Where | None) -> Callable[[], float]:
     """The clock by which a job at this place decides what waits and what is late."""
     return where.now_s if isinstance(where, OnPool) else time.monotonic
 
 
-def where_of(on: Any) -> Where:
+def where_of(on: WhereLike) -> Where:
     """What the caller means. Raises OptionError for what is no place, MissingPackageError without Dask."""
     if isinstance(on, OnDask | OnExecutor | OnPool):
         return on

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from branchline.access import Access
 from branchline.batch import is_batch_system
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from branchline.dataset import CompanionsLike
+    from branchline.jobs.where import WhereLike
     from branchline.report.writing import Pictures
     from branchline.running.run_settings import RunSettings
     from branchline.running.submitted import SubmittedTrain
@@ -48,7 +49,7 @@ def run(
     dataset: object,
     out: str | os.PathLike[str] | None = None,
     *,
-    on: Any = None,
+    on: WhereLike = None,
     **settings: Unpack[RunSettings],
 ) -> TrainResult: ...
 def run(
@@ -66,7 +67,7 @@ def run(
     skip_bad_files: bool = False,
     worker_timeout: float = WORKER_TIMEOUT_S,
     allow_missing: float = 0.0,
-    on: Any = None,
+    on: WhereLike = None,
     batch: BatchSettings | None = None,
     force: bool = True,
     reuse: bool = True,

@@ -38,28 +38,31 @@ def test_every_damaged_byte_of_a_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "result"
     content = framed("result", {"a": [1, 2, 3]}, {"events": 7})
     path.write_bytes(content)
-    assert read_framed(path, "result") == {"a": [1, 2, 3]}
+    assert read_framed(path, "result", dict) == {"a": [1, 2, 3]}
     assert read_summary(path, "result")["events"] == 7
     start = content.index(b"\n")
     for position in range(start, len(content)):
         path.write_bytes(content[:position])
         with pytest.raises(BadFileError):
-            read_framed(path, "result")
+            read_framed(path, "result", dict)
         path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
         with pytest.raises(BadFileError):
-            read_framed(path, "result")
+            read_framed(path, "result", dict)
 
 
 def test_another_kind_and_another_version_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "result"
     path.write_bytes(framed("result", 1))
     with pytest.raises(BadFileError, match="not a submission"):
-        read_framed(path, "submission")
+        read_framed(path, "submission", int)
     path.write_bytes(framed("result", 1).replace(b'"version": 2', b'"version": 9'))
     with pytest.raises(BadFileError, match="version 9"):
-        read_framed(path, "result")
+        read_framed(path, "result", int)
     with pytest.raises(MissingFileError):
-        read_framed(tmp_path / "none", "result")
+        read_framed(tmp_path / "none", "result", int)
+    path.write_bytes(framed("result", 1))
+    with pytest.raises(BadFileError, match="holds a int, not a str"):
+        read_framed(path, "result", str)
 
 
 def leases(tmp_path: Path, task: str, attempt: str) -> Leases:
@@ -109,7 +112,8 @@ def test_jobs_run_the_sources_as_they_were(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from branchline.running.submitted.folder import read_framed\n"
-        "read_framed(Path(sys.argv[1]), 'sources').install()\n"
+        "from branchline.running.submitted.sources import StoredSources\n"
+        "read_framed(Path(sys.argv[1]), 'sources', StoredSources).install()\n"
         "import cuts_of_a_user\nfrom cuts_of_a_user.inner import values\n"
         "print(cuts_of_a_user.LOWEST, values.HERE)\n"
     )

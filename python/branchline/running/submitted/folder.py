@@ -27,7 +27,7 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import cloudpickle
 
@@ -40,6 +40,7 @@ from branchline.tables import TableFolder
 #: The version of these files. Another one is refused.
 VERSION = 2
 _HEADER_MAX_BYTES = 65_536
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -201,8 +202,10 @@ def framed(kind: str, value: object, summary: dict[str, object] | None = None) -
     return json.dumps(header).encode() + b"\n" + content
 
 
-def read_framed(path: Path, kind: str) -> Any:
-    """The value of a file. Raises MissingFileError, StorageError, and BadFileError for anything that is not whole."""
+def read_framed(path: Path, kind: str, wanted: type[Value]) -> Value:
+    """The value of a file, of the type that is wanted. Raises MissingFileError, StorageError, and BadFileError for
+    anything that is not whole or of another type.
+    """
     try:
         head, _, content = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
@@ -212,7 +215,10 @@ def read_framed(path: Path, kind: str) -> Any:
     header = _header(head, path, kind)
     if len(content) != header.get("size_bytes") or hashlib.sha256(content).hexdigest() != header.get("sha256"):
         raise BadFileError("this file is damaged: its checksum is another one", path=str(path))
-    return pickle.loads(content)  # noqa: S301 - a file of the user's own train, checked just now
+    value = pickle.loads(content)  # noqa: S301 - a file of the user's own train, checked just now
+    if not isinstance(value, wanted):
+        raise BadFileError(f"this file holds a {type(value).__name__}, not a {wanted.__name__}", path=str(path))
+    return value
 
 
 def read_summary(path: Path, kind: str) -> dict[str, object]:

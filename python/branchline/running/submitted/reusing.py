@@ -129,7 +129,7 @@ class KeptForJobs:
         if index // FOLD_FAN_IN != self._number:
             self._number = index // FOLD_FAN_IN
             try:
-                self._group = read_framed(self._folder.kept_folder / str(self._number), _KEPT)
+                self._group = read_framed(self._folder.kept_folder / str(self._number), _KEPT, dict)
             except MissingFileError:
                 self._group = {}
             except (BadFileError, StorageError) as error:
@@ -188,7 +188,4 @@ def _read_rows(path: Path) -> LedgerRows:
     status = path.stat()
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise BadFileError("others than you can write to it, and what is in it is run as code", path=str(path))
-    found = read_framed(path, _ROWS)
-    if not isinstance(found, LedgerRows):
-        raise BadFileError("this file holds something else", path=str(path))
-    return found
+    return read_framed(path, _ROWS, LedgerRows)

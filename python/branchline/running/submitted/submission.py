@@ -6,7 +6,7 @@ import json
 import platform
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cloudpickle
 
@@ -83,10 +83,7 @@ class Submission:
             if theirs != ours:
                 what = f"this train was submitted by {name} {theirs}, and this is {name} {ours}"
                 raise BranchlineError(what, path=str(folder.submission), hint="use the same on all sides")
-        found = read_framed(folder.submission, KIND)
-        if not isinstance(found, cls):
-            raise BadFileError("this submission holds something else", path=str(folder.submission))
-        return found
+        return read_framed(folder.submission, KIND, cls)
 
     def stored_train(self) -> StoredTrain:
         """The train, to be loaded with its modules as their files are now. Without these the stored ones are used."""
@@ -117,11 +114,7 @@ class StepRecord:
     @classmethod
     def read(cls, folder: BatchFolder, label: str) -> StepRecord:
         """The step of a task. Raises MissingFileError, StorageError, BadFileError."""
-        path = folder.jobs / f"{label}.step"
-        found = read_framed(path, "step")
-        if not isinstance(found, cls):
-            raise BadFileError("this step holds something else", path=str(path))
-        return found
+        return read_framed(folder.jobs / f"{label}.step", "step", cls)
 
 
 @dataclass(frozen=True)
@@ -148,7 +141,7 @@ class JobsRecord:
     @classmethod
     def _of(cls, path: Path) -> JobsRecord:
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_text(encoding="utf-8"))
             steps = tuple(
                 StepRecord(one["label"], tuple(tuple(FoldNode(**node) for node in task) for task in one["tasks"]))
                 for one in found["steps"]

@@ -66,8 +66,8 @@ class UnitResult:
     def read(cls, folder: BatchFolder, node: FoldNode) -> UnitResult:
         """That of a node. Raises MissingFileError, StorageError, BadFileError."""
         path = folder.result(node)
-        found = read_framed(path, KIND)
-        if not isinstance(found, cls) or found.node != node:
+        found = read_framed(path, KIND, cls)
+        if found.node != node:
             raise BadFileError("this result is that of something else", path=str(path))
         return found
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 
@@ -21,7 +20,9 @@ from branchline.jobs import (
     Interruption,
     LocalProcesses,
     Lost,
+    Message,
     Repeated,
+    Work,
 )
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Leases
@@ -47,9 +48,10 @@ class StoredWork:
     sources: StoredSources
     pickled: bytes
 
-    def __call__(self, context: Context) -> Any:
+    def __call__(self, context: Context) -> Iterator[Message]:
         self.sources.install()
-        return cloudpickle.loads(self.pickled)(context)
+        work: Work = cloudpickle.loads(self.pickled)
+        return work(context)
 
 
 @dataclass
