@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from branchline.errors import DatasetError
 from branchline.locations import split_location
 
-# What stands in the location of a companion for the number of the entry, and for the main file's name without `.root`.
+# Placeholders in the location of a companion: the number of the entry, the main file's name without `.root`.
 ENTRY, STEM = "{entry}", "{stem}"
 
 

@@ -16,7 +16,7 @@ from branchline.errors import BranchlineError, DatasetError, MissingFileError
 from branchline.limits import FOLDERS_LISTED_MAX, FOLDERS_LISTED_TOGETHER, SIZES_ASKED_MAX
 from branchline.locations import is_url, links_in, without_secrets
 
-# What stands for other letters in a URL, in which a question mark has another meaning.
+# Wildcards of patterns in URLs, where a question mark begins the query.
 MAGIC = re.compile(r"[*\[]")
 ANY_FOLDERS = "**"
 #: Schemes where listing a folder takes a request or two and gives the sizes of all files.

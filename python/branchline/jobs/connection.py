@@ -13,7 +13,7 @@ from typing import Any
 
 # The length of each message in bytes stands before it.
 LENGTH = struct.Struct("!Q")
-# So many bytes are taken from the socket at a time.
+# Bytes that are taken from the socket at a time.
 RECEIVE_BYTES = 2**20
 
 

@@ -274,7 +274,7 @@ class DaskPool:
             _started(lambda: client.run(cancel_on_worker, run_id, number, workers=[address], on_error="ignore"))
 
     def stop(self) -> None:
-        """Tells all workers, in the background: some may not answer."""
+        """Sends it to all workers, in the background: some may not answer."""
         self._on_all_workers(stop_on_worker)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is done: results by key, in one SQLite file beside the results of a job.
+"""What is done: results by key, in one SQLite file in the directory of results.
 
 A key is a hash of everything that a result depends on, so that a row is never wrong, only unused. One process writes at
 a time, that of the job. The write-ahead log makes each write whole or nothing, whatever is killed. With ``synchronous =
@@ -23,7 +23,7 @@ from branchline.errors import BranchlineError
 from branchline.limits import LEDGER_RUNS_KEPT
 
 LEDGER_NAME = "ledger.sqlite"
-#: The file and those that SQLite keeps beside it while it is open, or after a kill.
+#: The file, and those that SQLite adds while it is open or after a kill.
 LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
 # Raised when tables change: a ledger of another version is begun again.
 LEDGER_VERSION = 1
@@ -157,7 +157,7 @@ class Ledger:
         return row[1] if row is not None and zlib.crc32(row[1]) == row[0] else None
 
     def close(self) -> None:
-        """Closes the file; what is in the log beside it is brought into it."""
+        """Closes the file, after the write-ahead log is merged into it."""
         with _failures(self.path):
             self._connection.close()
 

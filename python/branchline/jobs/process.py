@@ -49,7 +49,7 @@ class WorkerProcess:
         self.is_parked = False
         self.is_done = False
         self.is_dead = False
-        #: It was told that there is nothing more.
+        #: The worker knows that there are no more sub-jobs.
         self.is_dismissed = False
         #: Why we ended it for the memory that it took; empty if we did not.
         self.ended_for_memory = ""

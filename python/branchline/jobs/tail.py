@@ -21,7 +21,7 @@ class Tail:
         insort(self._seconds, seconds)
 
     def limit_s(self, unfinished_count: int, together: int = 1) -> float | None:
-        """So many sub-jobs, one after the other, are slow if they take longer; None while too few are done to know."""
+        """The time after which ``together`` sub-jobs in a row count as slow; None while too few are done to know."""
         done_count = len(self._seconds)
         if not done_count or done_count < TAIL_DONE_PART * (done_count + unfinished_count):
             return None

@@ -36,7 +36,7 @@ SMALL_CALL_BYTES = 256_000
 SMALL_TO_OPEN_BYTES = 20_000_000
 #: Output of a wagon that takes noticeable time to merge.
 LARGE_OUTPUT_BYTES = 10_000_000
-#: From so many pictures on it is the drawing that takes long, not the loading of what draws them.
+#: With fewer pictures, loading the libraries takes longer than drawing.
 MANY_PICTURES = 20
 #: Bytes of other branches that were read too are reported from this part of all on.
 UNWANTED_SHARE = 0.2

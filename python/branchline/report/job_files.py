@@ -79,7 +79,7 @@ def _refuse(part: Part) -> Any:
 
 
 def read_status(out_dir: Path) -> str | None:
-    """Return how the job in a directory stands, by its record; None if there is none that can be read."""
+    """Return the status of the job in a directory; None if there is no record that can be read."""
     try:
         job = json.loads((out_dir / JOB).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -43,7 +43,7 @@ class Part:
 #: What JSON holds as it is; a float may be infinite, so it is looked at one by one.
 _PLAIN_TYPES = (int, str, bool, type(None))
 
-#: Stores a part and returns what stands for it in the plain data around it.
+#: Stores a part and returns the reference to it in the plain data.
 Store = Callable[[Part], Any]
 
 

@@ -86,7 +86,7 @@ def without_pictures(job: JobRecord) -> str:
 
 
 def seconds_with(job: JobRecord, workers: int) -> float:
-    """Estimate the wall time with so many workers on the same cores.
+    """Estimate the wall time with another number of workers on the same cores.
 
     Assumption: workers share the time of wagons and of Python. The times of decompressing, decoding, waiting for the
     storage, and outside of the workers stay the same.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from branchline.quantities import count, counted
 from branchline.sensors.record import JobRecord
 
-# The most wagons that are named; a number stands for the others.
+# Wagons that are named; the others are counted.
 NAMES_SHOWN_MAX = 5
 
 

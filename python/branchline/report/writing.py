@@ -26,7 +26,7 @@ Pictures = Literal["svg", "both", "none"]
 SVG: Pictures = "svg"
 SVG_AND_PNG: Pictures = "both"
 NO_PICTURES: Pictures = "none"
-#: Drawing takes about 0.1 s each: more pictures would cost minutes, and nobody looks at so many.
+#: Drawing takes about 0.1 s each: more pictures would cost minutes.
 PICTURES_MAX = 300
 
 
@@ -179,7 +179,7 @@ class _Writing:
             self._note(wagon, "", "data").files = [write_plain(self.out_dir, name, plain)]
 
     def _part(self, part: Part) -> dict[str, str]:
-        """Write a part of an output; give what stands in its place in the wagon's own file."""
+        """Write a part of an output; return the reference to it in the wagon's own file."""
         row = self._note(part.wagon, part.title, part.kind)
         if part.kind == HISTOGRAM:
             # Noted before it is written: what fails here is still tried in results.root.

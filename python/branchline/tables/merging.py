@@ -106,7 +106,7 @@ class MergedTable:
     level: int = 0
 
 
-#: Makes the place where pieces are merged, for so many tasks at a time.
+#: Makes the place where pieces are merged, for a number of tasks at a time.
 MakePlace = Callable[[AfterLoss, int], Place]
 
 

@@ -31,7 +31,7 @@ class Table:
 
     In a TTree records become branches ``NAME_MEMBER``, and lists are ``std::vector``. All chunks must give the same
     columns with the same types. The file is ``OUT/tables/WAGON/KEY.root``; for Parquet a folder of that name that ends
-    with ``.parquet``. In the result of the train a ``TableFile`` stands in the place of the table.
+    with ``.parquet``. The result of the train has a ``TableFile`` instead of the table.
 
     Raises TableError for columns of different lengths, and for values that cannot be columns.
 

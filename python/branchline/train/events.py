@@ -113,7 +113,7 @@ class Events:
     ``events.Tracks.fP`` is ``Tracks/Tracks.fP[5]``; of these too only what is touched is read.
     ``events.metadata`` says where they come from (dataset, filename, treename, entrystart, entrystop, and what the
     fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk,
-    ``events.companion["Kinematics"]`` is what a file beside that of the events has for each of them.
+    ``events.companion["Kinematics"]`` has the entry of a companion file for each event.
     Each wagon has events of its own: what it assigns to them, as ``events.Muon["pt"] = ...``, or changes in
     ``events.outputs`` and ``events.metadata``, no other wagon sees.
     """
@@ -145,7 +145,7 @@ class Events:
 
     @property
     def companion(self) -> CompanionsOfEvents:
-        """What files beside that of the events have for each of them, read when it is touched."""
+        """The entries of companion files for these events, read when they are used."""
         return CompanionsOfEvents(self._columns, self._selected)
 
     def __dir__(self) -> list[str]:

@@ -63,7 +63,7 @@ class ShareRecords:
             self.skip(one.path, one.entries_lost, one.error)
 
     def companions_done(self, read: Iterable[FileRecord], missing: Iterable[MissingCompanion]) -> None:
-        """Files beside those of the sub-job were read, and had nothing for some events."""
+        """Companion files were read, and lack some events."""
         self._files.add(read)
         self._missing += missing
 

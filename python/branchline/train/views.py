@@ -1,4 +1,4 @@
-"""Views for wagons: what a wagon gets of a chunk or of another wagon's output is its own, whoever changes it."""
+"""Views for wagons: each has its own of a chunk and of other wagons' outputs, so no other wagon sees its changes."""
 
 from __future__ import annotations
 

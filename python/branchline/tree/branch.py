@@ -156,7 +156,7 @@ class Branch(Branches["Branch"]):
         if setting < 0:
             return None
         if setting % 100 == 0:
-            # uproot writes 0 whatever it compresses with.
+            # uproot writes 0 for every codec.
             return "none" if self.compressed_bytes >= self.plain_bytes else None
         return _CODECS.get(setting // 100, "zlib")
 

@@ -88,7 +88,7 @@ class Branches(ABC, Generic[BranchT]):
     ) -> Iterator[tuple[str, BranchT]]:
         """Names and branches; paths with ``full_paths``, which are unique, else the branches' own names.
 
-        Raises OptionError for filters that are none.
+        Raises OptionError for invalid filters.
         """
         seen = set()
         for index in self.indices(filter_name, filter_typename, filter_branch, recursive=recursive):
@@ -277,9 +277,9 @@ class Branches(ABC, Generic[BranchT]):
         carry the branches' titles. A ``virtual`` awkward array reads a branch when one of its values is wanted, and
         adds that to ``access_log``.
 
-        ``workers`` is the number of decoding threads. Beside the result at most the memory limit is needed, unless what
-        is stored exceeds it: then the parts are joined, and there must be room for them twice. The executors and caches
-        of uproot are accepted and not used. Raises NoSuchKeyError, ExpressionError, OptionError,
+        ``workers`` is the number of decoding threads. Reading needs the memory limit and the result at most. If the
+        stored bytes exceed the limit, the result is joined from parts, which needs memory for it twice. The executors
+        and caches of uproot are accepted and not used. Raises NoSuchKeyError, ExpressionError, OptionError,
         UnsupportedBranchError, BadFileError, StorageError.
 
             >>> tree.arrays(["Muon_pt", "Muon_eta"], cut="nMuon == 2", entry_stop=1000)
@@ -369,9 +369,9 @@ class Branches(ABC, Generic[BranchT]):
         cut: str | None = None,
         **wanted: Any,
     ) -> int:
-        """Entries that take about so many bytes ("100 MB") after decompression, by the sizes of their baskets; 1 or
-        more. The keywords are those of ``arrays`` that say which branches: filters, aliases, entry range. Raises what
-        ``arrays`` raises for these, and BranchlineError for what is no size.
+        """The number of entries that take about this size ("100 MB") after decompression, by the sizes of their
+        baskets; 1 or more. The keywords are those of ``arrays`` that choose branches: filters, aliases, entry range.
+        Raises what ``arrays`` raises for these, and BranchlineError for an invalid size.
         """
         for name in wanted.keys() - _SELECTING:
             raise OptionError(f"there is no option {name!r}", hint=f"there are {', '.join(sorted(_SELECTING))}")

@@ -114,7 +114,7 @@ class Directory:
     ) -> list[str]:
         """Names of the objects, with their cycles as ``name;1`` and with ``recursive`` those in directories too.
 
-        Raises OptionError for a filter that is none.
+        Raises OptionError for an invalid filter.
 
             >>> folder.keys(cycle=False)
             ['mass', 'momentum']
@@ -150,7 +150,7 @@ class Directory:
     ) -> dict[str, str]:
         """Classes of the objects by the names that ``keys`` gives.
 
-        Raises OptionError for a filter that is none.
+        Raises OptionError for an invalid filter.
 
             >>> folder.classnames()
             {'mass;1': 'TH1D', 'momentum;1': 'TH1D'}

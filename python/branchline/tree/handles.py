@@ -237,7 +237,7 @@ class TreeHandle(BranchesHandle, OpenTree, Protocol):
         ...
 
     def empty_columns(self, paths: list[str]) -> list[Any]:
-        """Columns of no entries, which have their types all the same."""
+        """Columns without entries, with the types of these branches."""
         ...
 
     def entry_offsets(self, index: int) -> list[int]:

@@ -50,7 +50,7 @@ def check_virtual(library: str, how: Any, expressions: Any, cut: Any, aliases: A
 
 
 def check_reading_options(language: Any, doc: Any = False) -> None:
-    """Raises OptionError for another language of expressions than Python's, or an ``ak_add_doc`` that is none."""
+    """Raises OptionError for another language of expressions than Python's, or an invalid ``ak_add_doc``."""
     if language is not None and type(language).__name__ != "PythonLanguage":
         raise OptionError(f"expressions are Python, not {language!r}", hint="leave language out")
     if language is not None and set(language.functions) - set(FUNCTIONS):

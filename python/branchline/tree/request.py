@@ -17,7 +17,7 @@ from branchline.tree.options import check_reading_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Steps of so many bytes are never ended by their size: the whole range is one step.
+# No range of entries is larger, so the whole range is one step.
 ONE_STEP = "1000 TB"
 
 
@@ -105,7 +105,7 @@ class ReadRequest:
         return _skippable(skip_bad_files=self.skip_bad_files, allow_missing=self.allow_missing)
 
     def range_in(self, entries_count: int) -> tuple[int, int]:
-        """The first entry and the one after the last, in a tree of so many entries."""
+        """The first entry and the one after the last, in a tree of ``entries_count`` entries."""
         return check_entries(self.entry_start, self.entry_stop, entries_count)
 
     def stream(
@@ -126,7 +126,7 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class Step:
-    """How long a chunk is: so many bytes after decompression, or if ``entries`` is given so many entries."""
+    """The length of a chunk: ``size_bytes`` after decompression, or ``entries`` if they are given."""
 
     size_bytes: int
     entries: int | None = None

@@ -189,7 +189,7 @@ class Tree(Branches[Branch]):
         self.core.check_readable(path)
 
     def empty_columns(self, paths: list[str]) -> list[Any]:
-        """Columns of no entries, which have their types all the same. Raises UnsupportedBranchError."""
+        """Columns without entries, with the types of these branches. Raises UnsupportedBranchError."""
         return self.core.empty_columns(paths)
 
     def entry_offsets(self, index: int) -> list[int]:
