@@ -15,7 +15,7 @@ DICTS_OF_ANY = {
     "demo": 6,
     "jobs": 2,
     "objects": 7,
-    "report": 7,
+    "report": 6,
     "sensors": 5,
     "tables": 1,
     "train": 16,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -42,7 +41,7 @@ def load_template() -> None:
 def page_html(job: JobRecord, out_dir: Path) -> str:
     """Return the report as HTML that is also well-formed XML; the pictures come from ``out_dir``."""
     template = _environment().get_template(PAGE)
-    return template.render(page_content(job), pictures=gallery(job, out_dir))
+    return template.render(page_content(job)._asdict(), pictures=gallery(job, out_dir))
 
 
 @cache
@@ -73,7 +72,7 @@ def _traceback(text: str) -> Markup:
     return Markup.escape(printable(text[-TRACEBACK_LENGTH_MAX:]))
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: object) -> object:
     """Return a text of the record as the page may hold it: no control characters, not without end."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value

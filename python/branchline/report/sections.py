@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from branchline.quantities import (
     count,
@@ -22,6 +22,7 @@ from branchline.quantities import (
     size,
 )
 from branchline.report.activity import (
+    NodeRow,
     failure_sentence,
     merging_sentence,
     node_rows,
@@ -33,9 +34,22 @@ from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import delivered_bytes, local_copies, partial_note, remarks, unwanted_bytes
 from branchline.report.reused import reuse_sentences
-from branchline.report.sites import site_table
-from branchline.report.table_files import table_rows
-from branchline.report.tables import branch_table, element_rows, file_costs, first_rows, late_reads, wagon_rows
+from branchline.report.sites import SiteTable, site_table
+from branchline.report.table_files import TableRow, table_rows
+from branchline.report.tables import (
+    BranchRow,
+    ElementRow,
+    Files,
+    Rows,
+    Table,
+    WagonRow,
+    branch_table,
+    element_rows,
+    file_costs,
+    first_rows,
+    late_reads,
+    wagon_rows,
+)
 from branchline.report.troubles import (
     lost_sentences,
     memory_sentences,
@@ -85,32 +99,59 @@ PHASES = (
 _READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = "#4f7cac", "#d9822b", "#4a9273"
 
 
-def page_content(job: JobRecord) -> dict[str, Any]:
-    """Return all that the page's template shows, by name."""
-    return {
-        "sentence": diagnosis(job),
-        "status": job.status or "failed",
-        "verdict": VERDICTS.get(job.status or "failed", "This job has not come to its end."),
-        "headline": _headline(job),
-        "facts": _facts(job),
-        "problems": _problems(job),
-        "phases": _phases(job),
-        "workers": _workers(job),
-        "charts": _charts(job),
-        "profile": profile_chart(job),
-        "merging": merging_sentence(job),
-        "nodes": first_rows(node_rows(job)),
-        "wagons": first_rows(wagon_rows(job)),
-        "misses": late_reads(job),
-        "branches": branch_table(job),
-        "files": file_costs(job),
-        "unwanted_reads": _unwanted_reads(job),
-        "elements": first_rows(element_rows(job)),
-        "sites": site_table(job),
-        "results": _results(job),
-        "tables": table_rows(job),
-        "conditions": _conditions(job),
-    }
+class PageContent(NamedTuple):
+    """What the page's template shows, by these names."""
+
+    sentence: str
+    status: str
+    verdict: str
+    headline: Headline
+    facts: list[Fact]
+    problems: list[Problem]
+    phases: Phases
+    workers: Workers
+    charts: list[Chart]
+    profile: Chart | None
+    merging: str
+    nodes: Rows[NodeRow]
+    wagons: Rows[WagonRow]
+    misses: str
+    branches: Table[BranchRow]
+    files: Files
+    unwanted_reads: str
+    elements: Rows[ElementRow]
+    sites: SiteTable
+    results: Results
+    tables: list[TableRow]
+    conditions: list[tuple[str, str]]
+
+
+def page_content(job: JobRecord) -> PageContent:
+    """Return the content of the page of a job."""
+    return PageContent(
+        sentence=diagnosis(job),
+        status=job.status or "failed",
+        verdict=VERDICTS.get(job.status or "failed", "This job has not come to its end."),
+        headline=_headline(job),
+        facts=_facts(job),
+        problems=_problems(job),
+        phases=_phases(job),
+        workers=_workers(job),
+        charts=_charts(job),
+        profile=profile_chart(job),
+        merging=merging_sentence(job),
+        nodes=first_rows(node_rows(job)),
+        wagons=first_rows(wagon_rows(job)),
+        misses=late_reads(job),
+        branches=branch_table(job),
+        files=file_costs(job),
+        unwanted_reads=_unwanted_reads(job),
+        elements=first_rows(element_rows(job)),
+        sites=site_table(job),
+        results=_results(job),
+        tables=table_rows(job),
+        conditions=_conditions(job),
+    )
 
 
 def _per_second(number: float, seconds: float) -> str:
@@ -128,13 +169,21 @@ class Fact(NamedTuple):
     context: str
 
 
-def _headline(job: JobRecord) -> dict[str, str]:
+class Headline(NamedTuple):
+    """The machine and the time of the start, for people and as ISO 8601."""
+
+    host: str
+    started: str
+    iso: str
+
+
+def _headline(job: JobRecord) -> Headline:
     started = str(job.started or "")
     try:
         shown = datetime.datetime.fromisoformat(started).strftime("%-d %B %Y, %H:%M %Z").strip()
     except ValueError:
         shown = started
-    return {"host": str(job.host or "unknown host"), "started": shown, "iso": started}
+    return Headline(str(job.host or "unknown host"), shown, started)
 
 
 def _facts(job: JobRecord) -> list[Fact]:

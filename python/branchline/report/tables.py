@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from branchline.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
 from branchline.report.causes import codec_name
@@ -18,6 +18,8 @@ from branchline.sensors.record import BranchRecord, FileRecord, JobRecord
 FILES_SHOWN_MAX = 12
 BRANCHES_SHOWN_MAX = 16
 ROWS_SHOWN_MAX = 40
+
+Row = TypeVar("Row")
 
 
 class WagonRow(NamedTuple):
@@ -36,14 +38,14 @@ class WagonRow(NamedTuple):
     output: str
 
 
-class Rows(NamedTuple):
+class Rows(NamedTuple, Generic[Row]):
     """The first rows of a table, and how many more only job.json has."""
 
-    rows: list[Any]
+    rows: list[Row]
     hidden_count: int
 
 
-def first_rows(rows: list[Any]) -> Rows:
+def first_rows(rows: list[Row]) -> Rows[Row]:
     """Return as many rows as the page shows."""
     return Rows(rows[:ROWS_SHOWN_MAX], max(0, len(rows) - ROWS_SHOWN_MAX))
 
@@ -102,11 +104,11 @@ class BranchRow(NamedTuple):
     bar_decode: float
 
 
-class Table(NamedTuple):
+class Table(NamedTuple, Generic[Row]):
     """The largest rows of a table, and one that adds up the rest (None when nothing is left out)."""
 
-    rows: list[Any]
-    rest: Any
+    rows: list[Row]
+    rest: Row | None
     total_count: int
 
 
@@ -114,7 +116,7 @@ def _cost_s(branch: BranchRecord) -> float:
     return float(branch.decompress_s + branch.decode_s)
 
 
-def branch_table(job: JobRecord) -> Table:
+def branch_table(job: JobRecord) -> Table[BranchRow]:
     """Return the branches that cost most time, and the sums of the others."""
     branches = sorted(job.branches, key=lambda branch: (-_cost_s(branch), branch.name))
     shown, left = _cut(branches, BRANCHES_SHOWN_MAX)
@@ -148,7 +150,7 @@ def _branch_row(branch: BranchRecord, name: str, tenths: int, largest_s: float) 
     )
 
 
-def _cut(items: Sequence[Any], rows_max: int) -> tuple[Sequence[Any], Sequence[Any]]:
+def _cut(items: Sequence[Row], rows_max: int) -> tuple[Sequence[Row], Sequence[Row]]:
     """Split into what is shown and what is added up; a rest of one would need the same room as the item itself."""
     if len(items) <= rows_max + 1:
         return items, []
@@ -173,7 +175,7 @@ class FileRow(NamedTuple):
 class Files(NamedTuple):
     """The slowest files, the folder that they have in common, the times of all, and a sentence on their median."""
 
-    table: Table
+    table: Table[FileRow]
     folder: str
     columns: list[Column]
     ticks: list[Tick]
