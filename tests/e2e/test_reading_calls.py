@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -52,11 +52,18 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("large") / "large.root", 30_000)
 
 
-def traced(path: Path, branches: list[str] | None, tmp_path: Path) -> tuple[dict[str, Any], list[int]]:
-    """What the records say, and the bytes of each read call on the file that the kernel saw."""
+class Traced(NamedTuple):
+    """What one program read of a file, as its records and as the kernel say."""
+
+    record: dict[str, Any]
+    sizes: list[int]  # The bytes of each read call.
+    short: int  # Reads from the page cache that got a part: each takes a second call, at the kernel's whim.
+
+
+def traced(path: Path, branches: list[str] | None, tmp_path: Path) -> Traced:
+    """The read calls of a program that reads these branches of the file."""
     strace = shutil.which("strace") or missing("strace")
     trace = tmp_path / "trace"
-    # A read that finds a part of its range in the page cache takes a second call for the rest.
     path.read_bytes()
     calls = "trace=read,pread64,readv,preadv,preadv2,mmap"
     program = [sys.executable, "-c", PROGRAM, json.dumps([str(path), branches])]
@@ -77,26 +84,28 @@ def traced(path: Path, branches: list[str] | None, tmp_path: Path) -> tuple[dict
     assert not [line for line in of_file if "mmap" in line]
     sizes = [re.search(r"= (\d+)$", line) for line in of_file]
     assert all(sizes)
-    return json.loads(ended.stdout), [int(size[1]) for size in sizes if size is not None]
+    wanted = [re.search(r"iov_len=(\d+).* = (\d+)$", line) for line in of_file if "RWF_NOWAIT" in line]
+    short = sum(int(one[1]) > int(one[2]) for one in wanted if one is not None)
+    return Traced(json.loads(ended.stdout), [int(size[1]) for size in sizes if size is not None], short)
 
 
 @pytest.mark.parametrize("branches", [None, ["branch_17"]])
 def test_a_file_of_a_few_megabytes_takes_at_most_two_calls(
     small: Path, branches: list[str] | None, tmp_path: Path
 ) -> None:
-    record, sizes = traced(small, branches, tmp_path)
+    record, sizes, short = traced(small, branches, tmp_path)
     assert record["entries"] == 6000
-    assert len(sizes) == record["calls"] <= 2
+    assert len(sizes) == record["calls"] <= 2 + short
     assert sum(sizes) == record["bytes"] == small.stat().st_size
 
 
 @pytest.mark.parametrize("branches", [None, ["branch_17"], ["branch_3", "branch_4", "branch_50"]])
 def test_the_kernel_counts_the_same_calls_and_bytes(large: Path, branches: list[str] | None, tmp_path: Path) -> None:
-    record, sizes = traced(large, branches, tmp_path)
+    record, sizes, short = traced(large, branches, tmp_path)
     assert record["entries"] == 30_000
     assert len(sizes) == record["calls"]
     assert sum(sizes) == record["bytes"]
     if branches is None:
-        assert record["calls"] <= 6
+        assert record["calls"] <= 6 + short
     else:
         assert record["bytes"] < large.stat().st_size // 4
