@@ -6,11 +6,12 @@ seconds, sizes bytes, entries are numbered from 0 within a tree.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, final
+from typing import Literal, Protocol, final
 
 from typing_extensions import disjoint_base
 
 from branchline.access import Access
+from branchline.dataset.listings import ListingForm
 from branchline.layout.fields import ShownField
 from branchline.layout.merge_request import MergeRequest
 from branchline.layout.targets import Layout, Target
@@ -132,9 +133,9 @@ class Column:
 
 @final
 class FolderListing:
-    """What is in a folder at a server: the form of its answers (xrootd, webdav, json, html or s3), and their bytes."""
+    """What is in a folder at a server: the form of its answers, and their bytes."""
 
-    form: str
+    form: ListingForm
     pages: list[bytes]
 
 def list_folder(url: str, once: bool = False) -> FolderListing:
@@ -214,12 +215,12 @@ class File:
 @final
 class OutlineRow:
     """A branch among the others of its tree: its own name, the number of its parent, its kind (``data``, ``group`` or
-    ``unsupported``) and the number of the branch that counts its elements.
+    ``unreadable``) and the number of the branch that counts its elements.
     """
 
     name: str
     parent: int | None
-    kind: str
+    kind: Literal["data", "group", "unreadable"]
     counter: int | None
 
 @final
@@ -235,7 +236,7 @@ class BranchFacts:
     name: str
     title: str
     class_name: str
-    kind: str
+    kind: Literal["data", "group", "unreadable"]
     reason: str | None
     typename: str
     container_class: str

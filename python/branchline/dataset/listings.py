@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from typing import Literal
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from xml.etree import ElementTree
 
@@ -16,6 +17,8 @@ from branchline.locations import without_secrets
 
 #: Schemes whose folders are listed here; fsspec lists those of others.
 OWN_SCHEMES = ("root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3")
+#: The forms of listings: the answers of XRootD, WebDAV and S3, nginx's JSON, and pages of HTML.
+ListingForm = Literal["xrootd", "webdav", "json", "html", "s3"]
 # Of the flags in XRootD's status of a file: it is a folder.
 IS_FOLDER = 2
 
@@ -70,7 +73,7 @@ def _listed_by_library(url: str, scheme: str, patience_s: float) -> list[Entry]:
         raise StorageError(f"the folder cannot be listed: {error}", path=shown, retry=error.retry) from error
 
 
-def entries_in(form: str, page: bytes, url: str) -> Iterator[Entry]:
+def entries_in(form: ListingForm, page: bytes, url: str) -> Iterator[Entry]:
     """The entries in a page of a server's listing; ``form`` is a key of ``_READERS``.
 
     Raises StorageError if the page is not understood.
@@ -152,7 +155,7 @@ def _s3(page: bytes, url: str) -> Iterator[Entry]:
         yield Entry(unquote(_text(one, "Prefix").replace("+", " ")).removeprefix(prefix).rstrip("/"), is_folder=True)
 
 
-_READERS: dict[str, Callable[[bytes, str], Iterator[Entry]]] = {
+_READERS: dict[ListingForm, Callable[[bytes, str], Iterator[Entry]]] = {
     "xrootd": _xrootd, "webdav": _webdav, "json": _json, "html": _html, "s3": _s3,
 }  # fmt: skip
 
