@@ -1,5 +1,5 @@
-//! Baskets that are written again, of a branch as for `objects`, two of them behind one another: compressed with another
-//! codec, and their entries moved to new baskets. What is read of the new ones is what is read of the old.
+//! Baskets that are written again, of a branch as for `objects`, two of them behind one another: compressed with
+//! another codec, and their entries moved to new baskets. What is read of the new ones is what is read of the old.
 
 use std::sync::Arc;
 

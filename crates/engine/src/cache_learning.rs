@@ -1,5 +1,5 @@
-//! What the access mode `cache` reads of a file before it knows which branches are wanted. It is kept until later entries
-//! are read, as by TTreeCache.
+//! What the access mode `cache` reads of a file before it knows which branches are wanted. It is kept until later
+//! entries are read, as by TTreeCache.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

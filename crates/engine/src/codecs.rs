@@ -14,8 +14,8 @@ use crate::tree::Tree;
 const RECORD_HEAD_BYTES: u64 = 1024;
 
 impl Tree {
-    /// The codecs of the first baskets of these branches. None for a branch without baskets, and for trees whose metadata
-    /// name the codecs, as those of an RNTuple do.
+    /// The codecs of the first baskets of these branches. None for a branch without baskets, and for trees whose
+    /// metadata name the codecs, as those of an RNTuple do.
     pub fn codecs_in_baskets(&self, indices: &[usize]) -> Result<Vec<Option<Codec>>> {
         let first = |index: &usize| self.extents(*index).map(|extents| extents.into_iter().next());
         let firsts = indices.iter().map(first).collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,5 @@
-//! Baskets in other files: a branch may write its baskets to a file of its own (TBranch::SetFile). Only files in the same
-//! folder are opened, whatever path the tree names.
+//! Baskets in other files: a branch may write its baskets to a file of its own (TBranch::SetFile). Only files in the
+//! same folder are opened, whatever path the tree names.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -96,8 +96,8 @@ impl File {
         }
     }
 
-    /// Opens a file that is copied, all of it or a part. Of a file on this machine the baskets are read by the thread that
-    /// writes them: then they are in the cache of its processor.
+    /// Opens a file that is copied, all of it or a part. Of a file on this machine the baskets are read by the thread
+    /// that writes them: then they are in the cache of its processor.
     pub(crate) fn open_to_copy(path: &str, access: &Access, is_all: bool) -> Result<Arc<Self>> {
         let strategy = Strategy::of(access);
         let mut choose = |store: &dyn Store, size: u64| {

@@ -62,8 +62,8 @@ pub const POOL_MEMORY_SHARE: u64 = 8;
 pub const CHUNK_ENTRIES_MIN: u64 = 1;
 /// Free buffers for stored bytes that are kept: those of some small files, or of a few joined reads.
 pub const READ_BUFFERS_BYTES: usize = 32 << 20;
-/// Bundles that wait for a decoder: they wait at most as long as their chunks, which the budget bounds; this only bounds
-/// their number.
+/// Bundles that wait for a decoder: they wait at most as long as their chunks, which the budget bounds; this only
+/// bounds their number.
 pub const BUNDLES_WAITING: usize = 1 << 16;
 /// Output may be so many times larger than the stored bytes: codecs shrink constant data to less than a thousandth, and
 /// values grow when they are decoded. For larger claims memory is allocated only after decompression.
@@ -81,7 +81,8 @@ pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::fro
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 /// The same where reads are cheap: what fits into the cache of a core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
-/// Files on disks of this machine up to this size are read whole before they are copied. Of larger ones the end is read,
+/// Files on disks of this machine up to this size are read whole before they are copied. Of larger ones the end is
+/// read,
 pub const COPIED_WHOLE_BYTES: u64 = 256 << 10;
 /// or at least this part of them: metadata grow with the file.
 pub const COPIED_TAIL_SHARE: u64 = 32;
@@ -91,15 +92,15 @@ pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
 pub const ROOM_FROM_BYTES: u64 = 16 << 20;
 /// Room that is reserved at a time: more than a write takes, and little to give back in the end.
 pub const ROOM_AT_ONCE_BYTES: u64 = 128 << 20;
-/// Bytes of a new basket before compression, at most, if the request has no other size: a few hundred requests of such a
-/// size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
+/// Bytes of a new basket before compression, at most, if the request has no other size: a few hundred requests of such
+/// a size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
 pub const BASKET_BYTES: usize = 1 << 20;
 /// Bytes of a new cluster, about, if the request has no other size (TTree's default for fAutoFlush).
 pub const CLUSTER_BYTES: u64 = 30_000_000;
 /// Stored bytes of entries that are put into new baskets at a time, whatever the clusters: this bounds the memory.
 pub const REWRITTEN_AT_ONCE_BYTES: u64 = 64 << 20;
-/// Entries that are put into new baskets may take this part of the memory limit before decompression: they become several
-/// times larger, and the new baskets wait to be written.
+/// Entries that are put into new baskets may take this part of the memory limit before decompression: they become
+/// several times larger, and the new baskets wait to be written.
 pub const REWRITING_MEMORY_SHARE: u64 = 16;
 /// Bytes after decompression of baskets that wait for the compressors or the disk: each thread has a next basket, also
 /// when one basket takes longer than others.

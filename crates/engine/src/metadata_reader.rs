@@ -58,8 +58,8 @@ impl<'a> MetadataReader<'a> {
         })
     }
 
-    /// Reads the records of the trees and the streamer infos in one request, unless they are loaded: both will be needed, and
-    /// each request takes a round trip. Their decoders report what is wrong with them.
+    /// Reads the records of the trees and the streamer infos in one request, unless they are loaded: both will be
+    /// needed, and each request takes a round trip. Their decoders report what is wrong with them.
     pub(crate) fn read_trees_and_infos(&mut self, header: &FileHeader, keys: &[TKey]) -> Result<()> {
         let infos = ByteRange::new(header.seek_info, header.info_size);
         let trees = keys.iter().filter(|key| matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD"));
@@ -91,7 +91,8 @@ impl<'a> MetadataReader<'a> {
         Ok(())
     }
 
-    /// Fetches those of these ranges that are not loaded yet, in one request. The decoder reports ranges outside the file.
+    /// Fetches those of these ranges that are not loaded yet, in one request. The decoder reports ranges outside the
+    /// file.
     pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
         let size = self.loaded.file_size();
         let is_missing = |range: &Locator| {

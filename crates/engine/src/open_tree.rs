@@ -1,5 +1,5 @@
-//! From the path of a tree to the tree, a TTree or an RNTuple. If bytes of its metadata are wrong, all is read once more;
-//! if they are wrong again, the file is damaged.
+//! From the path of a tree to the tree, a TTree or an RNTuple. If bytes of its metadata are wrong, all is read once
+//! more; if they are wrong again, the file is damaged.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A file that is read again, past all caches and from another replica if there is one: its bytes may have been damaged on
-//! their way.
+//! A file that is read again, past all caches and from another replica if there is one: its bytes may have been damaged
+//! on their way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;

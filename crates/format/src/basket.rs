@@ -264,8 +264,8 @@ fn stored_bounds(rest: &[u8], key_size: usize, are_sizes: bool, entries_count: u
     let mut cursor = Cursor::new(rest);
     let count = i64::from(cursor.i32()?);
     let count = cursor.checked_count(count, 4)?;
-    // uproot 3 writes this number in place of the count, then all offsets and a 0. ROOT believes it, and reads all entries
-    // behind the third from memory that it never filled.
+    // uproot 3 writes this number in place of the count, then all offsets and a 0. ROOT believes it, and reads all
+    // entries behind the third from memory that it never filled.
     let is_of_uproot3 = count == UPROOT3_COUNT && rest.len() == 4 * (entries_count + 2);
     if count < entries_count && !is_of_uproot3 {
         return Err(FormatError::damaged(0, format!("{count} entry offsets for {entries_count} entries")));

@@ -9,8 +9,8 @@ use crate::error::{FormatError, Result};
 use crate::root_classes;
 use crate::type_code::{BASE, STL};
 
-/// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says of
-/// a class in a version comes before what ROOT says.
+/// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says
+/// of a class in a version comes before what ROOT says.
 #[derive(Debug, Clone, Default)]
 pub struct ClassInfos {
     by_name: HashMap<String, Vec<ClassInfo>>,
@@ -105,7 +105,8 @@ impl ClassInfos {
         own.iter().chain(root_classes::versions(name).iter().filter(is_new))
     }
 
-    /// The newest version of a class that the file describes; of a class that it does not describe the newest of ROOT's.
+    /// The newest version of a class that the file describes; of a class that it does not describe the newest of
+    /// ROOT's.
     pub fn newest(&self, name: &str) -> Option<&ClassInfo> {
         self.named(name).iter().max_by_key(|info| info.version).or_else(|| root_classes::newest(name))
     }

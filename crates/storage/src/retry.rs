@@ -10,8 +10,8 @@ use crate::limits::RETRY_PAUSE_MAX;
 use crate::settings::Settings;
 use crate::troubles::{note, note_failure};
 
-/// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. It gets the number of the
-/// try, from 0.
+/// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. It gets the number of
+/// the try, from 0.
 pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> Result<T>) -> Result<T> {
     let mut tries = 0;
     loop {

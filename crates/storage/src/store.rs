@@ -33,7 +33,8 @@ pub trait Store: Send + Sync {
     /// of the file is an error, never a shorter buffer, and sizes no allocation.
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
 
-    /// Whether a read costs hardly more than copying its bytes: the file is on a disk of this machine, or in its memory.
+    /// Whether a read costs hardly more than copying its bytes: the file is on a disk of this machine, or in its
+    /// memory.
     fn is_near(&self) -> bool {
         false
     }

@@ -143,9 +143,9 @@ impl<'a> BasketFetch<'a> {
     }
 }
 
-/// Brings these baskets into the order in which the file's strategy reads them, and returns their bytes in that order. A
-/// learning cache reads the `unwanted` first baskets of other branches with the first ones, as TTreeCache does: it does
-/// not know yet which branches will be wanted.
+/// Brings these baskets into the order in which the file's strategy reads them, and returns their bytes in that order.
+/// A learning cache reads the `unwanted` first baskets of other branches with the first ones, as TTreeCache does: it
+/// does not know yet which branches will be wanted.
 fn read_in_order(
     file: &Arc<File>,
     baskets: &mut [WantedBasket],
@@ -169,8 +169,8 @@ fn read_in_order(
     Ok(read)
 }
 
-/// The bytes of baskets with first entries, from the cache. The first call fills it, with the `unwanted` ones too. If they
-/// do not fit, each basket is read by itself until the branches are known.
+/// The bytes of baskets with first entries, from the cache. The first call fills it, with the `unwanted` ones too. If
+/// they do not fit, each basket is read by itself until the branches are known.
 fn read_first_entries(
     file: &Arc<File>,
     cache_bytes: u64,

@@ -185,8 +185,8 @@ impl Carried {
         self.by_basket.insert(basket, kept.clone());
     }
 
-    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that came with the file are not
-    /// copied.
+    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that came with the file are
+    /// not copied.
     pub(crate) fn keep(&mut self, basket: BasketId, source: BasketSource, is_loaded: bool) -> BasketSource {
         let room = self.room;
         let source = match source {

@@ -92,8 +92,8 @@ impl Budget {
         Some(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Leases bytes when `decide`, given the number of free ones, takes them. It is called again whenever that number may
-    /// have changed. None if it refuses, or there never will be so many.
+    /// Leases bytes when `decide`, given the number of free ones, takes them. It is called again whenever that number
+    /// may have changed. None if it refuses, or there never will be so many.
     pub(crate) fn lease_when(self: &Arc<Self>, bytes: u64, mut decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
         let mut state = self.lock();
         while bytes <= self.bytes_max && !state.is_closed {
@@ -115,8 +115,8 @@ impl Budget {
         self.changed.notify_all();
     }
 
-    /// Reserves at least `least` bytes for scratch, and up to `wish` or as many as before if they are free: to give memory
-    /// back and take it again costs time, and allocators keep it.
+    /// Reserves at least `least` bytes for scratch, and up to `wish` or as many as before if they are free: to give
+    /// memory back and take it again costs time, and allocators keep it.
     pub(crate) fn set_scratch(&self, least: u64, wish: u64, own_chunks: usize) -> Result<(), Refusal> {
         let before = std::mem::take(&mut self.lock().scratch);
         let waited = self.wait_for(least, own_chunks, false);
@@ -133,8 +133,8 @@ impl Budget {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Waits until so many bytes are free. They never will be if nothing is left that could give bytes back: no task, and no
-    /// chunk but those of the caller and the one that the consumer keeps until it gets the next.
+    /// Waits until so many bytes are free. They never will be if nothing is left that could give bytes back: no task,
+    /// and no chunk but those of the caller and the one that the consumer keeps until it gets the next.
     fn wait_for(&self, bytes: u64, own_chunks: usize, is_chunk: bool) -> Result<MutexGuard<'_, State>, Refusal> {
         let mut state = self.lock();
         loop {

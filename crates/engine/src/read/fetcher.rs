@@ -373,7 +373,8 @@ impl Fetcher {
         }
     }
 
-    /// Sets memory aside for decompressing a basket that takes so many bytes, and, if there is room, one for each decoder.
+    /// Sets memory aside for decompressing a basket that takes so many bytes, and, if there is room, one for each
+    /// decoder.
     fn set_scratch(&self, bytes: u64, own_chunks: usize) -> std::result::Result<(), Refusal> {
         let all = bytes.saturating_mul(self.opening.options.threads.max(1) as u64);
         let wish = all.min(self.opening.shares.leased / limits::SCRATCH_MEMORY_SHARE);

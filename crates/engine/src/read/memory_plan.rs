@@ -107,7 +107,8 @@ impl MemoryPlan {
         let is_tight = roomy.is_none();
         let estimated = roomy.or_else(|| shared(stored_bytes));
         let fits_estimate = estimated.is_some();
-        // The estimate comes from averages. Baskets that are fetched may take less, so that the plan is tried without it.
+        // The estimate comes from averages. Baskets that are fetched may take less, so that the plan is tried without
+        // it.
         let without_scratch = || ChunkShares::new(memory_limit.shares().leased, stored_bytes, 0);
         let Some(ChunkShares { chunk_bytes, group_bytes, carried_bytes }) = estimated.or_else(without_scratch) else {
             let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));

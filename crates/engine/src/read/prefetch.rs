@@ -1,5 +1,5 @@
-//! Prefetch: threads that read the ranges of the next chunks, and open the next files, before the fetcher needs them, so
-//! that round trips overlap.
+//! Prefetch: threads that read the ranges of the next chunks, and open the next files, before the fetcher needs them,
+//! so that round trips overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -44,8 +44,8 @@ impl PendingRange {
         self.answered.notify_all();
     }
 
-    /// Waits until it is read and returns a part of it. None if the storage failed: the caller reads again, and gets the
-    /// error if there still is one. Fails if the prefetch panicked.
+    /// Waits until it is read and returns a part of it. None if the storage failed: the caller reads again, and gets
+    /// the error if there still is one. Fails if the prefetch panicked.
     pub(crate) fn wait(&self, range: ByteRange) -> Result<Option<Bytes>> {
         let answer = waiting_for_others(|| {
             let mut answer = lock(&self.answer);
@@ -244,9 +244,9 @@ impl Prefetcher {
         }
     }
 
-    /// Waits until there is room in flight for a file that is read whole, and no earlier file waits: requests that share
-    /// the link are slower. Its bytes are in flight until the result is dropped. Half of the bytes that may be in flight
-    /// are kept for earlier files that are still being opened.
+    /// Waits until there is room in flight for a file that is read whole, and no earlier file waits: requests that
+    /// share the link are slower. Its bytes are in flight until the result is dropped. Half of the bytes that may be in
+    /// flight are kept for earlier files that are still being opened.
     pub(crate) fn wait_for_link(self: &Arc<Self>, file_index: usize, bytes: u64) -> BytesInFlight {
         let mut queue = lock(&self.queue);
         queue.waiting_files.insert(file_index);

@@ -1,5 +1,5 @@
-//! Reads columns at once, in the calling thread. Chunks whose bytes are wrong are read once more, past all caches: if they
-//! are wrong again, the file is damaged.
+//! Reads columns at once, in the calling thread. Chunks whose bytes are wrong are read once more, past all caches: if
+//! they are wrong again, the file is damaged.
 
 use std::ops::Range;
 use std::sync::Arc;

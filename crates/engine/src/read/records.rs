@@ -179,8 +179,8 @@ impl Records {
         DecoderAtWork(self)
     }
 
-    /// Splits a wait: the time in which a decoder was at work is divided between decompressing and decoding, in the ratio
-    /// of the decoders' times. The rest was waiting for data.
+    /// Splits a wait: the time in which a decoder was at work is divided between decompressing and decoding, in the
+    /// ratio of the decoders' times. The rest was waiting for data.
     pub(crate) fn add_wait(&self, waited: Duration, before: &Busy) {
         let now = self.busy();
         let whole_s = waited.as_secs_f64();

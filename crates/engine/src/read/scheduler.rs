@@ -1,5 +1,5 @@
-//! Schedules the prefetch of a source's next chunks, in their order, as soon as there is memory for more. It has a thread
-//! of its own, so that it does not wait for the fetcher.
+//! Schedules the prefetch of a source's next chunks, in their order, as soon as there is memory for more. It has a
+//! thread of its own, so that it does not wait for the fetcher.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -64,8 +64,8 @@ impl SharedScratch {
         self.given_back.notify_all();
     }
 
-    /// Waits for a buffer of `kept` bytes, and for room for the `passing` bytes that the codec takes meanwhile. A buffer
-    /// larger than the maximum is given when no other is in use.
+    /// Waits for a buffer of `kept` bytes, and for room for the `passing` bytes that the codec takes meanwhile. A
+    /// buffer larger than the maximum is given when no other is in use.
     pub(crate) fn take(self: &Arc<Self>, kept: u64, passing: u64) -> ScratchBuffer {
         let mut state = self.lock();
         loop {

@@ -88,7 +88,8 @@ impl Strategy {
         }
     }
 
-    /// Whether the ranges of the next chunks are prefetched, and the first file of a stream is opened by a prefetch thread.
+    /// Whether the ranges of the next chunks are prefetched, and the first file of a stream is opened by a prefetch
+    /// thread.
     pub(crate) fn prefetches_chunks(self) -> bool {
         self.prefetch == Prefetch::ByLink
     }

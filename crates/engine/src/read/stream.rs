@@ -130,8 +130,8 @@ impl Stream {
         })
     }
 
-    /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source that
-    /// failed gives nothing more.
+    /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source
+    /// that failed gives nothing more.
     pub fn next(&mut self, timeout: Duration) -> Next {
         self.budget.set_holds_one(self.in_use.is_some());
         let (since, busy) = *self.waiting_since.get_or_insert_with(|| (Instant::now(), self.records.busy()));

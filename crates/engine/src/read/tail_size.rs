@@ -29,8 +29,9 @@ impl TailSizes {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }
 
-    /// How much of the end of a file of this size is read; None for the whole file. From a disk of this machine a second
-    /// request costs more than the bytes that are not wanted. From a server the bytes cost more, however near it is.
+    /// How much of the end of a file of this size is read; None for the whole file. From a disk of this machine a
+    /// second request costs more than the bytes that are not wanted. From a server the bytes cost more, however near it
+    /// is.
     pub(crate) fn tail_bytes(&self, is_at_a_server: bool, link: Option<Link>, size: u64) -> Option<u64> {
         let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_at_a_server || size < TAIL_BYTES {

@@ -1,4 +1,5 @@
-//! What differs between the kinds of trees. `ttree.rs` and `rntuple.rs` implement it; `open_tree.rs` chooses one of them.
+//! What differs between the kinds of trees. `ttree.rs` and `rntuple.rs` implement it; `open_tree.rs` chooses one of
+//! them.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -17,8 +18,8 @@ use crate::file::File;
 use crate::read::basket_source::{BasketSource, Carried};
 use crate::read::fetch_request::FetchRequest;
 
-/// A tree as its file stores it. Branches are named by their indices; a parent comes before its children. Each branch has
-/// baskets in the order of their entries. `file` is the file of the tree, from which metadata may be read.
+/// A tree as its file stores it. Branches are named by their indices; a parent comes before its children. Each branch
+/// has baskets in the order of their entries. `file` is the file of the tree, from which metadata may be read.
 pub(crate) trait Content: Debug + Send + Sync {
     /// Its title.
     fn title(&self) -> &str;

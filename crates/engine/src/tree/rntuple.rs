@@ -167,7 +167,8 @@ impl Content for ClusterTree {
         true
     }
 
-    /// All pages of a cluster that is wanted whole. Which pages of a part are needed is only known from the pages themselves.
+    /// All pages of a cluster that is wanted whole. Which pages of a part are needed is only known from the pages
+    /// themselves.
     fn basket_ranges(&self, file: &File, branch: usize, basket: usize, entries: &Range<u64>) -> Result<Vec<ByteRange>> {
         let all = self.0.cluster_entries(file, basket);
         if entries.start > all.start || all.end > entries.end {

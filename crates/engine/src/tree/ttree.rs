@@ -180,7 +180,8 @@ impl Content for BasketTree {
         }
     }
 
-    /// Baskets that came with the tree have none, and those of a branch that is kept in another file are not in this one.
+    /// Baskets that came with the tree have none, and those of a branch that is kept in another file are not in this
+    /// one.
     fn extents(&self, _file: &File, branch: usize) -> Result<Vec<Extent>> {
         let branch = &self.meta.branches[branch];
         if !branch.file_name.is_empty() {

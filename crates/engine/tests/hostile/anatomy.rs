@@ -144,8 +144,8 @@ impl Anatomy {
         }
     }
 
-    /// Marks what describes an RNTuple, which all has checksums, and its pages, most of which have. None where it cannot
-    /// be read.
+    /// Marks what describes an RNTuple, which all has checksums, and its pages, most of which have. None where it
+    /// cannot be read.
     fn add_ntuple(&mut self, loaded: &LoadedBytes, entry: &Entry, classes: &Arc<Classes>) -> Option<()> {
         let mut decompressor = Decompressor::new();
         let anchor = read_anchor(&read_object(loaded, &entry.key, &mut decompressor).ok()?).ok()?;

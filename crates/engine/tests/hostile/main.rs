@@ -1,11 +1,12 @@
 //! Wrong bytes over whole files: flips, cuts, splices and lying lengths in thousands of cases from a printed seed.
 //!
 //! Every case ends within a deadline, without a panic, and takes no more memory than reading the right file does and a
-//! stated multiple of the file's size. Every branch then gives an error that names file, object and offset, or values. The values are those of the
-//! file as it was, unless what was changed has no checksum and stands in nothing that is said twice:
+//! stated multiple of the file's size. Every branch then gives an error that names file, object and offset, or values.
+//! The values are those of the file as it was, unless what was changed has no checksum and stands in nothing that is
+//! said twice:
 //!
-//! - in the data of a basket that is stored plain, or by a codec without checksum (zstd as ROOT uses it, the old CS), or
-//!   in a page of an RNTuple that was written without one: then that branch, and those whose elements it counts, may
+//! - in the data of a basket that is stored plain, or by a codec without checksum (zstd as ROOT uses it, the old CS),
+//!   or in a page of an RNTuple that was written without one: then that branch, and those whose elements it counts, may
 //!   give other values, and no other branch may;
 //! - in what describes the data, where that is stored so: the header, keys, plain streamer infos, a plain tree.
 //!

@@ -38,8 +38,8 @@ pub fn begin(about: String) {
     *NOW.lock().expect("no holder panics") = Some(Begun { at: Instant::now(), cpu_at: cpu_time(), about });
 }
 
-/// Of all threads, by the 12th and 13th number behind the name in /proc/self/stat, in hundredths of a second. Where that
-/// file is not there, only the time on the clock counts.
+/// Of all threads, by the 12th and 13th number behind the name in /proc/self/stat, in hundredths of a second. Where
+/// that file is not there, only the time on the clock counts.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);

@@ -57,8 +57,8 @@ impl Decompressor {
         }
     }
 
-    /// A zlib stream (RFC 1950), which has to fill the payload: its checksum is taken from the payload's end. Otherwise a
-    /// shorter stream that came to stand here, valid in itself, would pass.
+    /// A zlib stream (RFC 1950), which has to fill the payload: its checksum is taken from the payload's end. Otherwise
+    /// a shorter stream that came to stand here, valid in itself, would pass.
     fn decompress_zlib(&mut self, payload: &[u8], out: &mut [u8]) -> Result<usize, CompressFault> {
         let Some((stream, checksum)) = payload.split_last_chunk::<4>() else {
             return Err(CompressFault::corrupt("its checksum is incomplete"));

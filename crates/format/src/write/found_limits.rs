@@ -14,8 +14,8 @@ pub(super) struct Found {
     pub(super) high: f64,
 }
 
-/// An axis of about `bins` bins for values between two limits (THLimitsFinder::FindGoodLimits). Bins of whole numbers are as
-/// wide as a whole number.
+/// An axis of about `bins` bins for values between two limits (THLimitsFinder::FindGoodLimits). Bins of whole numbers
+/// are as wide as a whole number.
 pub(super) fn found_limits(bins: usize, (mut low, mut high): (f64, f64), is_whole: bool) -> Found {
     if !(low.is_finite() && high.is_finite()) {
         (low, high) = (0.0, 0.0);

@@ -62,8 +62,8 @@ impl Entries {
         Ok(Self { data: plain.data.to_vec(), bounds, references, displaced, key_size, process_ids_before })
     }
 
-    /// Takes a basket apart whose entries are all empty: they refer to nothing, and have one size if the basket does not
-    /// say where they begin.
+    /// Takes a basket apart whose entries are all empty: they refer to nothing, and have one size if the basket does
+    /// not say where they begin.
     pub fn of_empty(plain: &Plain<'_>, process_ids_before: u16) -> Result<Self> {
         let size = plain.data.len().checked_div(plain.entries_count).unwrap_or(0);
         let bounds = plain.bounds()?.map_or(Bounds::Fixed(size), Bounds::Stored);

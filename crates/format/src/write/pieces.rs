@@ -110,7 +110,8 @@ impl Pieces {
         }
     }
 
-    /// The index of a member among the numbers; the last one, as a class may have a member of the same name as its base.
+    /// The index of a member among the numbers; the last one, as a class may have a member of the same name as its
+    /// base.
     pub(super) fn number(&self, owner: usize, name: &str) -> Option<usize> {
         last_of(&self.numbers, owner, name)
     }

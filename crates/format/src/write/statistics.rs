@@ -60,8 +60,8 @@ impl Addend {
     }
 }
 
-/// The middle of a cell along each axis, 0 where bins have names and may become more; false for a cell beyond the limits
-/// that does not count.
+/// The middle of a cell along each axis, 0 where bins have names and may become more; false for a cell beyond the
+/// limits that does not count.
 fn locate(cell: usize, axes: &[&Axis], counts_all: bool, places: &mut [f64]) -> bool {
     let mut rest = cell;
     for (axis, place) in axes.iter().zip(places) {

@@ -136,8 +136,8 @@ fn keys(
     match OTHER_SOURCES.iter().find(|source| of_profile(source).is_some()) {
         None => Ok(None),
         Some(source) => Err(wrong(&format!(
-            "the profile {name} has its keys from {source}, which Branchline does not read: \
-             `eval \"$(aws configure export-credentials --profile {name} --format env)\"` puts them into the environment"
+            "the profile {name} has its keys from {source}, which Branchline does not read: `eval \
+             \"$(aws configure export-credentials --profile {name} --format env)\"` puts them into the environment"
         ))),
     }
 }

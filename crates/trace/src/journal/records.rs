@@ -8,8 +8,8 @@
 /// Bytes of a file: offset and length.
 pub type Span = (u64, u64);
 
-/// A thread writes its buffer when it has this many bytes: some hundred records, so that memory is bounded and a call of
-/// the system is shared by many.
+/// A thread writes its buffer when it has this many bytes: some hundred records, so that memory is bounded and a call
+/// of the system is shared by many.
 pub(super) const BUFFER_MAX: usize = 32 << 10;
 
 const MAGIC: &[u8; 8] = b"BLJOURN2";

@@ -27,8 +27,8 @@ pub(crate) struct UnionBuilders {
 #[derive(Default)]
 pub(crate) struct JoinedUnions {
     pub(crate) unions: Unions,
-    /// The streamer infos of all inputs, if any tree gets branches that it lacks: their classes may be described only in
-    /// inputs that are in another output.
+    /// The streamer infos of all inputs, if any tree gets branches that it lacks: their classes may be described only
+    /// in inputs that are in another output.
     pub(crate) infos: InfoLists,
 }
 
