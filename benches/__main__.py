@@ -28,6 +28,7 @@ from benches.worker import REPOSITORY
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
     "links", "tracing", "esd", "planning", "simulated", "dispatch",
+    "cluster-peers",
 )  # fmt: skip
 
 
@@ -53,6 +54,8 @@ class Size:
     simulated_files: int
     simulated_workers: int
     dispatched: tuple[int, int]
+    cluster_files: int
+    cluster_events: int
 
 
 FULL = Size(
@@ -74,6 +77,8 @@ FULL = Size(
     simulated_files=10_000,
     simulated_workers=1000,
     dispatched=(20_000, 100_000),
+    cluster_files=300,
+    cluster_events=25_000,
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -95,6 +100,8 @@ QUICK = Size(
     simulated_files=300,
     simulated_workers=48,
     dispatched=(20, 200),
+    cluster_files=4,
+    cluster_events=500,
 )
 
 
@@ -184,7 +191,7 @@ def main() -> None:
     if "ntuple" in chosen:
         print(ntuple_page(cache, size.ntuple_events, repeats, say))
     run_links(chosen, size, cache, results, arguments.repeats)
-    run_clusters(chosen, size, results, arguments.seed, arguments.repeats)
+    run_clusters(chosen, size, cache, results, arguments.seed, arguments.repeats)
     run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
 
 
@@ -219,7 +226,7 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
     write_rows(results, pages)
 
 
-def run_clusters(chosen: Sequence[str], size: Size, results: Path, seed: int, repeats: int | None) -> None:
+def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, seed: int, repeats: int | None) -> None:
     """The benchmarks of trains on many machines."""
     pages = {}
     if "simulated" in chosen:
@@ -230,6 +237,12 @@ def run_clusters(chosen: Sequence[str], size: Size, results: Path, seed: int, re
         from benches.dispatch import dispatch_page
 
         pages["dispatch"] = dispatch_page(size.dispatched, repeats or size.split_repeats, say)
+    if "cluster-peers" in chosen:
+        from benches.cluster_peers import cluster_peers_page
+
+        rounds = repeats or size.repeats
+        page = cluster_peers_page(cache, size.cluster_files, size.cluster_events, rounds, say)
+        pages["cluster-peers"] = page
     write_rows(results, pages)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from benches.arms import BRANCHLINE, Arm, one_core_arms, two_core_arms
+from benches.cluster_peers import check_equal
 from benches.conditions import SETTINGS, settings_lines
 from benches.dispatch import PLACES, dispatched
 from benches.planning import planned, written
 from benches.requests import Counts
-from benches.rounds import Case, Sample
+from benches.rounds import Case, Sample, UnequalWorkError
 from benches.tables import disturbed
 from tests.peers.peers import REPOSITORY
 
@@ -188,3 +189,24 @@ def test_simulated_trains_are_counted(run_benches: RunBenches) -> None:
     assert len(rows) == 12
     assert all(row["missing"] == 0 and row["makespan_s"] >= row["ideal_s"] > 0 for row in rows)
     assert "seed 1" in (results / "simulated.md").read_text()
+
+
+@pytest.mark.peer
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_packages_on_dask_fill_the_same_bins(root: Any, run_benches: RunBenches) -> None:
+    results = run_benches("cluster-peers")
+    rows = json.loads((results / "cluster-peers.json").read_text())["rows"]
+    assert {row["arm"] for row in rows} == {"Branchline", "coffea", "coffea, savemetrics", "RDataFrame"}
+    counts = rows[0]["counts"]
+    assert counts["events"] == [4 * 500]
+    assert sum(counts["pt"]) > sum(counts["mass"]) > 0
+    assert all(row["counts"] == counts for row in rows)
+    assert "All bins of all runs were equal" in (results / "cluster-peers.md").read_text()
+
+
+def test_one_bin_that_differs_is_named() -> None:
+    rows = [{"arm": name, "counts": {"pt": [1.0, 2.0, last]}} for name, last in (("a", 3.0), ("b", 4.0))]
+    check_equal(rows[:1] * 2)
+    with pytest.raises(UnequalWorkError, match=r"b and a differ in pt, in the bins \[2\]"):
+        check_equal(rows)
