@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use branchline_format::error::Result;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, TTree};
-use branchline_format::write::{join_infos, slim, Changes, Recording};
+use branchline_format::write::{join_infos, slim, Changes, InfoList, Recording};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 
@@ -21,7 +21,8 @@ pub fn run(bytes: &[u8]) {
     let info_key_size = u64::from(input.short());
     let info_bytes = input.part();
     let infos = ClassInfos::read(info_bytes, info_key_size).unwrap_or_default();
-    if let Ok(joined) = bounded(bytes.len(), FACTOR, || join_infos(&[(info_bytes, info_key_size); 2], NEW_KEY_SIZE)) {
+    let list = InfoList { plain: info_bytes, key_size: info_key_size };
+    if let Ok(joined) = bounded(bytes.len(), FACTOR, || join_infos(&[list; 2], NEW_KEY_SIZE)) {
         assert!(joined.len() <= 2 * info_bytes.len() + 64, "each class is there once");
     }
     let key_size = u64::from(input.short());

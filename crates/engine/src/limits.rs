@@ -134,6 +134,8 @@ pub(crate) fn decoder_stuck_after() -> std::time::Duration {
     let seconds = set.filter(|seconds| (0.001..1e6).contains(seconds)).unwrap_or(DECODER_STUCK_AFTER_S);
     std::time::Duration::from_secs_f64(seconds)
 }
+/// Pages of an RNTuple that are written behind one key: the size of a key has 31 bits.
+pub const BLOB_BYTES: usize = 1 << 29;
 /// Bytes of a page list that is written, about: it is read in one request, and small compared with its pages.
 pub const PAGE_LIST_BYTES: usize = 1 << 20;
 /// Zeros for elements from before a column was added take at most this many times the bytes of the file.

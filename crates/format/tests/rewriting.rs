@@ -12,7 +12,7 @@ use branchline_format::file::{read_header, read_key_at, read_object};
 use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{join_infos, Addend, Changes, MemberStorage, RecordedMember, Recording, Sum};
+use branchline_format::write::{join_infos, Addend, Changes, InfoList, MemberStorage, RecordedMember, Recording, Sum};
 use records::{files, trees_in, TreeRecord};
 
 fn rewritten(tree: &TreeRecord, infos: &ClassInfos, key_size: u64) -> Result<Vec<u8>, FormatError> {
@@ -122,7 +122,7 @@ fn a_list_of_streamer_infos_joined_with_itself_stays_the_same() {
         let Ok(header) = read_header(&loaded) else { continue };
         let Ok(key) = read_key_at(&loaded, header.seek_info) else { continue };
         let Ok(plain) = read_object(&loaded, &key, &mut Decompressor::new()) else { continue };
-        let joined = join_infos(&[(plain.as_slice(), key.key_size); 2], key.key_size);
+        let joined = join_infos(&[InfoList { plain: &plain, key_size: key.key_size }; 2], key.key_size);
         let joined = joined.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         same += usize::from(joined == plain);
         let names = |bytes: &[u8]| {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,11 @@ from branchline.layout.root_files import check_root_name
 from branchline.quantities import count, counted
 from branchline.tree import Chunk, ChunkStream, File, ReadRequest, Tree
 from branchline.tree.lazy import lazy_array
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from branchline.layout.merge_options import MergeOptions
 
 Mask = npt.NDArray[np.bool_]
 
@@ -41,7 +46,7 @@ def slim(
     tree: str | None = None,
     only_tree: bool = False,
     access: Access | None = None,
-    **options: Any,
+    **options: Unpack[MergeOptions],
 ) -> MergeResult:
     """Merges files as `merge` does, with only some branches of a tree: ``branches``, or all but those to ``drop``.
 
@@ -81,7 +86,7 @@ def skim(
     tree: str | None = None,
     only_tree: bool = False,
     access: Access | None = None,
-    **options: Any,
+    **options: Unpack[MergeOptions],
 ) -> MergeResult:
     """Merges files as `merge` does, with those entries of a tree that are selected.
 

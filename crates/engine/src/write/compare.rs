@@ -2,6 +2,7 @@
 
 mod elements;
 mod entries;
+mod files;
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,13 +11,14 @@ use branchline_storage::Access;
 use crate::error::{guarded, Result};
 use crate::write::compare::elements::ElementDigests;
 use crate::write::compare::entries::EntryDigests;
+use crate::write::compare::files::ComparedFiles;
 use crate::write::filled::FilledColumn;
 use crate::write::merge::input::{Input, Item, Wanted};
 use crate::write::merge::unions::UnionBuilders;
 use crate::write::products::holdings::{Holdings, Table, Versions};
 use crate::write::products::list::AnyContent;
 use crate::write::products::source::Source;
-use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
 use crate::write::products::unions::Unions;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
@@ -41,7 +43,7 @@ pub struct Compared {
     pub trees: Vec<ComparedTree>,
     /// Other objects that are in both.
     pub objects_count: u64,
-    /// In what other objects differ.
+    /// How other objects differ.
     pub differences: Vec<String>,
 }
 
@@ -99,7 +101,7 @@ pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) 
 fn given_holdings(request: &CompareRequest, made: &Holdings, check: &mut Check<'_>) -> Result<(Holdings, Unions)> {
     let branches = Branches::new();
     let wanted = Wanted { tree: request.tree.as_deref(), branches: &branches, access: &request.access };
-    let known_trees = KnownTrees::new(Uneven::CompletedIfPossible);
+    let known_trees = KnownTrees::new(UnevenBranches::FilledIfPossible);
     let mut builders = UnionBuilders::default();
     let mut is_lacking = false;
     for path in &request.inputs {
@@ -130,7 +132,7 @@ fn lacks_branches(item: &Item, made: &Holdings) -> bool {
 /// What some files hold together. Trees get all branches of these unions.
 fn holdings_of(paths: &[String], request: &CompareRequest, unions: &Unions, check: &mut Check<'_>) -> Result<Holdings> {
     let mut holdings = Holdings::default();
-    let known_trees = KnownTrees::with_unions(Uneven::CompletedIfPossible, unions.clone());
+    let known_trees = KnownTrees::with_unions(UnevenBranches::FilledIfPossible, unions.clone());
     let branches = Branches::new();
     let wanted = Wanted { tree: request.tree.as_deref(), branches: &branches, access: &request.access };
     for path in paths {
@@ -177,15 +179,16 @@ impl ComparedTree {
         if branches.is_empty() || !self.differences.is_empty() {
             return Ok(());
         }
-        let path = &self.path;
-        let (access, none) = (&request.access, Unions::default());
+        let (tree, access, none) = (self.path.as_str(), &request.access, Unions::default());
+        let outputs = ComparedFiles { files: &request.outputs, tree, access, unions: &none };
+        let inputs = ComparedFiles { files: &request.inputs, tree, access, unions };
         let same: HashSet<String> = if is_ttree {
-            let made = EntryDigests::of(&request.outputs, path, &branches, (access, &none), check)?;
-            let given = EntryDigests::of(&request.inputs, path, &branches, (access, unions), check)?;
+            let made = EntryDigests::of(outputs, &branches, check)?;
+            let given = EntryDigests::of(inputs, &branches, check)?;
             branches.into_iter().filter(|name| made.are_same(&given, name)).collect()
         } else {
-            let made = ElementDigests::of(&request.outputs, path, (access, &none), check)?;
-            let given = ElementDigests::of(&request.inputs, path, (access, unions), check)?;
+            let made = ElementDigests::of(outputs, check)?;
+            let given = ElementDigests::of(inputs, check)?;
             branches.into_iter().filter(|name| made.are_same(&given, name)).collect()
         };
         let (same, differing): (Vec<_>, Vec<_>) =
@@ -202,7 +205,7 @@ impl ComparedTree {
     }
 }
 
-/// In what the tree of the outputs differs from that of the inputs.
+/// How the tree of the outputs differs from that of the inputs.
 fn compare_tables(path: &str, made: &Table, given: &Table) -> ComparedTree {
     let mut found = ComparedTree {
         path: path.to_string(),

@@ -15,29 +15,36 @@ pub struct FilledColumn {
     pub entries_count: u64,
 }
 
-/// Those of a tree: files and entries by the path of the branch or field.
+/// The branches or fields of a tree that were filled, by their paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FilledColumns {
-    by_name: BTreeMap<String, (u64, u64)>,
+    by_name: BTreeMap<String, FilledCounts>,
+}
+
+/// In how many files and entries a branch or field was filled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct FilledCounts {
+    files_count: u64,
+    entries_count: u64,
 }
 
 impl FilledColumns {
-    /// Adds those of a file, with their entries.
+    /// Adds the columns that were filled in a file, with its entries.
     pub(crate) fn add<'a>(&mut self, filled: impl Iterator<Item = (&'a str, u64)>) {
         for (name, entries_count) in filled {
-            let (files, entries) = self.by_name.entry(name.to_string()).or_default();
-            *files += 1;
-            *entries += entries_count;
+            let counts = self.by_name.entry(name.to_string()).or_default();
+            counts.files_count += 1;
+            counts.entries_count = counts.entries_count.saturating_add(entries_count);
         }
     }
 
-    /// All of them, of the tree with this path.
+    /// All columns, named with the path of their tree.
     pub(crate) fn of_tree(&self, path: &str) -> Vec<FilledColumn> {
-        let column = |(name, (files_count, entries_count)): (&String, &(u64, u64))| FilledColumn {
+        let column = |(name, counts): (&String, &FilledCounts)| FilledColumn {
             tree: path.to_string(),
             name: name.clone(),
-            files_count: *files_count,
-            entries_count: *entries_count,
+            files_count: counts.files_count,
+            entries_count: counts.entries_count,
         };
         self.by_name.iter().map(column).collect()
     }

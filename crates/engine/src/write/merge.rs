@@ -50,7 +50,7 @@ struct JoinedInputs {
     refused: HashMap<String, ReadError>,
 }
 
-/// How far a merge is.
+/// The progress of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeProgress {
     /// Inputs that were merged or left out.
@@ -71,7 +71,7 @@ impl Merge {
         self.request.output.display().to_string()
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn progress(&self) -> MergeProgress {
         let [files_done, bytes_done] = [&self.files_done, &self.bytes_done].map(|count| count.load(Ordering::Relaxed));
         MergeProgress { files_done, bytes_done }
@@ -153,7 +153,7 @@ impl Run<'_> {
         // An input that cannot be opened now is not one that changed.
         match recorded.map_err(|changed| input.as_ref().err().cloned().unwrap_or(changed))? {
             Some(RecordedInput { record, is_last }) => {
-                self.pass(path, input, &record)?;
+                self.add_recorded(path, input, &record)?;
                 self.checkpoints.check(&record, self.volumes.position())?;
                 if is_last && !self.merge.request.has_new_baskets() {
                     self.volumes.cut()?;
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     /// Adds an input whose baskets a killed merge wrote, or leaves it out again.
-    fn pass(&mut self, path: &str, input: Result<Input>, record: &InputRecord) -> Result<()> {
+    fn add_recorded(&mut self, path: &str, input: Result<Input>, record: &InputRecord) -> Result<()> {
         let Some(reason) = &record.skipped else {
             self.merged.files_count += 1;
             return self.add(input?, Some(record.trees.clone())).map(|_| ());

@@ -73,7 +73,7 @@ pub(crate) struct SlotId {
     slot: usize,
 }
 
-/// How far a file was, to go back to it.
+/// A state of a file, to go back to.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     end: u64,
@@ -239,12 +239,12 @@ impl NewFile {
         }
     }
 
-    /// How far it is.
+    /// Its state now.
     pub(crate) fn mark(&self) -> Mark {
         Mark { end: self.output.end(), slots: self.directories.iter().map(|directory| directory.slots.len()).collect() }
     }
 
-    /// Takes back what was written since.
+    /// Removes what was written since that state.
     pub(crate) fn go_back(&mut self, mark: &Mark) -> Result<()> {
         self.output.cut(mark.end)?;
         self.directories.truncate(mark.slots.len());

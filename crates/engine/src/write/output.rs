@@ -16,7 +16,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::write::output::leftovers::{each_leftover, folder_of, temporary_of};
 use crate::write::output::room::Room;
-use crate::write::output::write_back::Flushing;
+use crate::write::output::write_back::WriteBack;
 
 /// A file that is being written, and is removed if it is not published.
 #[derive(Debug)]
@@ -33,10 +33,10 @@ pub struct Output {
     has_both_names: bool,
     /// The end of what was handed to the kernel for writing to the disk.
     begun: u64,
-    flushing: Option<Flushing>,
+    write_back: Option<WriteBack>,
     room: Room,
-    /// Whether it is on the disk before it has its name.
-    waits: bool,
+    /// Whether it gets its name only when it is on the disk.
+    syncs: bool,
 }
 
 /// The bytes that were written so far, for another thread to sync.
@@ -60,16 +60,16 @@ impl Output {
         Self::create_as(std::process::id(), path, replace, inputs)
     }
 
-    /// The same, with this number in the name that it has until it is whole.
+    /// Like `create`, with the number of another process in the temporary name.
     pub(crate) fn create_as(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         let temporary = temporary_of(path, number);
         check_free(path, replace, inputs)?;
         clean_up(path)?;
         let file = begin(path, &temporary)?;
-        Ok(Self::over(file, path, temporary, replace, false))
+        Ok(Self::of_file(file, path, temporary, replace, false))
     }
 
-    /// Begins a file over what a killed process left of it, which stays if it is not published.
+    /// Continues the temporary file that a killed process left. It is kept if it is not published.
     pub(crate) fn resume(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         let temporary = temporary_of(path, number);
         take_back(path, &temporary)?;
@@ -78,21 +78,21 @@ impl Output {
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(taken(path));
         }
-        Ok(Self::over(file, path, temporary, replace, true))
+        Ok(Self::of_file(file, path, temporary, replace, true))
     }
 
-    fn over(file: File, path: &Path, temporary: PathBuf, replaces: bool, is_kept: bool) -> Self {
+    fn of_file(file: File, path: &Path, temporary: PathBuf, replaces: bool, is_kept: bool) -> Self {
         let (path, room) = (path.to_owned(), Room::of(&file));
-        let (end, begun, flushing, has_both_names, waits) = (0, 0, None, false, true);
-        Self { path, temporary, file, end, replaces, is_kept, has_both_names, begun, flushing, room, waits }
+        let (end, begun, write_back, has_both_names, syncs) = (0, 0, None, false, true);
+        Self { path, temporary, file, end, replaces, is_kept, has_both_names, begun, write_back, room, syncs }
     }
 
-    /// Where it is to be.
+    /// The path that it gets when it is published.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where it is now.
+    /// Its temporary path.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
@@ -104,7 +104,7 @@ impl Output {
 
     /// Does not wait for the disk. The file may be damaged if the machine stops.
     pub(crate) fn skip_sync(&mut self) {
-        self.waits = false;
+        self.syncs = false;
     }
 
     /// Adds bytes.
@@ -136,20 +136,20 @@ impl Output {
         Ok(())
     }
 
-    /// Has the disk written while there is more to come.
+    /// Starts writing to the disk while more bytes follow.
     fn begin_writing_back(&mut self) {
-        if self.waits && self.end.saturating_sub(self.begun) >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
+        if self.syncs && self.end.saturating_sub(self.begun) >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
             // Without the thread the last sync takes longer.
-            self.flushing = self.flushing.take().or_else(|| Flushing::of(&self.file).ok());
-            if let Some(flushing) = &self.flushing {
-                flushing.begin(self.begun..self.end);
+            self.write_back = self.write_back.take().or_else(|| WriteBack::of(&self.file).ok());
+            if let Some(write_back) = &self.write_back {
+                write_back.begin(self.begun..self.end);
             }
             self.begun = self.end;
         }
     }
 
-    /// Passes over bytes that a killed process wrote.
-    pub(crate) fn pass(&mut self, count: u64) -> Result<()> {
+    /// Continues behind bytes that a killed process wrote.
+    pub(crate) fn skip_written(&mut self, count: u64) -> Result<()> {
         self.end += count;
         let passed = io::Seek::seek(&mut &self.file, io::SeekFrom::Start(self.end));
         passed.map(|_| ()).map_err(|error| failed(&self.path, &error))
@@ -172,12 +172,12 @@ impl Output {
         Ok(())
     }
 
-    /// All of it is written. Returns when it is on the disk, if that is waited for.
+    /// Ends the writing. Returns when the file is on the disk, unless syncs are skipped.
     pub fn sync(&mut self) -> Result<()> {
         self.room.give_back(&self.file, self.end).map_err(|error| failed(&self.path, &error))?;
         // A merge may have hundreds of outputs that wait for their names.
-        self.flushing = None;
-        if !self.waits {
+        self.write_back = None;
+        if !self.syncs {
             return Ok(());
         }
         self.file.sync_all().map_err(|error| failed(&self.path, &error))
@@ -207,7 +207,7 @@ impl Output {
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Not all file systems have a second name for a file, and none of the others a way to ask only once.
+            // Without hard links there is no call that gives a name only if it is free.
             Err(_) if fs::symlink_metadata(&self.path).is_err() => {
                 return fs::rename(&self.temporary, &self.path).map_err(|error| failed(&self.path, &error));
             }
@@ -216,13 +216,13 @@ impl Output {
         Err(refused(&self.path, "somebody else made a file of this name meanwhile").with_hint("--force replaces it"))
     }
 
-    /// Takes its temporary name away, and waits until the disk has its new one.
+    /// Removes its temporary name, and waits until its new one is on the disk.
     pub(crate) fn settle_name(&mut self) -> Result<()> {
         if std::mem::take(&mut self.has_both_names) {
             fs::remove_file(&self.temporary).map_err(|error| failed(&self.path, &error))?;
         }
         self.is_kept = true;
-        if !self.waits {
+        if !self.syncs {
             return Ok(());
         }
         let synced = File::open(folder_of(&self.path)).and_then(|folder| folder.sync_all());
@@ -239,11 +239,11 @@ impl Output {
 
 /// Takes back the name of an output whose merge was killed before its other outputs had theirs.
 fn take_back(path: &Path, temporary: &Path) -> Result<()> {
-    let number_of = |about: io::Result<fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+    let inode_of = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|known| (known.dev(), known.ino()));
     let Ok(file) = File::open(temporary) else { return Ok(()) };
-    let is_loaded = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
-    let (one, other) = (number_of(fs::symlink_metadata(path)), number_of(file.metadata()));
-    if is_loaded || one.is_none() || one != other {
+    let is_locked = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    let (one, other) = (inode_of(fs::symlink_metadata(path)), inode_of(file.metadata()));
+    if is_locked || one.is_none() || one != other {
         return Ok(());
     }
     fs::remove_file(path).map_err(|error| failed(path, &error))
@@ -262,10 +262,10 @@ impl Drop for Output {
 fn clean_up(path: &Path) -> Result<()> {
     let of_a_file = |name: &Path| name.extension().is_some_and(|end| end == "part");
     each_leftover(path, |leftover| {
-        if leftover.is_loaded && of_a_file(&leftover.path) {
+        if leftover.is_locked && of_a_file(&leftover.path) {
             return Err(taken(path));
         }
-        if !leftover.is_loaded {
+        if !leftover.is_locked {
             drop(fs::remove_file(&leftover.path));
         }
         Ok(())
@@ -278,9 +278,9 @@ fn begin(path: &Path, temporary: &Path) -> Result<File> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(temporary);
         let file = file.map_err(|error| failed(path, &error))?;
         if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-            let number_of = |about: io::Result<fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+            let inode_of = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|known| (known.dev(), known.ino()));
             // Another process may have removed it as a leftover before it was locked.
-            if number_of(file.metadata()) == number_of(fs::symlink_metadata(temporary)) {
+            if inode_of(file.metadata()) == inode_of(fs::symlink_metadata(temporary)) {
                 file.set_len(0).map_err(|error| failed(path, &error))?;
                 return Ok(file);
             }

@@ -7,6 +7,7 @@ pub(crate) mod input;
 pub(crate) mod join;
 pub(crate) mod metadata;
 pub(crate) mod prune;
+pub(crate) mod ratio;
 pub(crate) mod refill;
 pub(crate) mod union;
 pub(crate) mod zeros;

@@ -1,4 +1,4 @@
-//! How work that takes long reports how far it is.
+//! How long work reports its progress and is stopped.
 
 use crate::error::Result;
 

@@ -70,7 +70,7 @@ impl Addend {
             let number = |name| self.number(owner, name);
             let edges = match self.numbers.get(&(owner, "fXbins")) {
                 Some(Numbers::F64(edges)) => edges.clone(),
-                _ => Vec::new(),
+                Some(Numbers::F32(_) | Numbers::Whole(..)) | None => Vec::new(),
             };
             let axis = Axis {
                 bins: number("fNbins").max(0.0) as usize,

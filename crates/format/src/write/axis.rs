@@ -51,7 +51,7 @@ impl Labels {
     pub(super) fn read(bytes: Vec<u8>) -> Self {
         match named(&bytes) {
             Ok(Some(labels)) => Self::Named(labels),
-            _ => Self::Other(bytes),
+            Ok(None) | Err(_) => Self::Other(bytes),
         }
     }
 
@@ -72,7 +72,7 @@ fn named(bytes: &[u8]) -> Result<Option<Vec<Label>>> {
     match buffer.pointer()? {
         Pointer::Null => return Ok(Some(Vec::new())),
         Pointer::New { class_name, .. } if &*class_name == "THashList" => {}
-        _ => return Ok(None),
+        Pointer::New { .. } | Pointer::Seen(_) => return Ok(None),
     }
     let (_, count) = buffer.tlist()?;
     let mut labels = Vec::new();

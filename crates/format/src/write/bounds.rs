@@ -77,11 +77,11 @@ pub(super) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>)
         Kind::Data(Layout::Objects(program)) => {
             let counts = match counts {
                 Some(Counts::Entries(counts)) => Some(counts.as_slice()),
-                _ => None,
+                Some(Counts::Elements(..)) | None => None,
             };
             program.bounds(plain, counts).map(Bounds::Stored)
         }
-        // ROOT reads entries without offsets so.
+        // ROOT takes entries without offsets for entries of one size.
         Kind::Group | Kind::Unreadable { .. } => plain.fixed_size().map(Bounds::Fixed),
     }
 }

@@ -45,7 +45,12 @@ impl Changes {
                 (Number::I32, 1)
             }
             MemberStorage::Seeks(_) => (Number::I64, 2),
-            _ => return Err(mismatch(name)),
+            MemberStorage::Number(_)
+            | MemberStorage::Counted(_)
+            | MemberStorage::Vector(_)
+            | MemberStorage::Other
+            | MemberStorage::Pointers
+            | MemberStorage::Link => return Err(mismatch(name)),
         };
         let mut bytes = vec![flag];
         for value in values {

@@ -4,13 +4,12 @@
 
 use crate::error::Result;
 
-use super::infos::join_infos;
+use super::infos::{join_infos, InfoList};
 
-/// With the bytes of the key that each had in front of it.
-static OF_NTUPLES: (&[u8], u64) = (include_bytes!("classes/ntuple.infos"), 72);
-static OF_TREES: (&[u8], u64) = (include_bytes!("classes/tree.infos"), 64);
+static OF_NTUPLES: InfoList<'_> = InfoList { plain: include_bytes!("classes/ntuple.infos"), key_size: 72 };
+static OF_TREES: InfoList<'_> = InfoList { plain: include_bytes!("classes/tree.infos"), key_size: 64 };
 /// Of TH1D, TH2D, TH3D and TProfile.
-static OF_HISTOGRAMS: (&[u8], u64) = (include_bytes!("classes/histograms.infos"), 64);
+static OF_HISTOGRAMS: InfoList<'_> = InfoList { plain: include_bytes!("classes/histograms.infos"), key_size: 64 };
 
 /// The list of streamer infos of a file with RNTuples, for a key of `key_size` bytes.
 pub fn ntuple_infos(key_size: u64) -> Result<Vec<u8>> {

@@ -84,7 +84,15 @@ impl Emission<'_, '_> {
                 Some(Token::Seen { id, .. }) => {
                     self.changes.dropped.contains(id) || (are_leaves && !emitter.knows(*id))
                 }
-                _ => false,
+                Some(
+                    Token::Bytes(_)
+                    | Token::Fixed(_)
+                    | Token::Begin
+                    | Token::End
+                    | Token::Array { .. }
+                    | Token::Member(_),
+                )
+                | None => false,
             };
             if !is_dropped {
                 self.range(start..*end, emitter)?;

@@ -84,7 +84,7 @@ impl Addend {
             }
             (Some(ours), None) => {
                 let axes = other.axes_of(owner, ours.dimensions).cloned().collect();
-                self.lay_axes(owner, axes);
+                self.replace_axes(owner, axes);
                 self.fill(owner, &ours, 0);
             }
             (None, Some(theirs)) => self.fill(owner, &theirs, 0),
@@ -121,12 +121,12 @@ impl Addend {
             (axis.bins, axis.low, axis.high) = (found.bins, found.low, found.high);
             axis.edges.clear();
         }
-        self.lay_axes(owner, axes);
+        self.replace_axes(owner, axes);
         self.fill(owner, &fills, 0);
     }
 
     /// Gives a histogram without entries other axes.
-    fn lay_axes(&mut self, owner: usize, axes: Vec<Axis>) {
+    fn replace_axes(&mut self, owner: usize, axes: Vec<Axis>) {
         let mut joined = Vec::new();
         for (number, axis) in (owner + 1..).zip(axes) {
             let bits = self.axes.get(&number).map_or(axis.bits, |was| was.bits);
@@ -135,7 +135,7 @@ impl Addend {
             }
             joined.push(Joined { axis: Axis { bits, ..axis }, one: Vec::new(), two: Vec::new() });
         }
-        self.relay_to(owner, joined);
+        self.rebin_to(owner, joined);
     }
 
     /// Fills entries into cells (TH1::DoFillN, TProfile::Fill). The first ones were in its buffer.
@@ -221,7 +221,7 @@ impl Addend {
             joined.push(Joined { axis: wide, one, two: Vec::new() });
         }
         if joined.iter().zip(&axes).any(|(joined, axis)| joined.axis != *axis) {
-            self.relay_to(owner, joined);
+            self.rebin_to(owner, joined);
         }
     }
 }

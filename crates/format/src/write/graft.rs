@@ -35,7 +35,10 @@ impl Recording<'_> {
         let starts = std::iter::once(array + 1).chain(ends.iter().copied()).take(ends.len());
         let leaf = |start: usize| match self.tokens.get(start) {
             Some(Token::Object { id, .. } | Token::Seen { id, .. }) => Some(*id),
-            _ => None,
+            Some(
+                Token::Bytes(_) | Token::Fixed(_) | Token::Begin | Token::End | Token::Array { .. } | Token::Member(_),
+            )
+            | None => None,
         };
         starts.filter_map(leaf).collect()
     }
@@ -82,7 +85,16 @@ impl Recording<'_> {
         let (_, member) = self.find(owner, name).filter(|(_, member)| member.kind == MemberStorage::Pointers)?;
         member.tokens.clone().find_map(|index| match self.tokens.get(index) {
             Some(Token::Array { ends, .. }) => Some((index, ends.as_slice())),
-            _ => None,
+            Some(
+                Token::Bytes(_)
+                | Token::Fixed(_)
+                | Token::Begin
+                | Token::Object { .. }
+                | Token::End
+                | Token::Seen { .. }
+                | Token::Member(_),
+            )
+            | None => None,
         })
     }
 

@@ -1,4 +1,4 @@
-//! Graphs, of which all points of all are kept.
+//! Graphs: the sum has the points of all.
 
 use super::addend::Addend;
 

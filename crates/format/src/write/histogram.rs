@@ -4,7 +4,8 @@ use super::addend::{Addend, CELLS};
 use super::axis::{Axis, Joined};
 use super::numbers::Numbers;
 
-const BESIDE_CELLS: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
+/// Arrays with a number for each cell, in addition to the contents.
+const PER_CELL: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
 /// Arrays of a histogram that may be missing, and what stands for them then: the sizes of the cells (TH1::Sumw2), of a
 /// profile the sums of weights (TProfileHelper::BuildArray).
 const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
@@ -64,9 +65,8 @@ impl Addend {
         let Some(count) = self.cells(owner).map(Numbers::len) else {
             return Err("it has no cells".to_string());
         };
-        let names = ["fSumw2", "fBinEntries", "fBinSumw2"];
         let fits = |name| self.numbers.get(&(owner, name)).is_none_or(|numbers| [0, count].contains(&numbers.len()));
-        match names.into_iter().all(fits) {
+        match PER_CELL.into_iter().all(fits) {
             true => Ok(()),
             false => Err("its errors are not those of its cells".to_string()),
         }
@@ -111,7 +111,7 @@ impl Addend {
     /// Cells in which there is anything.
     fn used_cells(&self, owner: usize) -> Vec<usize> {
         let arrays: Vec<_> =
-            CELLS.iter().chain(&BESIDE_CELLS).filter_map(|name| self.numbers.get(&(owner, *name))).collect();
+            CELLS.iter().chain(&PER_CELL).filter_map(|name| self.numbers.get(&(owner, *name))).collect();
         let count = self.cells(owner).map_or(0, |cells| cells.len());
         (0..count).filter(|cell| arrays.iter().any(|numbers| numbers.is_used(*cell))).collect()
     }
@@ -169,8 +169,9 @@ impl Addend {
         has_names && empty != (true, true) && (empty.0 || can_grow)
     }
 
-    /// Brings a histogram to other axes, whose bins its own go to; without any, its cells become empty.
-    pub(super) fn relay_to(&mut self, owner: usize, axes: Vec<Joined>) {
+    /// Moves the cells of a histogram to other axes, by the new bins of its own bins; without these its cells become
+    /// empty.
+    pub(super) fn rebin_to(&mut self, owner: usize, axes: Vec<Joined>) {
         let cells_count = axes.iter().map(|joined| joined.axis.bins + 2).product();
         let moved = self.axes.get(&(owner + 1)).filter(|_| axes.iter().all(|joined| !joined.one.is_empty()));
         let cells = match moved {
@@ -181,12 +182,12 @@ impl Addend {
             None => Vec::new(),
         };
         let plan = HistogramPlan { owner, axes, cells: [cells, Vec::new()], cells_count, ignores_labels: false };
-        self.relay(&plan, false);
+        self.rebin(&plan, false);
     }
 
-    /// Brings a histogram to the axes of a sum.
-    pub(super) fn relay(&mut self, plan: &HistogramPlan, is_other: bool) {
-        for name in CELLS.iter().chain(&BESIDE_CELLS) {
+    /// Moves the cells of a histogram to the axes of a sum.
+    pub(super) fn rebin(&mut self, plan: &HistogramPlan, is_other: bool) {
+        for name in CELLS.iter().chain(&PER_CELL) {
             if let Some(numbers) = self.numbers.get_mut(&(plan.owner, *name)).filter(|numbers| numbers.len() > 0) {
                 *numbers = numbers.moved(&plan.cells[usize::from(is_other)], plan.cells_count);
             }

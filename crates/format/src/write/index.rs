@@ -14,8 +14,15 @@ pub struct TreeIndex {
     base: Vec<u8>,
     major_name: Vec<u8>,
     minor_name: Vec<u8>,
-    /// Major and minor number and entry, in the order of the numbers.
-    rows: Vec<(i64, i64, i64)>,
+    rows: Vec<IndexRow>,
+}
+
+/// An entry with its major and minor number. Rows are ordered by these numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct IndexRow {
+    major: i64,
+    minor: i64,
+    entry: i64,
 }
 
 impl TreeIndex {
@@ -35,7 +42,8 @@ impl TreeIndex {
         let count = cursor.checked_count(count, 24)?;
         let mut column = || (0..count).map(|_| cursor.i64()).collect::<Result<Vec<i64>>>();
         let (majors, minors, entries) = (column()?, column()?, column()?);
-        let rows = majors.into_iter().zip(minors).zip(entries).map(|((major, minor), entry)| (major, minor, entry));
+        let numbers = majors.into_iter().zip(minors).zip(entries);
+        let rows = numbers.map(|((major, minor), entry)| IndexRow { major, minor, entry });
         Ok(Self { base, major_name, minor_name, rows: rows.collect() })
     }
 
@@ -46,8 +54,8 @@ impl TreeIndex {
             return None;
         }
         let first_entry = i64::try_from(first_entry).ok()?;
-        self.rows
-            .extend(other.rows.iter().map(|(major, minor, entry)| (*major, *minor, entry.saturating_add(first_entry))));
+        let moved = |row: &IndexRow| IndexRow { entry: row.entry.saturating_add(first_entry), ..*row };
+        self.rows.extend(other.rows.iter().map(moved));
         Some(())
     }
 
@@ -60,9 +68,9 @@ impl TreeIndex {
         super::key::push_string(&mut body, &self.major_name)?;
         super::key::push_string(&mut body, &self.minor_name)?;
         body.extend((rows.len() as u64).to_be_bytes());
-        rows.iter().for_each(|row| body.extend(row.0.to_be_bytes()));
-        rows.iter().for_each(|row| body.extend(row.1.to_be_bytes()));
-        rows.iter().for_each(|row| body.extend(row.2.to_be_bytes()));
+        rows.iter().for_each(|row| body.extend(row.major.to_be_bytes()));
+        rows.iter().for_each(|row| body.extend(row.minor.to_be_bytes()));
+        rows.iter().for_each(|row| body.extend(row.entry.to_be_bytes()));
         let mut head = NEW_CLASS_TAG.to_be_bytes().to_vec();
         head.extend_from_slice(b"TTreeIndex\0");
         let mut out = Vec::with_capacity(body.len() + 32);

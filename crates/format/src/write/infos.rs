@@ -11,8 +11,14 @@ use crate::walker::Walker;
 use super::emitter::Emitter;
 use super::recorder::Recorder;
 
-/// The plain bytes of a file's list of streamer infos, and the size of the key in front of it.
-pub type InfoList<'a> = (&'a [u8], u64);
+/// A file's list of streamer infos.
+#[derive(Debug, Clone, Copy)]
+pub struct InfoList<'a> {
+    /// Its bytes, not compressed.
+    pub plain: &'a [u8],
+    /// Bytes of the key in front of it.
+    pub key_size: u64,
+}
 
 /// Joins lists of streamer infos for a key of `key_size` bytes: all of the first, of others what those before lack.
 pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
@@ -20,8 +26,8 @@ pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
     let mut emitter = Emitter::new(key_size);
     let mut seen = HashSet::new();
     let (mut items_count, mut count_at) = (0u32, 0);
-    for (number, (bytes, old_key_size)) in lists.iter().enumerate() {
-        let mut walker = Walker::new(bytes, *old_key_size, &nothing, Recorder::new(bytes));
+    for (number, InfoList { plain: bytes, key_size: old_key_size }) in lists.iter().copied().enumerate() {
+        let mut walker = Walker::new(bytes, old_key_size, &nothing, Recorder::new(bytes));
         let (header, items) = walker.info_list()?;
         if number == 0 {
             emitter.begin();

@@ -203,7 +203,15 @@ impl Cutter<'_, '_> {
                 self.same(1);
                 self.made.pieces.push(Piece::Array { at, number, counter });
             }
-            _ => return Some(()),
+            // Anything else is the same in all records.
+            MemberStorage::Number(_)
+            | MemberStorage::Array(_)
+            | MemberStorage::Seeks(_)
+            | MemberStorage::Counted(_)
+            | MemberStorage::Vector(_)
+            | MemberStorage::Other
+            | MemberStorage::Pointers
+            | MemberStorage::Link => return Some(()),
         }
         (self.position, self.token) = (place.end, member.tokens.end);
         Some(())

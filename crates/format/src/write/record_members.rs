@@ -73,9 +73,36 @@ pub(super) fn member_storage(element: &Element, kind: MemberKind) -> Option<Memb
         MemberKind::Container if element.type_name.starts_with("vector<") => {
             match MemberKind::of(element.content_type, None) {
                 MemberKind::Number(Scalar::Plain(number)) => MemberStorage::Vector(number),
-                _ => return None,
+                MemberKind::Number(_)
+                | MemberKind::Base
+                | MemberKind::FixedArray(_)
+                | MemberKind::CountedArray(_)
+                | MemberKind::Bits
+                | MemberKind::CharStar
+                | MemberKind::Text(_)
+                | MemberKind::TObject(_)
+                | MemberKind::TNamed(_)
+                | MemberKind::Object(_)
+                | MemberKind::Pointer(_)
+                | MemberKind::Container
+                | MemberKind::ObjectArray
+                | MemberKind::NotStored
+                | MemberKind::OldSeeks
+                | MemberKind::Unknown => return None,
             }
         }
-        _ => return None,
+        MemberKind::Number(_)
+        | MemberKind::FixedArray(_)
+        | MemberKind::CountedArray(_)
+        | MemberKind::CharStar
+        | MemberKind::Text(_)
+        | MemberKind::TObject(Times::Array)
+        | MemberKind::TNamed(_)
+        | MemberKind::Object(Times::Array)
+        | MemberKind::Pointer(Times::Array)
+        | MemberKind::Container
+        | MemberKind::ObjectArray
+        | MemberKind::NotStored
+        | MemberKind::Unknown => return None,
     })
 }

@@ -188,12 +188,17 @@ impl<'a> Visitor<'a> for Recorder<'a> {
     }
 
     fn member_object(walker: &mut Walker<'a, '_, Self>, class: ClassId) -> Result<Value<'a>> {
-        match (walker.visitor.kind(), &**walker.class_name(class)) {
-            (Some(OwnerKind::Histogram), "TAxis") => walker.owned(OwnerKind::Axis, class, 0).map(|()| Value::Other),
-            (Some(OwnerKind::Grid), name) if name.starts_with("TNDArrayT<") => {
-                walker.owned(OwnerKind::Cells, class, 0).map(|()| Value::Other)
-            }
-            _ => walker.unowned(class),
+        let class_name = walker.class_name(class);
+        let part = match walker.visitor.kind() {
+            Some(OwnerKind::Histogram) => (&**class_name == "TAxis").then_some(OwnerKind::Axis),
+            Some(OwnerKind::Grid) => class_name.starts_with("TNDArrayT<").then_some(OwnerKind::Cells),
+            Some(OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf | OwnerKind::Cells | OwnerKind::Axis)
+            | Some(OwnerKind::Graph | OwnerKind::Parameter | OwnerKind::Efficiency)
+            | None => None,
+        };
+        match part {
+            Some(part) => walker.owned(part, class, 0).map(|()| Value::Other),
+            None => walker.unowned(class),
         }
     }
 
@@ -307,7 +312,7 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
         let kind = match before {
             (false, _) => None,
             (true, Inside::Grid) => (&*class_name == "TAxis").then_some(OwnerKind::Axis),
-            (true, _) => OwnerKind::of_sum(&class_name, infos),
+            (true, Inside::List | Inside::Elsewhere) => OwnerKind::of_sum(&class_name, infos),
         };
         let first = recorder.tokens.len();
         let result = match kind {

@@ -75,7 +75,17 @@ impl<'a> Recording<'a> {
         }
         match self.tokens.get(member.tokens.end.wrapping_sub(1)) {
             Some(Token::Bytes(range)) if member.tokens.len() == 2 => Some(range.clone()),
-            _ => None,
+            Some(
+                Token::Bytes(_)
+                | Token::Fixed(_)
+                | Token::Begin
+                | Token::Object { .. }
+                | Token::End
+                | Token::Seen { .. }
+                | Token::Array { .. }
+                | Token::Member(_),
+            )
+            | None => None,
         }
     }
 

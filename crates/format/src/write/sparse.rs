@@ -19,7 +19,7 @@ const CHUNK_VERSION: i16 = 1;
 pub(super) struct Sparse {
     /// Bytes that identify a bin.
     pub(super) place_bytes: usize,
-    /// Of all bins behind each other.
+    /// The bytes that identify the bins, one bin after the other.
     pub(super) places: Vec<u8>,
     /// Contents, as a TArray of this class has them.
     pub(super) class_name: String,
@@ -180,7 +180,7 @@ fn unknown() -> FormatError {
 fn chunk<'a>(buffer: &mut ObjectBuffer<'a>) -> Result<Chunk<'a>> {
     match buffer.pointer()? {
         Pointer::New { class_name, .. } if &*class_name == "THnSparseArrayChunk" => {}
-        _ => return Err(unknown()),
+        Pointer::New { .. } | Pointer::Seen(_) | Pointer::Null => return Err(unknown()),
     }
     let header = buffer.cursor.version_header()?;
     if header.version != CHUNK_VERSION {

@@ -104,8 +104,8 @@ impl Sum {
         self.ignores_labels |= plan.ignores_labels;
         self.leaves_out |= plan.leaves_out;
         for histogram in &plan.histograms {
-            self.total.relay(histogram, false);
-            addend.relay(histogram, true);
+            self.total.rebin(histogram, false);
+            addend.rebin(histogram, true);
             self.ignores_labels |= histogram.ignores_labels;
         }
         for owner in 0..self.total.owners.len() {

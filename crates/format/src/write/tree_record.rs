@@ -8,7 +8,7 @@ use crate::leaf_class::LeafClass;
 use crate::number::Number;
 
 use super::emitter::Emitter;
-use super::key::push_string;
+use super::key::{push_i32, push_string};
 
 /// Entries of the tables of baskets that a branch has at least (TBranch's constructor).
 const BASKETS_MIN: usize = 10;
@@ -117,6 +117,17 @@ impl BranchKind {
     }
 }
 
+/// A basket that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenBasket {
+    /// Its bytes, with its key.
+    pub size: u64,
+    /// Its first entry in the tree.
+    pub first_entry: u64,
+    /// Where it lies.
+    pub seek: u64,
+}
+
 /// A branch whose baskets were written.
 #[derive(Debug, Clone)]
 pub struct NewBranch {
@@ -124,13 +135,13 @@ pub struct NewBranch {
     pub name: String,
     /// What its entries are.
     pub kind: BranchKind,
-    /// Of each basket its bytes, first entry and place.
-    pub baskets: Vec<(u64, u64, u64)>,
+    /// Its baskets, in the order of their entries.
+    pub baskets: Vec<WrittenBasket>,
     /// Bytes of all baskets before compression, with their keys.
     pub plain_bytes: u64,
     /// Bytes of all baskets.
     pub stored_bytes: u64,
-    /// The largest value of its numbers, which readers take for the room that is needed.
+    /// Bytes of a basket before compression, at most (TBranch::fBasketSize).
     pub basket_size: u64,
 }
 
@@ -320,7 +331,7 @@ impl Writer {
             writer.named(BRANCH_BITS, &branch.name, &title(branch)?)?;
             writer.fill_attributes()?;
             writer.i32(tree.compress);
-            writer.i32(branch.basket_size as i32); // at most some MiB
+            push_i32(&mut writer.emitter.out, branch.basket_size)?;
             writer.i32(if branch.kind.is_fixed() { 0 } else { ENTRY_OFFSET_LENGTH });
             writer.i32(count as i32);
             writer.i64(tree.entries_count as i64);
@@ -335,15 +346,15 @@ impl Writer {
             writer.array(1, |writer| writer.leaf(number, branch))?;
             writer.array(0, |_| Ok(()))?;
             writer.u8(1);
-            (0..room).for_each(|index| writer.i32(branch.baskets.get(index).map_or(0, |basket| basket.0 as i32)));
+            (0..room).for_each(|index| writer.i32(branch.baskets.get(index).map_or(0, |basket| basket.size as i32)));
             writer.u8(1);
             for index in 0..room {
                 // The basket that would come next begins behind the last entry.
                 let next = if index == count && count > 0 { tree.entries_count } else { 0 };
-                writer.i64(branch.baskets.get(index).map_or(next, |basket| basket.1) as i64);
+                writer.i64(branch.baskets.get(index).map_or(next, |basket| basket.first_entry) as i64);
             }
             writer.u8(1);
-            (0..room).for_each(|index| writer.i64(branch.baskets.get(index).map_or(0, |basket| basket.2) as i64));
+            (0..room).for_each(|index| writer.i64(branch.baskets.get(index).map_or(0, |basket| basket.seek) as i64));
             writer.text("")
         })
     }
@@ -400,7 +411,7 @@ fn title(branch: &NewBranch) -> Result<String> {
         BranchKind::Numbers(number, dimensions) => {
             Ok(format!("{}{}/{}", branch.name, brackets(dimensions), leaf_class(*number)?.letter))
         }
-        _ => Ok(branch.name.clone()),
+        BranchKind::Text | BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => Ok(branch.name.clone()),
     }
 }
 
@@ -424,7 +435,10 @@ mod tests {
         let branch = |(number, kind): (usize, BranchKind)| NewBranch {
             name: format!("b{number}"),
             kind,
-            baskets: vec![(100, 0, 300), (90, 40, 1 << 40)],
+            baskets: vec![
+                WrittenBasket { size: 100, first_entry: 0, seek: 300 },
+                WrittenBasket { size: 90, first_entry: 40, seek: 1 << 40 },
+            ],
             plain_bytes: 500,
             stored_bytes: 190,
             basket_size: 32_000,

@@ -57,8 +57,8 @@ impl BasketCopy<'_> {
         Ok(places)
     }
 
-    /// Passes over baskets that a killed merge wrote, branch after branch. None if they are not those of this tree.
-    pub(crate) fn pass(&self, written: &[Placed], output: &mut Output) -> Result<Option<Places>> {
+    /// Skips baskets that a killed merge wrote, branch after branch. None if they are not those of this tree.
+    pub(crate) fn skip_written(&self, written: &[Placed], output: &mut Output) -> Result<Option<Places>> {
         let mut rest = written;
         let mut places = self.reader.no_places();
         for (places, branch) in places.iter_mut().zip(&self.reader.tree.branches) {
@@ -77,7 +77,7 @@ impl BasketCopy<'_> {
         if self.digests && written.iter().any(|one| one.size > 0 && one.digest == 0) {
             self.add_digests(&mut places)?;
         }
-        output.pass(bytes)?;
+        output.skip_written(bytes)?;
         Ok(Some(places))
     }
 

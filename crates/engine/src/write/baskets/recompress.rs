@@ -22,19 +22,22 @@ struct Job {
     basket: InputBasket,
 }
 
-/// A basket and its new record.
-type Done = (InputBasket, FormatResult<Vec<u8>>);
+/// A basket with its new record.
+struct Recompressed {
+    basket: InputBasket,
+    record: FormatResult<Vec<u8>>,
+}
 
 /// Compresses the baskets of one input after the other.
 pub(crate) struct Recompressor {
     setting: Setting,
-    pool: Pool<Job, Done>,
+    pool: Pool<Job, Recompressed>,
 }
 
-fn recompress(tools: &mut BasketTools, job: Job) -> Done {
+fn recompress(tools: &mut BasketTools, job: Job) -> Recompressed {
     let Job { setting, record, basket } = job;
     let record = tools.recompress(&record, basket.entries_count, setting);
-    (basket, record)
+    Recompressed { basket, record }
 }
 
 impl Recompressor {
@@ -97,7 +100,8 @@ impl Recompressor {
         progress: &mut Progress<'_>,
     ) -> Result<bool> {
         let Some(done) = self.pool.next() else { return Ok(false) };
-        let (basket, record) = done.map_err(|panic| ReadError::panicked(tree.reader.file.path(), &panic))?;
+        let Recompressed { basket, record } =
+            done.map_err(|panic| ReadError::panicked(tree.reader.file.path(), &panic))?;
         let mut record = record.map_err(|error| tree.reader.error(&basket, error))?;
         places[basket.branch][basket.basket] = tree.place(&basket, &mut record, output.end())?;
         output.write(&record)?;

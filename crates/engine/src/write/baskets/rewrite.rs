@@ -11,7 +11,7 @@ use crate::limits;
 use crate::write::baskets::digest::digest_of;
 use crate::write::baskets::forms::BranchForm;
 use crate::write::baskets::slices::{stored_between, RewrittenTree, SliceReader};
-use crate::write::baskets::source::{make, Job, Made, Slice};
+use crate::write::baskets::source::{make, Job, MadeBaskets, Slice};
 use crate::write::errors::other_leftovers;
 use crate::write::output::Output;
 use crate::write::placed::{Placed, PlacedBasket, PlacedCluster, Places};
@@ -59,7 +59,7 @@ pub(crate) struct Rewriter {
     at_once_bytes: u64,
     frames: Vec<BasketFrame>,
     forms: Vec<BranchForm>,
-    pool: Pool<Job, Made>,
+    pool: Pool<Job, MadeBaskets>,
     /// Of each branch what was read and not handed over yet.
     pending: Vec<Vec<Slice>>,
     pending_entries: u64,
@@ -231,7 +231,7 @@ impl Rewriter {
             return Ok(());
         }
         if let Some(known) = self.written_before.pop_front() {
-            return self.pass(known, output, progress);
+            return self.skip_written(known, output, progress);
         }
         let (first_entry, entries_count) = (self.new.entries_count, self.pending_entries);
         self.new.entries_count += entries_count;
@@ -257,8 +257,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Passes over a cluster that a killed merge wrote.
-    fn pass(&mut self, known: PlacedCluster, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
+    /// Skips a cluster that a killed merge wrote.
+    fn skip_written(&mut self, known: PlacedCluster, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
         let mut end = output.end();
         for PlacedBasket { branch, place } in &known.baskets {
             let places = self.new.places.get_mut(*branch).filter(|_| place.seek == end);
@@ -271,7 +271,7 @@ impl Rewriter {
         self.new.entries_count += self.pending_entries;
         (self.pending_entries, self.pending_bytes) = (0, 0);
         let bytes = end - output.end();
-        output.pass(bytes)?;
+        output.skip_written(bytes)?;
         progress(bytes)
     }
 
@@ -280,7 +280,7 @@ impl Rewriter {
     fn write_next(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<bool> {
         let Some(made) = self.pool.next() else { return Ok(false) };
         let path = || output.path().display().to_string();
-        let (branch, baskets) = made.map_err(|panic| ReadError::panicked(&path(), &panic))?;
+        let MadeBaskets { branch, baskets } = made.map_err(|panic| ReadError::panicked(&path(), &panic))?;
         let no_cluster = || ReadError::internal(&path(), "a basket is made that belongs to no cluster");
         let cluster = self.clusters.front_mut().ok_or_else(no_cluster)?;
         cluster.made.push((branch, baskets?));

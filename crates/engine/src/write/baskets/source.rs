@@ -146,13 +146,16 @@ pub(crate) struct Job {
     pub(crate) slices: Vec<Slice>,
 }
 
-/// The branch and its new baskets.
-pub(crate) type Made = (usize, Result<Vec<NewBasket>>);
+/// The new baskets of a branch.
+pub(crate) struct MadeBaskets {
+    pub(crate) branch: usize,
+    pub(crate) baskets: Result<Vec<NewBasket>>,
+}
 
 /// Makes the baskets of a job.
-pub(crate) fn make(tools: &mut BasketTools, job: Job) -> Made {
+pub(crate) fn make(tools: &mut BasketTools, job: Job) -> MadeBaskets {
     let branch = job.branch;
-    (branch, baskets(tools, job))
+    MadeBaskets { branch, baskets: baskets(tools, job) }
 }
 
 fn baskets(tools: &mut BasketTools, job: Job) -> Result<Vec<NewBasket>> {

@@ -5,7 +5,7 @@ use branchline_format::compress::Setting;
 use branchline_format::error::Result as FormatResult;
 use branchline_format::write::classes::tree_infos;
 use branchline_format::write::file::BEGIN;
-use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree};
+use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
 use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTools, NewBasket};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -15,6 +15,7 @@ use crate::write::columns::entries::{append, EntryBytes};
 use crate::write::columns::writer::{frame, refuse, ColumnsWriter, NamedColumn, NewColumnsFile, Written};
 use crate::write::new_file::{NewFile, ObjectName, SlotId, TOP};
 use crate::write::output::Output;
+use crate::write::pages::ratio::CompressionRatio;
 use crate::write::parallel::map_in_order;
 
 /// A TTree that is being written.
@@ -48,8 +49,8 @@ struct Cluster {
     clusters_count: u64,
     /// Entries of each, once that is known.
     size: Option<u64>,
-    /// Compressed bytes so far, and those before.
-    ratio: (u64, u64),
+    /// Of all baskets so far.
+    ratio: CompressionRatio,
 }
 
 impl TreeWriter {
@@ -90,10 +91,9 @@ impl TreeWriter {
         let is_full = match cluster.size {
             Some(size) => cluster.entries_count >= size,
             None => {
-                let (stored, plain) = cluster.ratio;
                 let left = open + self.waiting_bytes as u64;
-                let expected = (u128::from(left) * u128::from(stored.max(1)) / u128::from(plain.max(1))) as u64;
-                stored + if plain == 0 { left } else { expected } >= self.new.layout.cluster_bytes
+                let expected = if cluster.ratio.plain_bytes == 0 { left } else { cluster.ratio.stored(left) };
+                cluster.ratio.stored_bytes + expected >= self.new.layout.cluster_bytes
             }
         };
         if is_full {
@@ -139,12 +139,12 @@ impl TreeWriter {
             basket.place(branch.made.baskets.len(), seek);
             self.file.output().write(&basket.record)?;
             let size = basket.record.len() as u64;
-            branch.made.baskets.push((size, branch.entries_before, seek));
+            branch.made.baskets.push(WrittenBasket { size, first_entry: branch.entries_before, seek });
             branch.entries_before += entries.count;
             branch.made.plain_bytes += basket.plain_size;
             branch.made.stored_bytes += size;
-            self.cluster.ratio.0 += size;
-            self.cluster.ratio.1 += basket.plain_size;
+            self.cluster.ratio.stored_bytes += size;
+            self.cluster.ratio.plain_bytes += basket.plain_size;
         }
         Ok(())
     }

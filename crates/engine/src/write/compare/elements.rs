@@ -9,18 +9,17 @@ use branchline_format::ntuple::encoding::{Encoding, Kind};
 use branchline_format::ntuple::page_list::Cluster;
 use branchline_format::ntuple::write::elements::switches;
 use branchline_format::ntuple::write::walk::element_ranges;
-use branchline_storage::Access;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
+use crate::write::compare::files::ComparedFiles;
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::pages::elements::{converted, ClusterReader};
 use crate::write::pages::input::InputNtuple;
 use crate::write::pages::join::real_kind;
 use crate::write::products::list::AnyContent;
-use crate::write::products::tree::input::{KnownTrees, Uneven};
-use crate::write::products::unions::Unions;
+use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
@@ -32,19 +31,14 @@ pub(crate) struct ElementDigests {
 }
 
 impl ElementDigests {
-    /// Of an RNTuple of some files, one file behind the other, with all fields of these unions. An error of an element
-    /// only means that there are no digests: the values are compared then.
-    pub(crate) fn of(
-        paths: &[String],
-        path: &str,
-        (access, unions): (&Access, &Unions),
-        check: &mut Check<'_>,
-    ) -> Result<Self> {
+    /// Of an RNTuple. An error of an element only means that there are no digests: the values are compared then.
+    pub(crate) fn of(of: ComparedFiles<'_>, check: &mut Check<'_>) -> Result<Self> {
+        let ComparedFiles { files, tree, access, unions } = of;
         let mut own = Self { columns: Some(HashMap::new()) };
         let branches = Branches::new();
-        let wanted = Wanted { tree: Some(path), branches: &branches, access };
-        for file in paths {
-            let known_trees = KnownTrees::with_unions(Uneven::CompletedIfPossible, unions.clone());
+        let wanted = Wanted { tree: Some(tree), branches: &branches, access };
+        for file in files {
+            let known_trees = KnownTrees::with_unions(UnevenBranches::FilledIfPossible, unions.clone());
             let input = Input::open(file, wanted, &known_trees)?;
             for item in &input.items {
                 let AnyContent::Ntuple(content) = &item.content else { continue };

@@ -7,7 +7,6 @@ use branchline_format::basket::BasketRecord;
 use branchline_format::error::FormatError;
 use branchline_format::layout::{kind_of, Kind};
 use branchline_format::write::{BasketTools, Entries};
-use branchline_storage::Access;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::Result;
@@ -15,10 +14,10 @@ use crate::file::File;
 use crate::limits;
 use crate::write::baskets::bundles::{BasketReader, InputBasket};
 use crate::write::baskets::counting::Counting;
+use crate::write::compare::files::ComparedFiles;
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::products::list::AnyContent;
-use crate::write::products::tree::input::{KnownTrees, TreeInput, Uneven};
-use crate::write::products::unions::Unions;
+use crate::write::products::tree::input::{KnownTrees, TreeInput, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::{Branches, Order};
 
@@ -30,19 +29,14 @@ pub(crate) struct EntryDigests {
 }
 
 impl EntryDigests {
-    /// Of these branches of a tree of some files, one file behind the other. Trees get all branches of these unions.
-    pub(crate) fn of(
-        paths: &[String],
-        tree: &str,
-        branches: &HashSet<String>,
-        (access, unions): (&Access, &Unions),
-        check: &mut Check<'_>,
-    ) -> Result<Self> {
+    /// Of these branches of a tree.
+    pub(crate) fn of(of: ComparedFiles<'_>, branches: &HashSet<String>, check: &mut Check<'_>) -> Result<Self> {
+        let ComparedFiles { files, tree, access, unions } = of;
         let mut digests = Self::default();
         let of_tree = Branches::from([(tree.to_string(), branches.clone())]);
         let wanted = Wanted { tree: Some(tree), branches: &of_tree, access };
-        for path in paths {
-            let known_trees = KnownTrees::with_unions(Uneven::CompletedIfPossible, unions.clone());
+        for path in files {
+            let known_trees = KnownTrees::with_unions(UnevenBranches::FilledIfPossible, unions.clone());
             let input = Input::open(path, wanted, &known_trees)?;
             for item in input.items.into_iter().filter(|item| item.entry.path == tree) {
                 if let AnyContent::Tree(content) = item.content {

@@ -65,13 +65,13 @@ pub(crate) struct RecordedInput {
 impl<'a> Checkpoints<'a> {
     /// Begins the journal of a merge. Looks for what a killed merge left, if it is to be resumed.
     pub(crate) fn begin(request: &'a MergeRequest) -> Result<Self> {
-        let waits = !request.skips_sync;
-        let machine_start = if waits { 0 } else { machine_start().unwrap_or(u128::MAX) };
+        let syncs = !request.skips_sync;
+        let machine_start = if syncs { 0 } else { machine_start().unwrap_or(u128::MAX) };
         let header =
             JournalHeader { inputs: digest_of_inputs(request), options: digest_of_options(request), machine_start };
         let number = std::process::id();
         let place =
-            JournalPlace { output: request.output.clone(), journal: journal_at(request, number), header, waits };
+            JournalPlace { output: request.output.clone(), journal: journal_at(request, number), header, syncs };
         let mut own = Self {
             request,
             header,
@@ -122,15 +122,15 @@ impl<'a> Checkpoints<'a> {
         }
         let file_of = |volume: u64| temporary_of(&numbered(output, volume as usize), number);
         // An output that is shorter than it was is not what it was.
-        let size_of = |volume: u64| fs::metadata(file_of(volume)).map_or(0, |about| about.len());
+        let size_of = |volume: u64| fs::metadata(file_of(volume)).map_or(0, |metadata| metadata.len());
         let is_there = |position: Position| position.end == 0 || size_of(position.volume) >= position.end;
         let trusted: Vec<ReadRecord> = records.into_iter().take_while(|one| is_there(one.record.position())).collect();
         let Some(ReadRecord { end, .. }) = trusted.last() else { return Ok(()) };
         let file = JournalFile::resume(&path, *end).map_err(|error| self.failed(&error))?;
         self.number = number;
-        // Later records can be trusted as far as the earlier ones.
-        let waits = header.machine_start == 0;
-        let place = JournalPlace { output: output.clone(), journal: path, header, waits };
+        // Later records are written as the earlier ones were: with syncs or without.
+        let syncs = header.machine_start == 0;
+        let place = JournalPlace { output: output.clone(), journal: path, header, syncs };
         self.writer = JournalWriter::new(place, Some(file));
         if self.request.has_new_baskets() {
             // The bytes behind the last recorded cluster are not known.
@@ -177,7 +177,7 @@ impl<'a> Checkpoints<'a> {
                 _ => Ok(None),
             };
         };
-        // One that could not be opened may be whole now, but was left out.
+        // An input that could not be opened then was left out, even if it can be opened now.
         if record.identity != 0 && record.identity != identity {
             return Err(changed(path));
         }

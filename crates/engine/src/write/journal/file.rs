@@ -16,13 +16,13 @@ pub(crate) struct JournalFile {
 }
 
 impl JournalFile {
-    /// Begins a journal. It is on the disk then, if that is waited for.
-    pub(crate) fn begin(path: &Path, header: JournalHeader, waits: bool) -> io::Result<Self> {
+    /// Begins a journal. It is on the disk then, if it is synced.
+    pub(crate) fn begin(path: &Path, header: JournalHeader, syncs: bool) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         file.try_lock().ok();
         let mut begun = Self { path: path.to_owned(), file, is_kept: false };
-        begun.append(&header.bytes(), waits)?;
-        if waits {
+        begun.append(&header.bytes(), syncs)?;
+        if syncs {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
         }
@@ -38,10 +38,10 @@ impl JournalFile {
         Ok(Self { path: path.to_owned(), file, is_kept: true })
     }
 
-    /// Adds records; they are on the disk then, if that is waited for.
-    pub(crate) fn append(&mut self, records: &[u8], waits: bool) -> io::Result<()> {
+    /// Adds records; they are on the disk then, if it is synced.
+    pub(crate) fn append(&mut self, records: &[u8], syncs: bool) -> io::Result<()> {
         self.file.write_all(records)?;
-        if waits {
+        if syncs {
             self.file.sync_data()?;
         }
         Ok(())

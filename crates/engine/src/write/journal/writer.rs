@@ -25,7 +25,7 @@ pub(crate) struct JournalPlace {
     pub(crate) header: JournalHeader,
     /// Whether the output is on the disk before it is recorded. If not, a record counts only as long as the machine
     /// runs.
-    pub(crate) waits: bool,
+    pub(crate) syncs: bool,
 }
 
 /// Writes the journal of a merge.
@@ -46,12 +46,12 @@ impl JournalWriter {
         self.settle()?;
         let (file, place) = (self.file.take(), self.place.clone());
         let work = move || {
-            let JournalPlace { output, journal, header, waits } = place;
-            if waits {
+            let JournalPlace { output, journal, header, syncs } = place;
+            if syncs {
                 written.sync()?;
             }
-            let file = file.map_or_else(|| JournalFile::begin(&journal, header, waits), Ok);
-            let recorded = file.and_then(|mut file| file.append(&records, waits).map(|()| file));
+            let file = file.map_or_else(|| JournalFile::begin(&journal, header, syncs), Ok);
+            let recorded = file.and_then(|mut file| file.append(&records, syncs).map(|()| file));
             recorded.map_err(|error| failed(&output, &error))
         };
         let path = self.place.output.display().to_string();

@@ -7,23 +7,31 @@ use branchline_format::compress::Decompressor;
 use branchline_format::file::{read_key_at, read_object};
 use branchline_format::streamer::ClassInfos;
 use branchline_format::write::classes::tree_infos;
-use branchline_format::write::join_infos;
+use branchline_format::write::{join_infos, InfoList};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, Result};
 use crate::write::merge::input::Input;
 
-/// The plain bytes of a list of streamer infos, and the size of the key in front of it.
+/// The list of streamer infos of an input.
 #[derive(Debug, Clone)]
-pub(crate) struct InfoList {
-    pub(crate) plain: Vec<u8>,
-    pub(crate) key_size: u64,
+pub(crate) struct OwnedInfoList {
+    /// Its bytes, not compressed.
+    plain: Vec<u8>,
+    /// Bytes of the key in front of it.
+    key_size: u64,
+}
+
+impl OwnedInfoList {
+    fn borrowed(&self) -> InfoList<'_> {
+        InfoList { plain: &self.plain, key_size: self.key_size }
+    }
 }
 
 /// The lists of streamer infos of the inputs, those that are alike once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InfoLists {
-    lists: Vec<InfoList>,
+    lists: Vec<OwnedInfoList>,
     digests: HashSet<u128>,
     /// Kept, so that no other list can have the address of one of them.
     known: Vec<Arc<ClassInfos>>,
@@ -34,7 +42,7 @@ const KNOWN_MAX: usize = 64;
 
 impl InfoLists {
     /// The list of an input, if it is not known; one that cannot be joined with others is refused.
-    pub(crate) fn new_of(&self, input: &Input) -> Result<Option<InfoList>> {
+    pub(crate) fn new_of(&self, input: &Input) -> Result<Option<OwnedInfoList>> {
         let infos = input.file.class_infos();
         if self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
             return Ok(None);
@@ -43,13 +51,13 @@ impl InfoLists {
         if self.digests.contains(&xxh3_128(&list.plain)) {
             return Ok(None);
         }
-        let joined = join_infos(&[(&list.plain, list.key_size)], list.key_size);
+        let joined = join_infos(&[list.borrowed()], list.key_size);
         joined.map_err(|error| ReadError::from_format(input.file.path(), &error.in_object("streamer infos")))?;
         Ok(Some(list))
     }
 
     /// Takes over the list of an input, where it has a new one.
-    pub(crate) fn add(&mut self, input: &Input, new: Option<InfoList>) {
+    pub(crate) fn add(&mut self, input: &Input, new: Option<OwnedInfoList>) {
         if let Some(list) = new {
             self.digests.insert(xxh3_128(&list.plain));
             self.lists.push(list);
@@ -62,7 +70,7 @@ impl InfoLists {
 
     /// The list of the output, behind a key of this size.
     pub(crate) fn joined(&self, key_size: u64) -> Result<Vec<u8>> {
-        let lists: Vec<(&[u8], u64)> = self.lists.iter().map(|list| (list.plain.as_slice(), list.key_size)).collect();
+        let lists: Vec<InfoList<'_>> = self.lists.iter().map(OwnedInfoList::borrowed).collect();
         // Inputs that describe nothing hold classes of ROOT alone, which every reader knows.
         let joined = if lists.is_empty() { tree_infos(key_size) } else { join_infos(&lists, key_size) };
         joined.map_err(|error| ReadError::from_format("streamer infos", &error))
@@ -70,7 +78,7 @@ impl InfoLists {
 }
 
 /// The list of an input; none if it has none.
-fn info_list(input: &Input) -> Result<Option<InfoList>> {
+fn info_list(input: &Input) -> Result<Option<OwnedInfoList>> {
     let header = input.file.header();
     if header.seek_info == 0 || header.info_size == 0 {
         return Ok(None);
@@ -78,5 +86,5 @@ fn info_list(input: &Input) -> Result<Option<InfoList>> {
     let mut reader = input.file.metadata_reader();
     let key = reader.until_known(|loaded| read_key_at(loaded, header.seek_info))?;
     let plain = reader.until_known(|loaded| read_object(loaded, &key, &mut Decompressor::new()))?;
-    Ok(Some(InfoList { plain, key_size: key.key_size }))
+    Ok(Some(OwnedInfoList { plain, key_size: key.key_size }))
 }

@@ -19,7 +19,7 @@ use crate::write::new_file::{mark_uuid, ObjectName};
 use crate::write::products::kind::Opening;
 use crate::write::products::list::AnyContent;
 use crate::write::products::source::{stored_object, Source};
-use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
 use crate::write::request::Branches;
 
 /// In files of older versions ROOT takes baskets that are as long as their plain bytes for compressed ones
@@ -159,7 +159,7 @@ impl Input {
         if self.left_out.is_empty() {
             return Ok(found);
         }
-        let (branches, known_trees) = (Branches::new(), KnownTrees::new(Uneven::Kept));
+        let (branches, known_trees) = (Branches::new(), KnownTrees::new(UnevenBranches::Unchanged));
         let mut reader = self.file.metadata_reader();
         for entry in self.file.entries_below("")? {
             if newest.get(entry.path.as_str()).is_some_and(|cycles| !cycles.contains(&entry.key.cycle)) {
@@ -206,7 +206,7 @@ impl Input {
         let mut digest = Xxh3::new();
         // The number of a device may change; a file of this machine is known by its time.
         let changed = match local_paths(self.file.path()).as_slice() {
-            [path] => std::fs::metadata(path).and_then(|about| about.modified()).ok(),
+            [path] => std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok(),
             _ => None,
         };
         let version = changed.map_or_else(|| self.file.identity(), |time| Some(format!("{time:?}")));

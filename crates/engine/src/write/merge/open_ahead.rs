@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::error::{guarded, Result};
 use crate::limits;
 use crate::write::merge::input::{Input, Wanted};
-use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
 use crate::write::products::unions::Unions;
 use crate::write::request::MergeRequest;
 
@@ -26,7 +26,7 @@ struct State {
     next: usize,
     /// The input that is taken next.
     taken: usize,
-    opened: HashMap<usize, (Result<Input>, u64)>,
+    opened: HashMap<usize, Opened>,
     /// Memory of those that are opened and not taken.
     held_bytes: u64,
     /// The largest so far: another may take as much.
@@ -34,6 +34,12 @@ struct State {
     /// Of those that are being opened.
     opening_count: u64,
     is_stopped: bool,
+}
+
+/// An input that was opened, or the reason why it could not be, and the memory that it takes.
+struct Opened {
+    input: Result<Input>,
+    memory_bytes: u64,
 }
 
 /// Ends the opening of inputs when it is dropped.
@@ -52,7 +58,7 @@ impl<'a> OpenAhead<'a> {
         let is_far = request.inputs.iter().any(|path| path.contains("://"));
         // A single input is only put into another order, unless its entries are put into new baskets.
         let is_alone = request.inputs.len() == 1 && !request.has_new_baskets();
-        let uneven = if is_alone { Uneven::Kept } else { Uneven::Completed };
+        let uneven = if is_alone { UnevenBranches::Unchanged } else { UnevenBranches::Filled };
         let known = KnownTrees::with_unions(uneven, unions);
         Self { request, state: Mutex::default(), changed: Condvar::new(), known, is_far }
     }
@@ -86,12 +92,12 @@ impl<'a> OpenAhead<'a> {
                 Ok(input)
             };
             let input = guarded(path, open);
-            let bytes = input.as_ref().map_or(0, Input::memory_bytes);
+            let memory_bytes = input.as_ref().map_or(0, Input::memory_bytes);
             let mut state = self.lock();
             state.opening_count -= 1;
-            state.held_bytes += bytes;
-            state.largest_bytes = state.largest_bytes.max(bytes);
-            state.opened.insert(index, (input, bytes));
+            state.held_bytes += memory_bytes;
+            state.largest_bytes = state.largest_bytes.max(memory_bytes);
+            state.opened.insert(index, Opened { input, memory_bytes });
             self.changed.notify_all();
         }
     }
@@ -123,8 +129,8 @@ impl<'a> OpenAhead<'a> {
     fn take(&self, index: usize) -> Result<Input> {
         let mut state = self.lock();
         loop {
-            if let Some((input, bytes)) = state.opened.remove(&index) {
-                state.held_bytes -= bytes;
+            if let Some(Opened { input, memory_bytes }) = state.opened.remove(&index) {
+                state.held_bytes -= memory_bytes;
                 state.taken = index + 1;
                 self.changed.notify_all();
                 return input;

@@ -6,7 +6,7 @@ use branchline_storage::Access;
 use crate::error::{ReadError, Result};
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::merge::volume::Finished;
-use crate::write::products::tree::input::{KnownTrees, Uneven};
+use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
@@ -20,7 +20,7 @@ pub(crate) fn verify(finished: &mut Finished, check: &mut Check<'_>) -> Result<(
         error
     };
     let wanted = Wanted { tree: None, branches: &Branches::new(), access: &Access::default() };
-    let read = Input::open(&temporary, wanted, &KnownTrees::new(Uneven::Kept)).map_err(renamed)?;
+    let read = Input::open(&temporary, wanted, &KnownTrees::new(UnevenBranches::Unchanged)).map_err(renamed)?;
     for made in &finished.products {
         let found = read.items.iter().find(|item| item.entry.path == made.path).map(|item| &item.content);
         made.product.verify(&made.path, found, &read.file, check).map_err(renamed)?;

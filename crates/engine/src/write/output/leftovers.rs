@@ -18,11 +18,11 @@ pub(crate) fn journal_of(temporary: &Path) -> PathBuf {
     temporary.with_file_name(format!("{}{JOURNAL}", temporary.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// The number of the killed process that left a journal of this file; of several the last.
+/// The number of the killed process that left a journal of this file; the latest if there are several.
 pub(crate) fn left_of(path: &Path) -> Option<u32> {
     let numbers =
         leftovers(path).into_iter().filter(|found| found.path.extension().is_some_and(|end| end == "journal"));
-    let age = |found: &Leftover| fs::metadata(&found.path).and_then(|about| about.modified()).ok();
+    let age = |found: &Leftover| fs::metadata(&found.path).and_then(|metadata| metadata.modified()).ok();
     numbers.max_by_key(age).map(|found| found.number)
 }
 
@@ -35,7 +35,7 @@ fn prefix(path: &Path) -> String {
 fn leftovers(path: &Path) -> Vec<Leftover> {
     let mut found = Vec::new();
     let seen = each_leftover(path, |leftover| {
-        if !leftover.is_loaded {
+        if !leftover.is_locked {
             found.push(leftover);
         }
         Ok(())
@@ -50,11 +50,11 @@ pub(crate) struct Leftover {
     /// The number of the process that wrote it.
     pub(crate) number: u32,
     /// Whether a process writes it still.
-    pub(crate) is_loaded: bool,
+    pub(crate) is_locked: bool,
 }
 
-/// Gives each leftover of this file to `show`, which holds it meanwhile so that no process begins to write it.
-pub(crate) fn each_leftover(path: &Path, mut show: impl FnMut(Leftover) -> Result<()>) -> Result<()> {
+/// Gives each leftover of this file to `visit`. It is locked meanwhile, so that no process begins to write it.
+pub(crate) fn each_leftover(path: &Path, mut visit: impl FnMut(Leftover) -> Result<()>) -> Result<()> {
     let prefix = prefix(path);
     for entry in fs::read_dir(folder_of(path)).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -69,8 +69,8 @@ pub(crate) fn each_leftover(path: &Path, mut show: impl FnMut(Leftover) -> Resul
         let writable = File::options().read(true).write(true).open(entry.path());
         let Ok(file) = writable.or_else(|_| File::open(entry.path())) else { continue };
         match file.try_lock() {
-            Ok(()) => show(Leftover { path: entry.path(), number, is_loaded: false })?,
-            Err(TryLockError::WouldBlock) => show(Leftover { path: entry.path(), number, is_loaded: true })?,
+            Ok(()) => visit(Leftover { path: entry.path(), number, is_locked: false })?,
+            Err(TryLockError::WouldBlock) => visit(Leftover { path: entry.path(), number, is_locked: true })?,
             // Without locks it is not known whether a process writes it.
             Err(TryLockError::Error(_)) => {}
         }

@@ -9,16 +9,16 @@ use crossbeam_channel::{unbounded, Receiver, Sender};
 
 use super::system::begin_writing;
 
-/// The thread. Asking the kernel may have to wait for the disk.
+/// The thread. It is needed because the call to the kernel may wait for the disk.
 #[derive(Debug)]
-pub(crate) struct Flushing {
+pub(crate) struct WriteBack {
     ranges: Option<Sender<Range<u64>>>,
     queue: Receiver<Range<u64>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Flushing {
-    /// Begins with nothing.
+impl WriteBack {
+    /// Starts the thread for a file.
     pub(crate) fn of(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         let (ranges, queue) = unbounded::<Range<u64>>();
@@ -28,7 +28,7 @@ impl Flushing {
         Ok(Self { ranges: Some(ranges), queue, thread: Some(thread) })
     }
 
-    /// Has these bytes written soon.
+    /// Starts writing these bytes to the disk.
     pub(crate) fn begin(&self, range: Range<u64>) {
         if let Some(ranges) = &self.ranges {
             drop(ranges.send(range));
@@ -36,7 +36,7 @@ impl Flushing {
     }
 }
 
-impl Drop for Flushing {
+impl Drop for WriteBack {
     fn drop(&mut self) {
         // A sync writes the rest, and an output that is given up needs none of it.
         self.ranges = None;

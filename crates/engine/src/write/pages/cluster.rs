@@ -13,6 +13,7 @@ use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::write::output::Output;
 use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, WrittenCluster};
+use crate::write::pages::ratio::CompressionRatio;
 use crate::write::parallel::map_in_order;
 
 /// How values are laid out in clusters and pages.
@@ -39,8 +40,10 @@ pub(crate) struct ClusterColumns {
     waiting_bytes: usize,
     sealed_bytes: u64,
     plain_bytes: u64,
-    /// Compressed bytes and those before, of the clusters until now.
-    ratio: (u64, u64),
+    /// Of the cluster before.
+    ratio: CompressionRatio,
+    /// Bytes of pages that are written behind one key, at most.
+    blob_bytes: usize,
 }
 
 #[derive(Clone)]
@@ -81,7 +84,8 @@ impl ClusterColumns {
             waiting_bytes: 0,
             sealed_bytes: 0,
             plain_bytes: 0,
-            ratio: (1, 1),
+            ratio: CompressionRatio { stored_bytes: 1, plain_bytes: 1 },
+            blob_bytes: limits::BLOB_BYTES,
         };
         own.extend(schema);
         own
@@ -123,9 +127,7 @@ impl ClusterColumns {
 
     /// An estimate of the stored bytes of the cluster.
     pub(crate) fn estimated_bytes(&self) -> u64 {
-        let (compressed, plain) = self.ratio;
-        let open = (self.open_bytes + self.waiting_bytes) as u128;
-        self.sealed_bytes + (open * u128::from(compressed) / u128::from(plain.max(1))) as u64
+        self.sealed_bytes + self.ratio.stored((self.open_bytes + self.waiting_bytes) as u64)
     }
 
     /// Adds elements, as `elements.rs` of the format has them.
@@ -136,7 +138,7 @@ impl ClusterColumns {
         let encoding = open.encoding.clone().map_err(|reason| refused(format!("field {}: {reason}", open.name)))?;
         let size = element_size(&encoding);
         open.elements_count += (elements.len() / size) as u64;
-        let per_page = ((self.layout.page_bytes * 8 / encoding.bits as u64) as usize).max(1) * size;
+        let per_page = ((self.layout.page_bytes.saturating_mul(8) / encoding.bits as u64) as usize).max(1) * size;
         let mut rest = elements;
         while open.elements.len() + rest.len() >= per_page {
             let (now, later) = rest.split_at(per_page - open.elements.len());
@@ -213,17 +215,20 @@ impl ClusterColumns {
         let compression = Some(self.layout.setting.as_root() as u32);
         let mut made = Vec::with_capacity(self.columns.len());
         let mut checksums = Vec::with_capacity(self.columns.len());
-        let mut joined: Vec<u8> = Vec::new();
-        let mut placed: Vec<(usize, usize)> = Vec::new();
-        for (number, column) in self.columns.iter_mut().enumerate() {
+        let (mut start, mut joined) = (next_blob(output), Vec::new());
+        for column in &mut self.columns {
             let mut pages = Vec::with_capacity(column.pages.len());
             checksums.push(column.pages.iter().map(|sealed| checksum_of(&sealed.bytes)).collect());
             let mut first_element = 0;
             for sealed in column.pages.drain(..) {
                 let elements_count = sealed.elements_count;
+                if !joined.is_empty() && joined.len() + sealed.bytes.len() > self.blob_bytes {
+                    write_blob(output, date, &joined)?;
+                    joined.clear();
+                    start = next_blob(output);
+                }
                 let size = sealed.bytes.len() as u64 - PAGE_CHECKSUM_SIZE;
-                let locator = Locator { offset: joined.len() as u64, size };
-                placed.push((number, pages.len()));
+                let locator = Locator { offset: start + joined.len() as u64, size };
                 pages.push(Page { first_element, elements_count, locator, has_checksum: true });
                 first_element += elements_count;
                 joined.extend_from_slice(&sealed.bytes);
@@ -233,15 +238,74 @@ impl ClusterColumns {
             made.push(ColumnPages { pages, is_suppressed, compression });
             (column.is_used, column.elements_count, column.last_end) = (false, 0, 0);
         }
-        let start = next_blob(output);
-        for (column, page) in placed {
-            made[column].pages[page].locator.offset += start;
-        }
         if !joined.is_empty() {
             write_blob(output, date, &joined)?;
         }
-        self.ratio = (self.sealed_bytes.max(1), self.plain_bytes.max(1));
+        self.ratio = CompressionRatio { stored_bytes: self.sealed_bytes.max(1), plain_bytes: self.plain_bytes.max(1) };
         (self.sealed_bytes, self.plain_bytes) = (0, 0);
         Ok(WrittenCluster { entries_count, columns: made, checksums })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use branchline_format::ntuple::number_types::ColumnType;
+    use branchline_format::ntuple::schema::{Column, Field, Role};
+    use branchline_format::ntuple::write::page::checked;
+    use branchline_format::number::Number;
+
+    use super::*;
+
+    fn one_column() -> Schema {
+        let kind = ColumnType::of_numbers(Number::F64, false);
+        let (encoding, suppressed_before) = (kind.encoding(), false);
+        let column = Column { kind, encoding, field: 0, representation: 0, first_element: 0, suppressed_before };
+        let field = Field {
+            name: "x".to_string(),
+            type_name: "double".to_string(),
+            type_alias: String::new(),
+            description: String::new(),
+            field_version: 0,
+            type_version: 0,
+            parent: None,
+            role: Role::Plain,
+            array_size: None,
+            source: None,
+            type_checksum: None,
+            later: Default::default(),
+            children: Vec::new(),
+            columns: vec![vec![0]],
+        };
+        Schema { fields: vec![field], columns: vec![column], top: vec![0], ..Schema::default() }
+    }
+
+    #[test]
+    fn pages_of_a_large_cluster_are_written_behind_several_keys() {
+        let folder = std::env::temp_dir().join(format!("branchline-cluster-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let layout = Layout { setting: Setting::NONE, cluster_entries: None, cluster_bytes: 1 << 20, page_bytes: 64 };
+        let mut columns = ClusterColumns::new(&one_column(), layout);
+        columns.blob_bytes = 200;
+        let elements: Vec<u8> = (0..100).flat_map(|number| f64::from(number).to_ne_bytes()).collect();
+        columns.push(0, &elements, "").unwrap();
+        let mut output = Output::create(&folder.join("a.root"), false, &[]).unwrap();
+        output.write(&[0; 100]).unwrap();
+        let made = columns.close(&mut output, 0, 100).unwrap();
+        let written = fs::read(output.temporary()).unwrap();
+        let mut read = Vec::new();
+        for page in &made.columns[0].pages {
+            let Locator { offset, size } = page.stored();
+            let stored = &written[offset as usize..(offset + size) as usize];
+            read.extend_from_slice(checked(stored, page).unwrap());
+        }
+        let expected: Vec<u8> = (0..100).flat_map(|number| f64::from(number).to_le_bytes()).collect();
+        assert_eq!(read, expected);
+        // Of 12 pages of 72 bytes two go behind each key, and with the last two one of 40 bytes.
+        assert_eq!(written.windows(5).filter(|window| window == b"RBlob").count(), 6);
+        drop(output);
+        fs::remove_dir_all(folder).unwrap();
     }
 }

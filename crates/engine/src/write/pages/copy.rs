@@ -8,7 +8,7 @@ use branchline_format::error::FormatError;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use branchline_format::ntuple::schema::{Column, Schema};
-use branchline_format::ntuple::write::elements::encoded_anew;
+use branchline_format::ntuple::write::elements::reencoded;
 use branchline_format::ntuple::write::page::{add_checksum, checked, sealed, unpacked};
 use bytes::Bytes;
 
@@ -31,7 +31,7 @@ struct PageToCopy {
     column: usize,
     index: usize,
     page: Page,
-    /// Labels where in the cluster its elements are, of 2^32.
+    /// Where its elements begin in the cluster, as a fraction of 2^32.
     position: u64,
     /// How it is compressed again, if it is.
     recompressed: Option<Setting>,
@@ -82,9 +82,9 @@ impl PageCopy<'_> {
         Ok(made)
     }
 
-    /// Passes over pages that a killed merge wrote, in the order of clusters and columns. None if they are not those
+    /// Skips pages that a killed merge wrote, in the order of clusters and columns. None if they are not those
     /// of this RNTuple.
-    pub(crate) fn pass(&self, written: &[Placed], output: &mut Output) -> Result<Option<Vec<WrittenCluster>>> {
+    pub(crate) fn skip_written(&self, written: &[Placed], output: &mut Output) -> Result<Option<Vec<WrittenCluster>>> {
         let (mut made, _) = self.clusters(ZeroPages::new(Setting::NONE, 0), &mut None)?;
         let Some((whole, mut rest)) = written.split_first() else { return Ok(None) };
         let region = output.end()..output.end().saturating_add(whole.size);
@@ -103,7 +103,7 @@ impl PageCopy<'_> {
         if !rest.is_empty() {
             return Ok(None);
         }
-        output.pass(whole.size)?;
+        output.skip_written(whole.size)?;
         Ok(Some(made))
     }
 
@@ -298,7 +298,7 @@ impl PageCopy<'_> {
                 let mut plain = unpacked(compressed, &one.page, &encoding, decompressor)?;
                 if self.is_reencoded(one.column) {
                     let own = known(&self.schema.columns[self.map[one.column]])?;
-                    plain = encoded_anew(&encoding, &plain, one.page.elements_count as usize, &own)?;
+                    plain = reencoded(&encoding, &plain, one.page.elements_count as usize, &own)?;
                 }
                 Ok(sealed(&plain, setting, compressor).into())
             }

@@ -8,7 +8,7 @@ use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
 use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
-use branchline_format::ntuple::write::elements::{decode, element_size, encode, encoded_anew, switches as switches_of};
+use branchline_format::ntuple::write::elements::{decode, element_size, encode, reencoded, switches as switches_of};
 use branchline_format::ntuple::write::page::{checked, unpacked};
 use branchline_format::ntuple::write::walk::Elements;
 use bytes::Bytes;
@@ -156,13 +156,13 @@ impl<'a> ClusterReader<'a> {
         Ok(out)
     }
 
-    /// Sees to it that these pages of a column are decoded.
+    /// Reads and decodes these pages of a column, unless they are decoded already.
     fn fetch(&mut self, column: usize, wanted: Range<usize>) -> FormatResult<()> {
         let missing: Vec<PageId> =
             wanted.map(|number| (column, number)).filter(|page| !self.kept.contains_key(page)).collect();
         for page in &missing {
             if !self.stored.contains_key(page) {
-                // Of a bundle that was read already it was forgotten, and is read alone.
+                // Its bundle was read before and the page was dropped since: it is read alone.
                 let mut bundle =
                     self.bundle_of.get(page).map_or(Vec::new(), |number| std::mem::take(&mut self.bundles[*number]));
                 if !bundle.contains(page) {
@@ -245,10 +245,10 @@ pub(crate) fn converted(own: &Encoding, new: &Encoding, elements: Vec<u8>) -> Fo
     if element_size(own) == element_size(new) && own.natural() == new.natural() {
         return Ok(elements);
     }
-    // By way of pages, whose encodings know each other.
+    // By way of pages: between their encodings there are conversions.
     let count = elements.len() / element_size(own);
     let plain = encode(own, &elements)?;
-    let plain = encoded_anew(own, &plain, count, new)?;
+    let plain = reencoded(own, &plain, count, new)?;
     let mut converted = Vec::new();
     decode(new, &plain, count, 0..count, &mut converted)?;
     Ok(converted)

@@ -9,7 +9,7 @@ use branchline_format::number::Number;
 /// For each column of an input the one of the output.
 pub(crate) type ColumnMap = Vec<usize>;
 
-/// In what an RNTuple differs from others.
+/// How an RNTuple differs from others.
 #[derive(Debug)]
 pub(crate) struct Difference {
     /// A part of a sentence.
@@ -199,7 +199,7 @@ fn add_representation(schema: &mut Schema, field: usize, kinds: &[ColumnType]) -
     Some(columns)
 }
 
-/// In what two fields of one name differ.
+/// How two fields of one name differ; None if they do not.
 fn difference(one: &Field, two: &Field) -> Option<String> {
     if one.type_name != two.type_name {
         let name = if two.type_name.is_empty() { "no named type" } else { &two.type_name };

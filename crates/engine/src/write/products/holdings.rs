@@ -59,7 +59,7 @@ impl Versions {
         (self.sums.len() + self.copies.len()) as u64
     }
 
-    /// In what the versions of an output differ from those of its inputs.
+    /// How the versions of an output differ from those of its inputs.
     pub(crate) fn difference(&self, given: &Self, path: &str) -> Option<String> {
         let all = |of: &'_ Self| -> HashSet<u128> { of.copies.union(&of.older_copies).copied().collect() };
         let (ours, theirs) = (all(self), all(given));

@@ -56,7 +56,7 @@ pub(crate) trait Content: Sized + Send {
     /// Adds to a digest what differs in another object of the same name, size and date.
     fn hash(&self, digest: &mut Xxh3);
 
-    /// What the user is to know of it.
+    /// Notes for the user.
     fn remarks(&self) -> Remarks;
 
     /// Adds it to what some files hold together, to compare them with others. Older cycles of an object need not be in

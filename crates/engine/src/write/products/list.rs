@@ -82,7 +82,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// What the user is to know of it.
+            /// Notes for the user.
             pub(crate) fn remarks(&self) -> Remarks {
                 match self {
                     $(Self::$kind(content) => content.remarks()),+

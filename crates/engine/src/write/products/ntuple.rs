@@ -219,7 +219,7 @@ impl MergedNtuple {
         write_metadata(output, &self.labels, &self.schema, &self.clusters)
     }
 
-    /// In what an RNTuple that is read from the disk is not this one: every page is read and compared.
+    /// How an RNTuple that is read from the disk differs from this one: every page is read and compared.
     fn difference(&self, found: &NtupleInput, check: &mut Check<'_>) -> Result<Option<String>> {
         joined(Some(self), found)?;
         let input = &found.input;
@@ -300,7 +300,7 @@ fn copy(
     let clusters = match &mut transfer.written_before {
         None => copy.run(output, content.input.date, transfer.progress)?,
         Some(written) => {
-            let clusters = copy.pass(&written.next().unwrap_or_default(), output)?;
+            let clusters = copy.skip_written(&written.next().unwrap_or_default(), output)?;
             (transfer.progress)(output.end() - before)?;
             clusters.ok_or_else(|| other_leftovers(output.path()))?
         }

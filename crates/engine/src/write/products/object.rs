@@ -254,7 +254,7 @@ impl MergedObject {
         Ok(())
     }
 
-    /// What the user is to know of the sums and versions.
+    /// A note for the user on the sums and versions.
     fn note(&self, path: &str, class_name: &str) -> Option<String> {
         let count = self.versions_count();
         let notes: BTreeSet<&str> = self.sums.iter().flat_map(|one| one.sum.notes()).collect();

@@ -222,7 +222,7 @@ fn copy_baskets(copy: &BasketCopy<'_>, output: &mut MergeOutput, transfer: &mut 
     let before = output.end();
     let places = match (&mut transfer.written_before, &mut transfer.recompressor) {
         (Some(written), _) => {
-            let places = copy.pass(&written.next().unwrap_or_default(), output)?;
+            let places = copy.skip_written(&written.next().unwrap_or_default(), output)?;
             (transfer.progress)(output.end() - before)?;
             places.ok_or_else(|| other_leftovers(output.path()))?
         }

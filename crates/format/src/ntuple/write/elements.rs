@@ -99,7 +99,7 @@ pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// A page of `count` elements in another encoding, which has room for its values.
-pub fn encoded_anew(from: &Encoding, plain: &[u8], count: usize, to: &Encoding) -> Result<Vec<u8>> {
+pub fn reencoded(from: &Encoding, plain: &[u8], count: usize, to: &Encoding) -> Result<Vec<u8>> {
     let mut elements = Vec::new();
     match (from.kind, to.natural()) {
         (Kind::Quantized { .. } | Kind::Truncated, Some(number)) if from.kind != to.kind => {

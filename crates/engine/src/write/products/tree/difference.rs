@@ -1,8 +1,8 @@
-//! In what two branches of one name differ: only baskets of branches that mean the same go behind each other.
+//! How two branches of one name differ: only baskets of branches that mean the same go behind each other.
 
 use branchline_format::tree::{ElementBranch, TBranch, TLeaf};
 
-/// In what two branches of one name differ.
+/// How two branches of one name differ; None if they do not.
 pub(crate) fn difference(one: &TBranch, two: &TBranch) -> Option<String> {
     if one.class_name != two.class_name {
         return Some(format!("is a {}", two.class_name));

@@ -19,11 +19,17 @@ pub(crate) struct TreeFacts {
     /// the objects and in their order.
     pub(crate) maxima: Vec<Maximum>,
     pub(crate) auto_flush: i64,
-    /// Clusters: up to which entry, and of how many entries.
-    pub(crate) clusters: Vec<(i64, i64)>,
+    pub(crate) clusters: Vec<ClusterRange>,
     /// Its index, or whether it has one that cannot be merged.
     pub(crate) index: Option<TreeIndex>,
     pub(crate) has_index: bool,
+}
+
+/// Entries up to `last` are in clusters of `size` entries (TTree::fClusterRangeEnd and fClusterSize).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterRange {
+    pub(crate) last: i64,
+    pub(crate) size: i64,
 }
 
 /// A member of an object of a tree's record, and its value.
@@ -49,7 +55,7 @@ impl TreeFacts {
             owners: Arc::new(recording.owners.iter().map(|owner| owner.kind).collect()),
             maxima,
             auto_flush: recording.value(TREE, "fAutoFlush"),
-            clusters: ends.into_iter().zip(sizes).collect(),
+            clusters: ends.into_iter().zip(sizes).map(|(last, size)| ClusterRange { last, size }).collect(),
             // An index of another kind is left out, and reported.
             index: recording.tree_index().unwrap_or(None),
             has_index: recording.value(TREE, "fTreeIndex") != 0,

@@ -15,7 +15,7 @@ use crate::write::errors::unmergeable;
 use crate::write::products::source::Source;
 use crate::write::products::tree::facts::{renumbered, OwnerNumbers, TreeFacts, TREE};
 use crate::write::products::tree::filling::filled;
-use crate::write::products::tree::missing::{are_uneven, complete};
+use crate::write::products::tree::missing::{complete, has_uneven_branches};
 use crate::write::products::tree::union::{JoinedTree, TreeUnion};
 use crate::write::products::unions::Unions;
 
@@ -46,20 +46,20 @@ pub(crate) struct TreeInput {
 /// are wanted.
 pub(crate) struct KnownTrees {
     trees: Mutex<HashMap<String, Arc<KnownTree>>>,
-    uneven: Uneven,
+    uneven: UnevenBranches,
     /// The branches and fields that trees and RNTuples get where they lack them.
     pub(crate) unions: Unions,
 }
 
-/// How branches are treated that have other entries than their tree.
+/// What is done with branches that have other entries than their tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Uneven {
-    /// They stay so, as nothing comes behind them.
-    Kept,
-    /// They get what they lack.
-    Completed,
-    /// They get what they lack, as far as it can be made.
-    CompletedIfPossible,
+pub(crate) enum UnevenBranches {
+    /// They stay as they are: the entries of no other tree follow.
+    Unchanged,
+    /// The entries that they lack are filled. A tree where this is not possible is refused.
+    Filled,
+    /// The entries that they lack are filled where this is possible.
+    FilledIfPossible,
 }
 
 struct KnownTree {
@@ -74,12 +74,12 @@ struct KnownTree {
 
 impl KnownTrees {
     /// No tree yet.
-    pub(crate) fn new(uneven: Uneven) -> Self {
+    pub(crate) fn new(uneven: UnevenBranches) -> Self {
         Self::with_unions(uneven, Unions::default())
     }
 
     /// No tree yet; those with these paths get all branches of their union.
-    pub(crate) fn with_unions(uneven: Uneven, unions: Unions) -> Self {
+    pub(crate) fn with_unions(uneven: UnevenBranches, unions: Unions) -> Self {
         Self { trees: Mutex::default(), uneven, unions }
     }
 
@@ -122,7 +122,9 @@ impl TreeInput {
         let key_size = key.key_size;
         if let Some(first) = known.get(path) {
             let alike = first.read(&plain, key, infos);
-            if let Some((tree, facts)) = alike.filter(|(tree, _)| known.uneven == Uneven::Kept || !are_uneven(tree)) {
+            if let Some((tree, facts)) =
+                alike.filter(|(tree, _)| known.uneven == UnevenBranches::Unchanged || !has_uneven_branches(tree))
+            {
                 check_baskets(file, &tree)?;
                 let dropped = Arc::clone(&first.dropped);
                 let own = Self { tree, facts, dropped, plain, key_size, is_alike: true, ..Self::nothing() };
@@ -144,11 +146,11 @@ impl TreeInput {
             known.keep(path, KnownTree { infos, class_name, form, facts, numbers, dropped });
         }
         let mut note = None;
-        if known.uneven != Uneven::Kept && are_uneven(&tree) {
+        if known.uneven != UnevenBranches::Unchanged && has_uneven_branches(&tree) {
             let mut whole = tree.clone();
             match complete(&mut whole, &recording, source) {
                 Ok(sentence) => (tree, note) = (whole, sentence),
-                Err(error) if known.uneven == Uneven::Completed => return Err(error),
+                Err(error) if known.uneven == UnevenBranches::Filled => return Err(error),
                 Err(_) => {}
             }
         }
@@ -186,7 +188,7 @@ impl TreeInput {
         } else if self.is_alike {
             let plain = std::mem::take(&mut self.plain);
             // One that is like another has all entries.
-            *self = Self::new(source, plain, branches, &KnownTrees::new(Uneven::Kept))?;
+            *self = Self::new(source, plain, branches, &KnownTrees::new(UnevenBranches::Unchanged))?;
         }
         Ok(())
     }

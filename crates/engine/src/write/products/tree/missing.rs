@@ -24,7 +24,7 @@ fn stop(branch: &TBranch) -> u64 {
 }
 
 /// Whether a branch has other entries than its tree. A branch that was never filled has none, and does not count.
-pub(crate) fn are_uneven(tree: &TTree) -> bool {
+pub(crate) fn has_uneven_branches(tree: &TTree) -> bool {
     tree.branches.iter().any(|branch| !branch.baskets.is_empty() && stop(branch) != tree.entries_count)
 }
 
@@ -63,9 +63,9 @@ pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Sou
         let place = Place::Embedded(Arc::new(EmbeddedBasket { date, ..basket }));
         branch.baskets.push(Basket { entry_start, entry_stop: entries_count, place });
         branch.entries_count = entries_count;
-        short.push((branch.path.clone(), entry_start));
+        short.push(ShortBranch { path: branch.path.clone(), entries_count: entry_start });
     }
-    Ok(note_on(path, (stated, entries_count), &short))
+    Ok(note_on(path, RaisedEntries { stated, entries_count }, &short))
 }
 
 /// Refuses branches of which one says how many elements the other has, and that do not have the same entries.
@@ -95,10 +95,25 @@ fn same_entries(entry: &[u8], count: u64, stores_offsets: bool, room: &mut u64) 
     basket_of(entries, stores_offsets)
 }
 
-fn note_on(path: &str, (stated, entries_count): (u64, u64), short: &[(String, u64)]) -> Option<String> {
+/// A branch that had fewer entries than its tree.
+struct ShortBranch {
+    path: String,
+    entries_count: u64,
+}
+
+/// The entries that a tree says it has, and those that it gets: as many as the longest of its branches.
+#[derive(Clone, Copy)]
+struct RaisedEntries {
+    stated: u64,
+    entries_count: u64,
+}
+
+/// A sentence for the user on a tree whose entries were raised or filled.
+fn note_on(path: &str, raised: RaisedEntries, short: &[ShortBranch]) -> Option<String> {
+    let RaisedEntries { stated, entries_count } = raised;
     let raised = (stated != entries_count)
         .then(|| format!("the tree {path} says that it has no entries, its branches have up to {entries_count}"));
-    let filled = short.first().map(|(first, own)| {
+    let filled = short.first().map(|ShortBranch { path: first, entries_count: own }| {
         let others = match short.len() {
             1 => String::new(),
             count => format!(", and {} more have too few", count - 1),

@@ -14,7 +14,7 @@ pub(crate) struct TreeOfFile<'a> {
     pub(crate) tree: &'a TreeInput,
 }
 
-/// In what two trees differ, and what to do about it.
+/// How two trees differ, and what to do about it.
 struct Unlike {
     what: String,
     hint: &'static str,
@@ -50,7 +50,7 @@ fn other_kind(what: String) -> Unlike {
     Unlike { what, hint: OTHER_KIND }
 }
 
-/// In what two trees differ; none if in nothing.
+/// How two trees differ; None if they do not.
 fn of_trees(first: &TTree, other: &TTree) -> Option<Unlike> {
     let (before, after) = (&first.branches, &other.branches);
     for (one, two) in before.iter().zip(after) {

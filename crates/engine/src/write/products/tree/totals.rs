@@ -14,7 +14,7 @@ use crate::write::baskets::rewrite::NewBaskets;
 use crate::write::filled::{FilledColumn, FilledColumns};
 use crate::write::placed::{Placed, Places};
 use crate::write::products::source::Source;
-use crate::write::products::tree::facts::{Maximum, TREE};
+use crate::write::products::tree::facts::{ClusterRange, Maximum, TREE};
 use crate::write::products::tree::input::TreeInput;
 
 /// The least number of baskets that a branch has room for (TBranch::Streamer).
@@ -65,13 +65,6 @@ struct BranchTotals {
     basket_bytes: Option<u64>,
     /// Whether its new baskets store where entries begin.
     stores_offsets: bool,
-}
-
-/// Entries up to `last` are in clusters of `size` entries (TTree::fClusterRangeEnd and fClusterSize).
-#[derive(Debug, Clone, Copy)]
-struct ClusterRange {
-    last: i64,
-    size: i64,
 }
 
 impl Totals {
@@ -197,8 +190,9 @@ impl Totals {
         let (start, entries) = (self.entries as i64, input.tree.entries_count as i64);
         let auto_flush = input.facts.auto_flush;
         let last = start + entries - 1;
-        for (end, size) in &input.facts.clusters {
-            self.clusters.push(ClusterRange { last: start.saturating_add(*end).clamp(start, last), size: *size });
+        for range in &input.facts.clusters {
+            let moved = start.saturating_add(range.last).clamp(start, last);
+            self.clusters.push(ClusterRange { last: moved, ..*range });
         }
         let rest = match auto_flush {
             1.. => auto_flush,
