@@ -89,6 +89,9 @@ LEASE_INTERVAL_S = 15.0
 LEASE_STALE_S = 120.0
 # How often somebody who waits for submitted jobs looks.
 BATCH_LOOK_INTERVAL_S = 1.0
+# How often the last job of a submitted train sends again what is missing: once for a node that died, and once more for
+# less memory.
+BATCH_RETRIES = 2
 # How often a run writes its state for `branchline status`: a look at it is of now, and writing costs nothing.
 STATUS_INTERVAL_S = 1.0
 # How often it does where nothing has changed.

@@ -67,7 +67,7 @@ def in_pool(pool: HTCondor, train: Train) -> InPool:
 
 
 def submit(in_pool: InPool, train: Train, *words: object) -> None:
-    ended = in_pool(*train.words, "-o", "out", "--on", "htcondor", *words)
+    ended = in_pool(*train.words, "-o", "out", "--on", "htcondor", "--retries", 0, *words)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
 

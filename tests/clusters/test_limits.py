@@ -47,7 +47,7 @@ def train(small_slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def submit(tasks: int) -> SubmittedTrain:
-    settings = branchline.BatchSettings(tasks=tasks)
+    settings = branchline.BatchSettings(tasks=tasks, retries=0)
     return branchline.run("wagons.py", "data", "out", on="slurm", batch=settings, pictures="none")
 
 

@@ -19,6 +19,7 @@ from branchline.errors import WagonError
 from branchline.running.submitted import SubmittedTrain
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord
+from branchline.sensors import JobRecord
 
 FILES = 5
 TIMEOUT_S = 90
@@ -52,6 +53,7 @@ def submit(slurm: Slurm, train: Train, monkeypatch: pytest.MonkeyPatch) -> Any:
     submitted: list[SubmittedTrain] = []
 
     def call(*words: object, out: str = "out") -> SubmittedTrain:
+        words = (*words, *(() if "--retries" in words else ("--retries", 0)))
         ended = run_branchline(train.folder, [*train.words, "-o", out, "--on", "slurm", *map(str, words)])
         assert ended.returncode == 0, ended.stderr
         assert ended.stderr == ""
@@ -120,6 +122,33 @@ def test_a_killed_task_is_named_and_resumed_alone(submit: Any, train: Train, ori
     assert not (submitted.out / "PARTIAL.txt").exists()
     assert submitted.resume() == 0
     assert len(jobs_of(submitted)) == 2
+
+
+def test_a_killed_task_is_sent_again_by_the_last_job(submit: Any, train: Train, original: Train) -> None:
+    train.pause(1)
+    submitted = submit("--tasks", FILES, "--retries", 1)
+    process_of(submitted, "0.0 2").kill()
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.failed, status.ended) == (FILES, 0, "finished"), status
+    assert files_of(submitted.out) == files_of(original.folder / "local")
+    assert [one.retry for one in jobs_of(submitted)] == [0, 1]
+    assert [len(step.tasks) for step in jobs_of(submitted)[1].steps] == [1, 1]
+    record = JobRecord.from_dict(json.loads((submitted.out / "job.json").read_text()))
+    [retry] = record.retries
+    assert (retry.subjobs, retry.is_by_user) == (1, False)
+    assert "SIGKILL" in next(iter(retry.causes))
+    assert "by the last job" in (submitted.out / "report.html").read_text()
+
+
+def test_what_fails_again_is_not_sent_for_ever(submit: Any, train: Train) -> None:
+    (train.folder / "data" / "f02.root").unlink()
+    (train.folder / "data" / "f02.root").write_text("this is no ROOT file")
+    submitted = submit("--tasks", FILES, "--retries", 5)
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.failed, status.ended) == (FILES - 1, 1, "partial"), status
+    assert "f02.root" in next(iter(status.causes))
+    # One more try, on another node if there is one; a file that is bad there, too, is bad everywhere.
+    assert [one.retry for one in jobs_of(submitted)] == [0, 1]
 
 
 # Ends the task that has a larger chunk of a file, as Slurm does where it limits memory, with the line in its log.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.errors import MissingFileError
+from branchline.limits import BATCH_RETRIES
 from branchline.quantities import counted
 from branchline.sensors import RUNNING
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
@@ -46,6 +47,17 @@ class Farm(NamedTuple):
         ),
     ] = None
 
+    retries: Annotated[
+        int,
+        Option(
+            "--retries",
+            minimum=0,
+            metavar="N",
+            help="Times that the last batch job sends sub-jobs without a result again.",
+            group=_GROUP,
+        ),
+    ] = BATCH_RETRIES
+
     @property
     def is_batch_system(self) -> bool:
         """Whether the train is submitted."""
@@ -57,7 +69,7 @@ class Farm(NamedTuple):
         """For a train that is submitted. Raises OptionError."""
         from branchline.running.batch_settings import BatchSettings
 
-        return BatchSettings(tasks=self.tasks, options=tuple(self.batch_option or ()))
+        return BatchSettings(tasks=self.tasks, options=tuple(self.batch_option or ()), retries=self.retries)
 
 
 Out = Annotated[Path, Argument(metavar="OUT", help="Directory into which the train was submitted.")]

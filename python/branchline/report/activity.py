@@ -85,3 +85,14 @@ def _ends(spans: list[ActivitySpan]) -> list[tuple[float, float]]:
 
 def _seconds(job: JobRecord, *, merging: bool) -> float:
     return sum(one.end_s - one.begin_s for one in job.activity if (one.stage > 0) == merging)
+
+
+def retry_sentences(job: JobRecord) -> list[str]:
+    """What was sent again, and why."""
+    sentences = []
+    for one in job.retries:
+        causes = "; ".join(f"{counted(number, 'sub-job')}: {cause}" for cause, number in one.causes.items())
+        nodes = f", without {', '.join(one.excluded_nodes)}" if one.excluded_nodes else ""
+        who = "by branchline resume" if one.is_by_user else "by the last job"
+        sentences.append(f"{counted(one.subjobs, 'sub-job')} after {one.sent_s:.0f} s {who}{nodes} ({causes})")
+    return sentences

@@ -28,6 +28,7 @@ from branchline.report.activity import (
     node_rows,
     profile_chart,
     restarted_sentences,
+    retry_sentences,
 )
 from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
@@ -309,6 +310,7 @@ def _failures(job: JobRecord) -> Iterable[Problem]:
 
 def _restarted(job: JobRecord) -> Iterable[Problem]:
     yield from _listed("Started again", restarted_sentences(job))
+    yield from _listed("Sent again", retry_sentences(job))
 
 
 def _memory_retries(job: JobRecord) -> Iterable[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from branchline.errors import OptionError
-from branchline.limits import BATCH_TASKS_MAX
+from branchline.limits import BATCH_RETRIES, BATCH_TASKS_MAX
 from branchline.settings import texts, whole_number
 
 
@@ -14,15 +14,17 @@ class BatchSettings:
     """How a train is submitted. Raises OptionError for an impossible value.
 
     ``tasks`` is how many jobs read, by default as many as the size of the dataset is worth. ``options`` go to the batch
-    system as they are.
+    system as they are. ``retries`` is how often the last job sends sub-jobs without a result again before it gives up.
 
     ``branchline.run("wagons.py", "data/*.root", "out", on="slurm", batch=branchline.BatchSettings(tasks=100))``
     """
 
     tasks: int | None = None
     options: tuple[str, ...] = ()
+    retries: int = BATCH_RETRIES
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "retries", whole_number("number of retries", self.retries, 0))
         object.__setattr__(self, "options", texts("options of a batch system", self.options, '["--partition=long"]'))
         if self.tasks is None:
             return

@@ -289,6 +289,19 @@ class FailureGroup:
 
 
 @dataclass
+class RetryRecord:
+    """Sub-jobs that the last job of a submitted train, or its user, sent again: how many by each cause, the nodes that
+    got none of them, and when, in seconds since the submission.
+    """
+
+    subjobs: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    excluded_nodes: list[str] = field(default_factory=list)
+    sent_s: float = 0.0
+    is_by_user: bool = False
+
+
+@dataclass
 class RestartedTask:
     """A task of a batch system that started more than once, and its machines."""
 
@@ -527,6 +540,7 @@ class JobRecord:
     repeated: list[RepeatedSubJob] = field(default_factory=list)
     failures: list[FailureGroup] = field(default_factory=list)
     restarted: list[RestartedTask] = field(default_factory=list)
+    retries: list[RetryRecord] = field(default_factory=list)
     activity: list[ActivitySpan] = field(default_factory=list)
     recovered: list[RecoveredFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)

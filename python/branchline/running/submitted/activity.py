@@ -1,4 +1,4 @@
-"""The times and machines of the tasks of a submitted train, and the tasks that started again."""
+"""The times and machines of the tasks of a submitted train, the tasks that started again, and what was sent again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 
 from branchline.running.submitted.folder import BatchFolder
-from branchline.running.submitted.submission import Submission
+from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.units import UnitResult, joined_workers
 from branchline.sensors import host
-from branchline.sensors.record import ActivitySpan, RestartedTask
+from branchline.sensors.record import ActivitySpan, RestartedTask, RetryRecord
 
 
 def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_s: float) -> list[ActivitySpan]:
@@ -34,3 +34,17 @@ def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
             except OSError:
                 continue  # it was removed just now
     return [RestartedTask(task, [one for _, one in sorted(at)]) for task, at in sorted(hosts.items()) if len(at) > 1]
+
+
+def retries_of(folder: BatchFolder, submission: Submission) -> list[RetryRecord]:
+    """What was sent again, after the first submission."""
+    return [
+        RetryRecord(
+            subjobs=sum(one.causes.values()),
+            causes=dict(one.causes),
+            excluded_nodes=list(one.excluded),
+            sent_s=one.submitted_s - submission.submitted_s,
+            is_by_user=not one.retry,
+        )
+        for one in JobsRecord.read_all(folder)[1:]
+    ]

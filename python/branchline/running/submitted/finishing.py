@@ -12,7 +12,7 @@ from branchline.jobs import FoldNode, Interruption, LocalProcesses, Place
 from branchline.jobs.subjob import AfterLoss
 from branchline.limits import TABLE_FOLD_STAGES
 from branchline.running.claim import claimed
-from branchline.running.submitted.activity import activity_of, restarted_tasks
+from branchline.running.submitted.activity import activity_of, restarted_tasks, retries_of
 from branchline.running.submitted.causes import causes_of
 from branchline.running.submitted.failure_groups import failure_groups
 from branchline.running.submitted.folder import BatchFolder
@@ -122,6 +122,7 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         record.tables = tables
         record.failures = failure_groups(folder, submission, causes)
         record.restarted = restarted_tasks(folder)
+        record.retries = retries_of(folder, submission)
         record.activity = activity_of(submission, collected.parts, begin_s)
         clock.switch("write")
         result = TrainResult(outputs, record, stopped_by, _close_clock=maker.close_clock)

@@ -1,15 +1,20 @@
-"""Submits the missing units of a train again."""
+"""Submits the missing units of a train again, for the user or by its last job."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from branchline.batch import batch_system
 from branchline.errors import BranchlineError, WagonError
+from branchline.jobs import FoldNode
 from branchline.report.job_files import read_status
+from branchline.running.submitted.causes import causes_of
 from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.retrying import bad_nodes, save_memory
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.submitting import send
+from branchline.running.submitted.units import UnitFailure
 from branchline.sensors import FINISHED
 
 
@@ -31,10 +36,34 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
     missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
     if not missing and read_status(folder.out) == FINISHED:
         return 0
+    return _send_again(folder, submission, missing, retry=0)
+
+
+def retry(folder: BatchFolder, submission: Submission) -> int:
+    """Sends what is missing again from the last job, when no other task is left, and says how many sub-jobs that are.
+
+    Nothing is sent after as many retries as the submission has, nor where nothing has a result: then it is not for
+    some nodes or files. From the second retry on a unit that failed by an error, and not by the death of its task, is
+    left: it fails everywhere. Raises BatchError where this node cannot submit, StorageError.
+    """
+    before = max((one.retry for one in JobsRecord.read_all(folder)[-1:]), default=0)
+    done = DoneUnits.of(folder, submission).units
+    missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
+    if before:
+        missing = [unit for unit in missing if UnitFailure.read(folder.failed(unit)) is None]
+    if not missing or not done or before >= submission.retries:
+        return 0
+    return _send_again(folder, submission, missing, retry=before + 1)
+
+
+def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldNode], *, retry: int) -> int:
+    counts: Counter[str] = Counter()
+    for unit, cause in causes_of(folder, submission, dict.fromkeys(missing, "")).items():
+        counts[cause.partition(" (log: ")[0]] += len(submission.tree.shares_of(unit))
     save_memory(folder, submission, missing)
     for unit in missing:
         # No task is alive. A damaged result would keep a new one from being written.
         for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
             path.unlink(missing_ok=True)
-    send(folder, submission, bad_nodes(folder))
-    return sum(len(submission.tree.shares_of(unit)) for unit in missing)
+    send(folder, submission, bad_nodes(folder), retry, counts)
+    return counts.total()

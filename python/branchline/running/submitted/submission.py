@@ -54,6 +54,8 @@ class Submission:
     #: By wagon; empty where nothing is kept. ``reuse_notes`` say what kept results from being reused.
     wagon_keys: dict[str, WagonKey] = field(default_factory=dict)
     reuse_notes: tuple[str, ...] = ()
+    #: How often the last job sends again what is missing.
+    retries: int = 0
 
     @property
     def tree(self) -> FoldTree:
@@ -119,13 +121,18 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class JobsRecord:
-    """What was submitted at once. ``excluded`` are nodes that got none of it."""
+    """What was submitted at once. ``excluded`` are nodes that got none of it. ``retry`` counts the times that
+    the last job has sent jobs since a user submitted or resumed: it is 0 for those of the user. ``causes`` say why
+    sub-jobs were sent again, with their number.
+    """
 
     number: int
     submitted: Submitted
     submitted_s: float
     steps: tuple[StepRecord, ...]
     excluded: tuple[str, ...] = ()
+    retry: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
 
     def write(self, folder: BatchFolder) -> None:
         """Writes it. Raises StorageError."""
@@ -150,7 +157,8 @@ class JobsRecord:
                 found["submitted"]["system"], tuple(JobArray(**one) for one in found["submitted"]["arrays"])
             )
             excluded = tuple(found.get("excluded", ()))
-            return cls(found["number"], submitted, found["submitted_s"], steps, excluded)
+            number, submitted_s, retry = found["number"], found["submitted_s"], found.get("retry", 0)
+            return cls(number, submitted, submitted_s, steps, excluded, retry, found.get("causes", {}))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadFileError(f"this record of submitted jobs cannot be read: {error}", path=str(path)) from None
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -87,6 +87,7 @@ def submit(
             tasks_max=tasks_max,
             wagon_keys={} if ledger is None else dict(ledger.keys),
             reuse_notes=tuple(notes + ([opened.trouble] if opened.trouble else [])),
+            retries=batch.retries,
         )
         claim.begin(request.command)
         folder.make()
@@ -190,9 +191,16 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
     return Learning(plan.named_branches, None, len(plan.shares))
 
 
-def send(folder: BatchFolder, submission: Submission, excluded: tuple[str, ...] = ()) -> JobsRecord:
+def send(
+    folder: BatchFolder,
+    submission: Submission,
+    excluded: tuple[str, ...] = (),
+    retry: int = 0,
+    causes: Mapping[str, int] | None = None,
+) -> JobsRecord:
     """Submits tasks for the units that have no result, the stages of merging, and the last job. Where the batch system
-    takes fewer tasks than are wanted, each does more. None runs on a node that is ``excluded``.
+    takes fewer tasks than are wanted, each does more. None runs on a node that is ``excluded``; ``retry`` and
+    ``causes`` are for the record.
 
     Raises BatchError and StorageError.
     """
@@ -218,7 +226,7 @@ def send(folder: BatchFolder, submission: Submission, excluded: tuple[str, ...] 
             for unit in nodes[0]:
                 folder.lease(unit).unlink(missing_ok=True)
             continue
-        jobs = JobsRecord(number, submitted, time.time(), records, excluded)
+        jobs = JobsRecord(number, submitted, time.time(), records, excluded, retry, dict(causes or {}))
         jobs.write(folder)
         return jobs
 

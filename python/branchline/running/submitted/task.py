@@ -16,6 +16,7 @@ from branchline.jobs import Interruption
 from branchline.running.submitted.finishing import finish, is_good, merge
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Holder, Leases
+from branchline.running.submitted.resuming import retry
 from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.working import UnitWorker
@@ -60,6 +61,14 @@ def main(words: list[str]) -> int:
 
 
 def _finish(folder: BatchFolder, submission: Submission) -> int:
+    try:
+        sent = retry(folder, submission)
+    except BranchlineError as error:
+        log(f"what is missing cannot be sent again from {host()}: {error}")
+        sent = 0
+    if sent:
+        log(f"sent again: {sent} sub-jobs; the last of the new jobs writes the results")
+        return EXIT_OK
     result = finish(folder, submission)
     for sentence in result.errors:
         log(sentence)
