@@ -155,6 +155,16 @@ class Access:
             )
         object.__setattr__(self, name, os.path.abspath(given))
 
+    @property
+    def why_it_is_compared(self) -> str:
+        """Why somebody who asks for this way to read wants to see it read; empty if it is a usual way."""
+        if self.mode in ("plain", "cache"):
+            return f"access {self.mode} is there to be compared"
+        for name in ("read_ahead", "throttle", "fault"):
+            if getattr(self, name) is not None:
+                return f"{name.replace('_', ' ')} is an experiment on reading"
+        return ""
+
     def as_dict(self) -> dict[str, Any]:
         """The fields by their names; sizes in bytes, None where Branchline chooses."""
         return dataclasses.asdict(self)

@@ -59,7 +59,8 @@ WorkerTimeout = Annotated[
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of every error.", group=GENERAL)]
 
 NoReuse = Annotated[
-    bool, Option("--no-reuse", help="Run all sub-jobs, also those with kept results of an earlier run.")
+    bool,
+    Option("--no-reuse", help="Run all sub-jobs, also those with kept results of an earlier run, as --trace does."),
 ]
 
 
@@ -129,7 +130,8 @@ def run(
         on=None if farm.is_batch_system else farm.on,
     )
     command = shown_command(["branchline", *sys.argv[1:]])
-    request = TrainRequest(str(wagons), dataset, settings, tree, companion, command, not no_reuse)
+    is_traced = reading.trace_to is not None
+    request = TrainRequest(str(wagons), dataset, settings, tree, companion, command, not no_reuse, is_traced)
     if farm.on is not None and farm.is_batch_system:
         submitted = submit_train(request, out, farm.on, farm.settings(), force=force, pictures=pictures)
         print_submitted(submitted, out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from branchline.access import Access, access_of
@@ -77,7 +78,8 @@ class TrainSettings:
 @dataclass(frozen=True)
 class TrainRequest:
     """What a caller wants: ``wagons`` and ``dataset`` as ``branchline.run`` takes them, and the checked settings.
-    ``command`` is what the report shows; ``reuse`` says whether results of an earlier run are taken.
+    ``command`` is what the report shows; ``reuse`` says whether results of an earlier run are taken where that serves;
+    ``is_traced`` whether a trace of its requests is recorded.
     """
 
     wagons: object
@@ -87,6 +89,25 @@ class TrainRequest:
     companions: CompanionsLike = None
     command: str = ""
     reuse: bool = True
+    is_traced: bool = False
+
+    @property
+    def why_all_is_read(self) -> str:
+        """Why kept results are of no use to a run that is made for its reads; empty for other runs."""
+        if self.is_traced:
+            return "every request is recorded in a trace"
+        return self.settings.access.why_it_is_compared
+
+    @property
+    def takes_kept(self) -> bool:
+        """Whether results of an earlier run are taken."""
+        return self.reuse and not self.why_all_is_read
+
+    def reuse_notes(self, ledger: Path) -> list[str]:
+        """What to say to the user where a ledger has results, and none is taken although ``reuse`` is set."""
+        if not self.reuse or not self.why_all_is_read or not ledger.exists():
+            return []
+        return [f"all sub-jobs ran, also those with results of an earlier run, since {self.why_all_is_read}"]
 
     def plan(self, loaded: LoadedWagons) -> TrainPlan:
         """What its train will do. Raises what looking at the dataset and at its first file raises."""

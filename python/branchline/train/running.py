@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def run_train(
             run.place.close()
             raise
     if ledger is not None:
-        run.use_ledger(ledger, takes=request.reuse)
+        run.use_ledger(ledger, takes=request.takes_kept, notes=request.reuse_notes(ledger))
     try:
         return run.go(stopping)
     finally:
@@ -128,8 +128,11 @@ class _Run:
         self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
         self._done: set[int] = set()
 
-    def use_ledger(self, path: Path, *, takes: bool) -> None:
-        """Keeps results in a file, and takes from it what is there; without it if it cannot be used."""
+    def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
+        """Keeps results in a file, and takes from it what is there; without it if it cannot be used. ``notes`` say
+        what kept results from being taken.
+        """
+        self._reuse_notes += notes
         with self._start.clock.during("plan"):
             try:
                 self._reuse = Reuse(Ledger(path, self._command), self._plan, takes=takes)

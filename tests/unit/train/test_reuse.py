@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.unit.train.conftest import run_in_chunks, write_file
 
+from branchline.access import Access
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.train import TrainResult
 from branchline.train.digests import digest_of
@@ -178,6 +179,31 @@ def test_nothing_is_reused_where_that_is_wanted(bench: Bench) -> None:
     result = bench.run(reuse=False)
     assert reused(result) == dict.fromkeys(NAMES, 0)
     assert bench.compared().record.subjobs_reused == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"is_traced": True}, "every request is recorded in a trace"),
+        ({"access": Access(mode="plain")}, "access plain is there to be compared"),
+        ({"access": Access(mode="cache")}, "access cache is there to be compared"),
+        ({"access": Access(throttle="latency=1ms")}, "throttle is an experiment on reading"),
+        ({"access": Access(fault="short,every=50,seed=4")}, "fault is an experiment on reading"),
+        ({"access": Access(read_ahead="1 MiB")}, "read ahead is an experiment on reading"),
+    ],
+    ids=lambda value: value.partition(" is")[0] if isinstance(value, str) else "",
+)
+def test_a_run_that_is_made_for_its_reads_reads(bench: Bench, settings: dict[str, Any], reason: str) -> None:
+    assert bench.run(**settings).record.reuse_notes == []  # nothing was kept yet
+    result = bench.run(**settings)
+    assert reused(result) == dict.fromkeys(NAMES, 0)
+    assert [note for note in result.record.reuse_notes if reason in note], result.record.reuse_notes
+    assert bench.compared().record.subjobs_reused == 5
+
+
+def test_no_note_on_reuse_where_it_was_not_wanted(bench: Bench) -> None:
+    bench.run()
+    assert bench.run(reuse=False, is_traced=True).record.reuse_notes == []
 
 
 def test_a_wagon_that_failed_goes_on_where_it_failed(bench: Bench) -> None:

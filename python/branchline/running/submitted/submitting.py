@@ -62,8 +62,8 @@ def submit(
         with interruption.allowed():
             loaded = LoadedWagons.of(request.wagons)
             plan = request.plan(loaded)
-            notes = enter_rows(folder.out, is_whole=False)
-            opened = OpenedLedger.of(folder.out, plan, request.command, takes=request.reuse)
+            notes = [*request.reuse_notes(folder.out / LEDGER_NAME), *enter_rows(folder.out, is_whole=False)]
+            opened = OpenedLedger.of(folder.out, plan, request.command, takes=request.takes_kept)
             ledger = opened.reuse
             with undone_if_new(folder.out, is_new=is_new):
                 learning = _learned(plan, ledger)
