@@ -25,12 +25,14 @@ def demo_data(
     workers: Annotated[
         int | None, Option("--workers", "-j", minimum=1, help="Number of processes (default: one for each core).")
     ] = None,
+    force: Annotated[bool, Option("--force", help="Replace files of these names that have other content.")] = False,
 ) -> None:
-    """Simulates proton collisions at 14 TeV with Pythia 8 and writes them as ROOT files; existing files are kept.
+    """Simulates proton collisions at 14 TeV with Pythia 8 and writes them as ROOT files; files with the same events
+    are kept.
 
     Examples:
         Make the data that the tutorial uses:
-            branchline demo-data demo-data --files 24 --events 125
+            branchline demo-data demo-data --files 4 --events 50
 
     """
     # Imported here since it imports Pythia.
@@ -45,7 +47,7 @@ def demo_data(
             if update is not None:
                 update(progress.files_done, files, f"{count(progress.events_done)} events")
 
-        paths = make_data(folder, files, events, seed, compression, workers, report, log_stopping)
+        paths = make_data(folder, files, events, seed, compression, workers, report, log_stopping, force=force)
     size_bytes = sum(path.stat().st_size for path in paths)
     existing = f", {kept} of them existed" if kept else ""
     print_out(f"{folder / LIST_NAME}: {counted(files, 'file')} of {count(events)} events, {size(size_bytes)}{existing}")

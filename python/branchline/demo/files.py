@@ -12,7 +12,7 @@ import os
 import tempfile
 import uuid
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,9 @@ import awkward as ak
 import uproot
 
 from branchline.demo.collisions import PARTICLE_TYPES, simulate
+from branchline.errors import OptionError
 from branchline.jobs import Finished, Interruption, LocalProcesses, SubJob
+from branchline.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -84,11 +86,14 @@ def make_data(
     workers: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     stopping: Callable[[], None] | None = None,
+    *,
+    force: bool = False,
 ) -> list[Path]:
     """Make what is missing of the demo's files, and give the paths of all of them in order.
 
     `progress` is called for each file, kept or made, `stopping` on the first Ctrl-C. `out_dir` also gets
-    `collisions.txt`, a list of these files that serves as a dataset. Raises ValueError when `compression` is not one
+    `collisions.txt`, a list of these files that serves as a dataset. Files with other content are replaced only with
+    `force`; without it OptionError is raised before anything is made. Raises ValueError when `compression` is not one
     of `CODECS`, and KeyboardInterrupt after the files in the making are finished and kept, or on a second Ctrl-C.
     """
     if compression not in CODECS:
@@ -99,6 +104,8 @@ def make_data(
         out_dir / f"collisions-{index:03}.root": Parameters(seed, index, events_per_file, compression)
         for index in range(files)
     }
+    if not force:
+        check_replaceable(wanted)
     with closing(made(wanted, workers or os.cpu_count() or 1, stopping)) as steps:
         for done, (path, kept) in enumerate(steps, start=1):
             if progress is not None:
@@ -156,13 +163,34 @@ class Making:
 
 def is_kept(path: Path, parameters: Parameters) -> bool:
     """Whether the file is there and made with these parameters."""
-    if not path.exists():
-        return False
+    return path.exists() and parameters_in(path) == parameters
+
+
+def parameters_in(path: Path) -> Parameters | None:
+    """What a file was made with; None for one of another program, or one that was damaged later."""
     try:
         with uproot.open(path) as file:
-            return str(file["parameters"]) == parameters.text()
-    except (OSError, ValueError, KeyError):  # a file of another program, or one that was damaged later
-        return False
+            return Parameters(**json.loads(str(file["parameters"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def check_replaceable(wanted: dict[Path, Parameters]) -> None:
+    """Raise OptionError for a file with other content, unless it differs only since an older version simulated it."""
+    for path, parameters in wanted.items():
+        if not path.exists():
+            continue
+        found = parameters_in(path)
+        if found is None:
+            what = "is there and is no whole file of simulated collisions"
+        elif replace(found, content_version=CONTENT_VERSION) == parameters:
+            continue
+        else:
+            what = (
+                f"is there and has other collisions: {counted(found.events_count, 'event')} with seed {found.seed}, "
+                f"compressed with {found.compression}"
+            )
+        raise OptionError(f"{path} {what}", hint="choose another folder, or replace such files with --force")
 
 
 def make_file(path: Path, parameters: Parameters, folder: str | None = None) -> None:

@@ -102,8 +102,7 @@ def run(
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
-        into ``out`` made with the same code, parameters and files; False runs everything, as do "plain" and "cache"
-        as ``access`` and an Access with ``throttle``, ``fault`` or ``read_ahead``.
+        into ``out`` made with the same code, parameters and files, unless ``access`` is there to be compared.
     pictures: "svg", "both" (and PNG), "none". command: for the report. progress: a function of a ``TrainStatus``.
 
     A wagon that raises, or whose process dies, stops alone (``record.wagons``). An error that stops the run, Ctrl-C and

@@ -10,6 +10,7 @@ import pytest
 import uproot
 
 from branchline.demo import files
+from branchline.errors import OptionError
 
 WANTED = files.Parameters(seed=7, index=0, events_count=20, compression="zlib")
 # What stands before the compressed bytes of a record.
@@ -62,6 +63,30 @@ def test_a_file_is_kept_for_its_own_parameters_only(path: Path, other: dict[str,
 def test_a_file_cut_short_is_not_kept(path: Path, size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
     assert not files.is_kept(path, WANTED)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(None, "other collisions: 20 events with seed 7"), (b"mine", "no whole file of simulated collisions")],
+    ids=["other-events", "not-ours"],
+)
+def test_a_file_with_other_content_is_replaced_only_by_force(path: Path, content: bytes | None, reason: str) -> None:
+    if content is not None:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    with pytest.raises(OptionError, match=f"{path.name} .*{reason}.*--force"):
+        files.make_data(path.parent, files=2, events_per_file=2, seed=7, workers=1)
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+    files.make_data(path.parent, files=1, events_per_file=2, seed=7, workers=1, force=True)
+    assert files.is_kept(path, replace(WANTED, events_count=2))
+
+
+def test_a_file_that_an_older_version_simulated_is_made_again(tmp_path: Path, branches: dict[str, ak.Array]) -> None:
+    old = replace(WANTED, content_version=0)
+    files.write_tree(tmp_path / "collisions-000.root", branches, old)
+    (path,) = files.make_data(tmp_path, files=1, events_per_file=20, seed=7, workers=1)
+    assert files.is_kept(path, WANTED)
 
 
 def test_an_interrupted_write_leaves_nothing_behind(tmp_path: Path) -> None:
