@@ -78,7 +78,7 @@ def wait(in_pool: InPool) -> str:
     def over() -> str:
         ended = in_pool("status", "out")
         assert ended.returncode in (0, 3), ended.stderr
-        is_over = "the last job ended" in ended.stdout or "no job of it" in ended.stdout
+        is_over = "; look at" in ended.stdout or "no job of it" in ended.stdout
         return ended.stdout if is_over else ""
 
     found = wait_until(over, "the end of the train", TIMEOUT_S)

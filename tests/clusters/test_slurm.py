@@ -461,7 +461,7 @@ def test_tables_have_the_rows_of_this_machine_also_after_a_resume(
     expected = rows_of(tmp_path / "local")
     assert [len(one) for one in expected] == [local.outputs["skim"]["events"]] * 3
     train.pause(1)
-    batch = branchline.BatchSettings(tasks=8)
+    batch = branchline.BatchSettings(tasks=8, retries=0)
     submitted = branchline.run("wagons.py", "data", "out", on="slurm", batch=batch, pictures="none")
     try:
         process_of(submitted, "0.0 2").kill()
