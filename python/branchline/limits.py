@@ -134,6 +134,8 @@ KILL_GRACE_S = 2.0
 
 # A redirector that does not know a file yet asks its servers for some seconds.
 LOCATE_WAIT_S = 60.0
+# A server that is there accepts a connection sooner, also over a link that loses packets.
+CONNECT_WAIT_S = 15.0
 # Round trips that are expected where none was measured: to a server on the worker's machine, at its site, elsewhere.
 HOST_ROUND_TRIP_S = 0.0001
 SITE_ROUND_TRIP_S = 0.001

@@ -45,9 +45,12 @@ def test_a_lone_server_and_a_local_file_are_their_own_places(served: Served) -> 
     assert located(str(served.data / "small.root")) == []
 
 
-def test_what_cannot_be_located_is_an_error(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_no_server_has_is_an_error(served: Served) -> None:
     with pytest.raises(MissingFileError, match="no server has this file"):
         located(f"root://127.0.0.1:{served.cluster.redirector.port}//no-such-file.root")
-    monkeypatch.setattr("branchline.dataset.located.LOCATE_WAIT_S", 3)
-    with pytest.raises(StorageError, match="cannot be located"):
+
+
+def test_a_server_that_is_not_there_is_an_error_at_the_first_try() -> None:
+    with pytest.raises(StorageError, match=r"cannot be located: no connection to 127\.0\.0\.1:") as caught:
         located(f"root://127.0.0.1:{free_port()}//small.root")
+    assert caught.value.retry

@@ -51,6 +51,9 @@ pub enum ReadErrorKind {
     Refused,
 }
 
+/// What the reader can do about damage.
+pub(crate) const COPY_AGAIN: &str =
+    "copy the file again; trains and merges can leave it out with --skip-bad-files (in Python skip_bad_files=True)";
 /// What the reader can do about a fault of ours.
 const PLEASE_REPORT: &str = concat!(
     "please report it with this message, version ",
@@ -103,9 +106,7 @@ impl ReadError {
                 (ReadErrorKind::Unsupported, "branchline cannot read this yet; other branches still read")
             }
             ErrorKind::NotRoot => (ReadErrorKind::BadFile, "check that it is the file you mean"),
-            ErrorKind::Truncated | ErrorKind::Damaged => {
-                (ReadErrorKind::BadFile, "copy the file again, or leave it out with --skip-bad-files")
-            }
+            ErrorKind::Truncated | ErrorKind::Damaged => (ReadErrorKind::BadFile, COPY_AGAIN),
             ErrorKind::Internal => return Self::internal(path, error),
         };
         Self::new(kind, path, error.to_string()).with_hint(hint)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+import socket
 from collections.abc import Iterator, Sequence
 
 from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, Kind, LibraryObject
+from branchline.limits import CONNECT_WAIT_S
 from branchline.ranges import ByteRange
 
 # Limits of one vector read by the servers' defaults; the client does not split larger ones.
@@ -59,11 +61,21 @@ def locate_by_xrootd(url: str, patience_s: float) -> list[str]:
         raise BridgeError("unknown", reason) from error
     package: LibraryObject = client
     address = package.URL(url)
+    _check_connection(address.hostname, address.port)
     status, found = package.FileSystem(url).deeplocate(address.path, OpenFlags.NONE, timeout=_whole(patience_s))
     _check(status, "locate")
     scheme, query = url.partition("://")[0], url.partition("?")[2]
     end = f"/{address.path}" + (f"?{query}" if query else "")
     return sorted(f"{scheme}://{_address(one.address)}{end}" for one in found)
+
+
+def _check_connection(host: str, port: int) -> None:
+    """Raises BridgeError if no connection is possible: the client tries again for minutes, and ignores Ctrl-C."""
+    try:
+        socket.create_connection((host, port), CONNECT_WAIT_S).close()
+    except OSError as error:
+        kind: Kind = "timeout" if isinstance(error, TimeoutError) else "unreachable"
+        raise BridgeError(kind, f"no connection to {host}:{port}: {error.strerror or error}") from error
 
 
 def _address(found: str) -> str:

@@ -9,7 +9,7 @@ from typing import NoReturn
 from branchline.cli.commands import GROUPS
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, named_command, overview, parse
-from branchline.cli.printing import errors_printed, log, print_error, print_out
+from branchline.cli.printing import errors_printed, log, open_closed_streams, print_error, print_out
 from branchline.extras import missing_packages_explained
 from branchline.train.exit_codes import EXIT_OK, EXIT_USAGE
 
@@ -18,6 +18,7 @@ HELP = ("-h", "--help")
 
 def main() -> NoReturn:
     """Entry point of the command line."""
+    open_closed_streams()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -37,6 +37,7 @@ def demo_data(
     """
     # Imported here since it imports Pythia.
     from branchline.demo.files import LIST_NAME, make_data
+    from branchline.report.whole_files import failed_writing
 
     kept = 0
     with progress_bar("simulate", unit="files") as update:
@@ -47,7 +48,8 @@ def demo_data(
             if update is not None:
                 update(progress.files_done, files, f"{count(progress.events_done)} events")
 
-        paths = make_data(folder, files, events, seed, compression, workers, report, log_stopping, force=force)
+        with failed_writing(folder):
+            paths = make_data(folder, files, events, seed, compression, workers, report, log_stopping, force=force)
     size_bytes = sum(path.stat().st_size for path in paths)
     existing = f", {kept} of them existed" if kept else ""
     print_out(f"{folder / LIST_NAME}: {counted(files, 'file')} of {count(events)} events, {size(size_bytes)}{existing}")

@@ -30,6 +30,10 @@ class UsageError(Exception):
 def parse(wanted: Command, words: Sequence[str]) -> dict[str, Any]:
     """The values of all parameters of a command by their keys. Raises UsageError, and SystemExit after ``--help``."""
     parser = _parser(wanted)
+    if not words and (missing := [one for one in wanted.parameters if one.is_required]):
+        # argparse would name the options alone, and the arguments after these are given.
+        named = [f"{one.flags[-1]} {one.metavar}" if one.flags else one.metavar for one in missing]
+        raise UsageError(f"the following arguments are required: {', '.join(named)}", wanted.name)
     if any(one.kind == "rest" for one in wanted.parameters):
         found, unknown = parser.parse_known_args(list(words))
     else:
@@ -71,7 +75,11 @@ def named_command(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
 def overview(group: str = "") -> str:
     """The help of all commands, or of those of a group."""
     head = f"branchline {group} COMMAND" if group else "branchline COMMAND"
-    about = GROUPS[group] if group else "Reads ROOT files of collision events once for every analysis step."
+    about = (
+        GROUPS[group]
+        if group
+        else "Reads ROOT files of particle physics, once for all analyses that want the same events."
+    )
     lines = [f"usage: {head} [OPTIONS] [ARGUMENTS]", "", *_wrapped(about)]
     for section, members in SECTIONS.items():
         some = [name for name in members if not group or name.startswith(f"{group} ")]

@@ -9,17 +9,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from branchline._core import __version__
-from branchline.errors import BranchlineError, InternalError
+from branchline.errors import BranchlineError, InternalError, StorageError
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
 
 STDERR = 2
 STOPPING = b"branchline: stopping; finished parts are kept (press Ctrl-C again to end at once)\n"
 
 
+def open_closed_streams() -> None:
+    """Opens the standard streams that are closed, as for a daemon: a file that is opened would get their numbers, and
+    what is printed would be written into it.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+    sys.stdin = sys.stdin or os.fdopen(0, "r", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
 def print_out(text: str) -> None:
-    """Prints a result to the standard output, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    """Prints a result to the standard output, at once. Raises BrokenPipeError, and StorageError if it cannot."""
+    with output_checked():
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+
+@contextmanager
+def output_checked() -> Iterator[None]:
+    """Turns a refusal of the system to write the standard output into a StorageError that names it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard_output()
+        raise StorageError(f"the standard output cannot be written: {error.strerror}") from None
 
 
 def print_error(text: str) -> None:

@@ -69,4 +69,5 @@ def _start(listen: str, to: str, throttle: str, fault: str | None) -> Proxy:
     except ValueError as error:
         raise OptionError(str(error)) from None
     except OSError as error:
-        raise StorageError(f"no proxy from {listen} to {to}: {error}") from None
+        hint = "write addresses as HOST:PORT, with a port that nobody else uses"
+        raise StorageError(f"no proxy from {listen} to {to}: {error}", hint=hint) from None

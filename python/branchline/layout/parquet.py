@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -122,4 +123,9 @@ def _naming(path: Path) -> Any:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"cannot write: {error}", path=os.fspath(path)) from None
+        # Arrow's own text says it twice.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        hint = None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "make room on the disk; nothing has the name of this output"
+        raise StorageError(f"cannot write: {reason}", path=os.fspath(path), hint=hint) from None

@@ -128,12 +128,12 @@ def _earlier(out: Path) -> EarlierRun:
         return EarlierRun(found.stored_train(), found.learning, ledger, out, changed, notes, is_unit)
     stored = None if ledger is None else ledger.of_job(TRAIN_NAME)
     if ledger is None or not stored:
-        what = "no train is kept here that a sub-job could be run of"
+        what = "no train is kept here, so none of its sub-jobs can be run again"
         raise MissingFileError(
             what,
             path=str(out),
-            hint="run it once more into this directory; a train whose URLs have secrets, or whose wagons cannot be "
-            "pickled, is never kept",
+            hint="run the train once more with this directory as -o; one whose URLs have secrets, or whose wagons "
+            "cannot be pickled, is never kept",
         )
     train = pickle.loads(stored)  # noqa: S301 - the ledger checks that nobody else can write it
     learned = ledger.of_job(LEARNING_NAME)

@@ -144,7 +144,8 @@ def recover(path: Path) -> Trace:
     """Writes the trace of a killed job from its journals. Raises MissingFileError if there are none."""
     folder = path.with_name(path.name + UNFINISHED)
     if not folder.is_dir():
-        raise MissingFileError(f"nothing was left of a trace {path}", path=str(path))
+        what = f"no killed job left requests for a trace {path}"
+        raise MissingFileError(what, path=str(path), hint=f"they would be in the folder {folder}")
     check_replaceable(path)
     with _claimed(folder, makes=False):
         return _finish(folder, path, notes=("The job did not end: its last moments may be missing.",))

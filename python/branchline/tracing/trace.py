@@ -208,8 +208,9 @@ def read_trace(path: Path) -> Trace:
     """The trace in a file. Raises MissingFileError, and BadFileError for a file that is no trace."""
     if not path.is_file():
         hint = None
-        if path.is_dir() or path.with_name(path.name + UNFINISHED).is_dir():
-            hint = f"a killed job left its requests there: branchline trace recover {path}"
+        killed = path.with_name(path.name.removesuffix(UNFINISHED))
+        if killed.with_name(killed.name + UNFINISHED).is_dir():
+            hint = f"a killed job left its requests: branchline trace recover {killed}"
         raise MissingFileError(f"there is no trace {path}", path=str(path), hint=hint)
     try:
         with pq.ParquetFile(path) as file:

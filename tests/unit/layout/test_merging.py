@@ -66,7 +66,7 @@ def test_histograms_are_added_and_other_objects_kept_as_cycles(tmp_path: Path) -
             file["folder/note"] = f"text {number // 2}"
     made = merge(inputs, tmp_path / "all.root")
     assert (made.entries, made.trees, made.objects) == (9, 1, 3)
-    assert made.notes == ("folder/note (TObjString) differs: its 2 versions are cycles",)
+    assert made.notes == ("folder/note (TObjString) differs: its 2 versions are kept as cycles",)
     with uproot.open(tmp_path / "all.root") as file:
         expected = sum(np.histogram(np.arange(10 + number), bins=5, range=(0, 20))[0] for number in range(3))
         assert file["counts"].values().tolist() == expected.tolist()
@@ -81,7 +81,7 @@ def test_histograms_that_cannot_be_added_are_versions_of_one_name(tmp_path: Path
             file["counts"] = np.histogram(np.arange(10), bins=5 + number % 2, range=(0, 20))
     made = merge(inputs, tmp_path / "all.root", verify=True)
     said = "counts (TH1D) does not add up: it has 6 bins from 0 to 20, not 5 bins from 0 to 20"
-    assert made.notes[0] == f"{said}; its 2 versions are cycles"
+    assert made.notes[0] == f"{said}; its 2 versions are kept as cycles"
     assert made.objects == 2
     with uproot.open(tmp_path / "all.root") as file:
         for cycle, bins in ((1, 5), (2, 6)):

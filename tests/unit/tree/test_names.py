@@ -114,7 +114,7 @@ def test_a_missing_branch_is_told_with_the_nearest_names(sample: Sample, tree: A
 
 
 def test_a_name_like_no_other_is_told_with_some_that_are_there(tree: Any) -> None:
-    with pytest.raises(branchline.NoSuchKeyError, match=r"there are number, energy"):
+    with pytest.raises(branchline.NoSuchKeyError, match=r"the names are number, energy"):
         tree["qqqqqqqqqqq"]
 
 

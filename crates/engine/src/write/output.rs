@@ -327,13 +327,23 @@ fn taken(path: &Path) -> ReadError {
 fn failed(path: &Path, error: &io::Error) -> ReadError {
     let message = format!("cannot write: {error}");
     let failed = ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message);
-    if error.kind() == io::ErrorKind::StorageFull {
-        return failed.with_hint("make room on the disk; nothing has the name of this output");
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            return failed.with_hint("make room on the disk; nothing has the name of this output");
+        }
+        io::ErrorKind::FileTooLarge => {
+            return failed.with_hint("the file system or `ulimit -f` allows no larger file; --max-size writes several");
+        }
+        io::ErrorKind::PermissionDenied => return failed.with_hint("name a file in a folder that you may write to"),
+        _ => {}
     }
     let first = path.components().next();
     let is_scheme = |part: Component<'_>| part.as_os_str().to_string_lossy().ends_with(':');
     if error.kind() == io::ErrorKind::NotFound && first.is_some_and(is_scheme) {
         return failed.with_hint("an output is a local file; copy it there when it is whole");
+    }
+    if error.kind() == io::ErrorKind::NotFound {
+        return failed.with_hint("make its folder first");
     }
     failed
 }

@@ -10,7 +10,7 @@ use branchline_format::ntuple::schema::Schema;
 use branchline_storage::ByteRange;
 use bytes::Bytes;
 
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
 use crate::file::File;
 use crate::limits;
 use crate::ntuple::Ntuple;
@@ -167,8 +167,7 @@ impl InputNtuple {
     /// An error in what its metadata say.
     pub(crate) fn damaged(&self, message: String) -> ReadError {
         let message = format!("{}: {message}", self.ntuple.path());
-        ReadError::new(ReadErrorKind::BadFile, self.file.path(), message)
-            .with_hint("copy the file again, or leave it out with --skip-bad-files")
+        ReadError::new(ReadErrorKind::BadFile, self.file.path(), message).with_hint(COPY_AGAIN)
     }
 
     /// The stored bytes of these parts of the file; near ones are read together.

@@ -263,8 +263,10 @@ impl MergedObject {
             return Some(format!("{path} ({class_name}): {}", notes.join("; ")));
         }
         (count > 1).then(|| match &self.reason {
-            Some(reason) => format!("{path} ({class_name}) does not add up: {reason}; its {count} versions are cycles"),
-            None => format!("{path} ({class_name}) differs: its {count} versions are cycles"),
+            Some(reason) => {
+                format!("{path} ({class_name}) does not add up: {reason}; its {count} versions are kept as cycles")
+            }
+            None => format!("{path} ({class_name}) differs: its {count} versions are kept as cycles"),
         })
     }
 }
