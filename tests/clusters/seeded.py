@@ -252,15 +252,39 @@ def dask_workers_end(run: SeededRun) -> str:
                 with cluster.get_client() as client:
                     client.retire_workers([run.random.choice(addresses)])
                 run.seen.append("a Dask worker leaves")
-                cluster.scale(1)
-                cluster.scale(2)
             else:
-                workers = [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
-                run.random.choice(workers).kill()
+                run.random.choice(_dask_processes()).kill()
                 run.seen.append("SIGKILL to a Dask worker")
 
-    with run.meanwhile(*[end_one] * run.random.randint(1, 2)):
+    with run.meanwhile(*[end_one] * run.random.randint(1, 2)), _kept_alive(run, cluster):
         return run.run()
+
+
+def _dask_processes() -> list[psutil.Process]:
+    return [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
+
+
+@contextmanager
+def _kept_alive(run: SeededRun, cluster: Any) -> Iterator[None]:
+    """Starts other workers when all have left, as a farm does: LocalCluster does not replace one that was retired."""
+
+    def keep() -> None:
+        empty_looks = 0
+        while not run.is_over.wait(0.5):
+            with suppress(psutil.Error):
+                empty_looks = 0 if _dask_processes() else empty_looks + 1
+            if empty_looks == 6:
+                cluster.scale(0)
+                cluster.scale(2)
+                empty_looks = 0
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    try:
+        yield
+    finally:
+        run.is_over.set()
+        thread.join()
 
 
 def scheduler_dies(run: SeededRun) -> str:

@@ -14,6 +14,8 @@ import pytest
 from tests.clusters.farm import TABLES, Train, files_of, rows_of, run_branchline, wait_until
 from tests.clusters.htcondor import HTCondor
 
+from branchline.sensors import JobRecord
+
 FILES = 5
 TIMEOUT_S = 110
 
@@ -60,14 +62,15 @@ def train(pool: HTCondor, original: Train, request: pytest.FixtureRequest) -> It
 def in_pool(pool: HTCondor, train: Train) -> InPool:
     """Calls `branchline` as the pool's user."""
 
-    def call(*words: object) -> Ended:
-        return pool.call([sys.executable, "-m", "branchline.cli", *map(str, words)], train.folder)
+    def call(*words: object, **variables: str) -> Ended:
+        settings = [f"{name}={value}" for name, value in variables.items()]
+        return pool.call(["env", *settings, sys.executable, "-m", "branchline.cli", *map(str, words)], train.folder)
 
     return call
 
 
-def submit(in_pool: InPool, train: Train, *words: object) -> None:
-    ended = in_pool(*train.words, "-o", "out", "--on", "htcondor", "--retries", 0, *words)
+def submit(in_pool: InPool, train: Train, *words: object, **variables: str) -> None:
+    ended = in_pool(*train.words, "-o", "out", "--on", "htcondor", "--retries", 0, *words, **variables)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
 
@@ -157,6 +160,45 @@ def test_a_killed_and_a_removed_task_are_named_and_resumed_alone(
     assert "finished" in wait(in_pool)
     assert files_of(train.folder / "out") == files_of(original.folder / "local")
     assert in_pool("resume", "out").stdout.strip() == "no sub-job is missing, and the results are written"
+
+
+def test_a_killed_task_is_sent_again_from_where_it_was_submitted(
+    in_pool: InPool, train: Train, original: Train
+) -> None:
+    train.pause(4)
+    submit(in_pool, train, "--tasks", FILES, "--retries", 1)
+    process_of(train, "0.0 2").kill()
+    shown = wait(in_pool)
+    assert f"{FILES} done, 0 running, 0 queued, 0 failed" in shown, shown
+    assert files_of(train.folder / "out") == files_of(original.folder / "local")
+    record = JobRecord.from_dict(json.loads((train.folder / "out" / "job.json").read_text()))
+    [retry] = record.retries
+    assert (retry.subjobs, retry.is_by_user) == (1, False)
+    assert "SIGKILL" in next(iter(retry.causes))
+
+
+def test_where_nothing_can_be_sent_again_the_results_are_partial(pool: HTCondor, in_pool: InPool, train: Train) -> None:
+    train.pause(4)
+    submit(in_pool, train, "--tasks", FILES, "--retries", 1)
+    process_of(train, "0.0 2").kill()
+    # The script of the next tasks cannot be written.
+    jobs = train.folder / "out" / "batch" / "jobs"
+    (jobs / "1.0.sh").mkdir()
+    shown = wait(in_pool)
+    assert f"{FILES - 1} done, 0 running, 0 queued, 1 failed" in shown, shown
+    assert "partial; look at" in shown
+    log = (train.folder / "out" / "batch" / "logs" / "0.1.0.log").read_text()
+    assert "what is missing could not be sent again" in log
+    assert "the scripts of the jobs cannot be written" in log
+
+
+def test_tasks_have_the_settings_of_who_submits(in_pool: InPool, train: Train) -> None:
+    train.pause(4)
+    submit(in_pool, train, "--tasks", 1, XRD_STREAMTIMEOUT="61", AWS_PROFILE="physics", OTHER="not taken along")
+    has = process_of(train, "0.0 0").environ()
+    assert (has.get("XRD_STREAMTIMEOUT"), has.get("AWS_PROFILE"), has.get("OTHER")) == ("61", "physics", None)
+    assert in_pool("cancel", "out").returncode == 0
+    wait(in_pool)
 
 
 def test_a_cancelled_train_is_resumed(in_pool: InPool, train: Train, original: Train) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from branchline.errors import BranchlineError
 from branchline.limits import BATCH_CALL_TIMEOUT_S
@@ -18,8 +19,15 @@ class TooManyJobsError(BatchError):
     """A batch system takes no more jobs of a user, or none at all."""
 
 
-def call(words: Sequence[str], where: str, timeout_s: float = BATCH_CALL_TIMEOUT_S) -> str:
-    """What a command prints. ``where`` says where it can be found if it is missing. Raises BatchError."""
+def call(
+    words: Sequence[str],
+    where: str,
+    timeout_s: float = BATCH_CALL_TIMEOUT_S,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """What a command prints, given more ``variables`` in its environment. ``where`` says where it can be found if it is
+    missing. Raises BatchError.
+    """
     program = shutil.which(words[0])
     if program is None:
         raise BatchError(f"there is no {words[0]} here", hint=where)
@@ -31,6 +39,7 @@ def call(words: Sequence[str], where: str, timeout_s: float = BATCH_CALL_TIMEOUT
             text=True,
             errors="replace",
             timeout=timeout_s,
+            env={**os.environ, **(variables or {})},
             check=False,
         )
     except subprocess.TimeoutExpired:

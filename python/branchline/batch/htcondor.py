@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict, cast
@@ -19,7 +20,9 @@ OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be refus
 # The slot's description, which each job finds beside itself.
 _NODE = """"$(sed -n 's/^Machine = "\\(.*\\)"$/\\1/p' "$_CONDOR_MACHINE_AD")\""""
 _STATES: dict[int, State] = {1: "queued", 2: "running", 5: "held", 6: "running", 7: "running"}
-# What jobs take along of the environment of who submits: where programs are, and how servers are logged in to.
+# What jobs take along of the environment of who submits: where programs are, and how servers are logged in to. DAGMan
+# submits them, and has only some variables of its user's, unless this setting names more.
+_GETENV_OF_DAGMAN = "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV"
 _ENVIRONMENT = "HOME, PATH, LANG, X509_*, BEARER_TOKEN*, KRB5*, XRD_*, Xrd*, AWS_*, BRANCHLINE_*"
 
 
@@ -27,6 +30,7 @@ class HTCondor:
     """HTCondor through its commands."""
 
     name = "htcondor"
+    can_submit_from_nodes = False
 
     def check(self, folder: Path) -> None:
         """Looks whether the schedd answers, and whether jobs can see the folder."""
@@ -52,10 +56,14 @@ class HTCondor:
             path.write_text(script(step, site.prologue, "$1", _NODE))
             path.chmod(0o755)
             (folder / f"{step.label}.sub").write_text("\n".join(self._description(step, path, site)) + "\n")
+            if step.afterwards:
+                afterwards = _afterwards(folder, step)
+                afterwards.write_text(_afterwards_script(step))
+                afterwards.chmod(0o755)
         graph = folder / f"{steps[0].label}.dag"
         graph.write_text("\n".join(_graph(steps, folder)) + "\n")
         words = ["condor_submit_dag", "-force", "-notification", "never", "-batch-name", name, *self._waves()]
-        answer = call([*words, str(graph)], WHERE)
+        answer = call([*words, str(graph)], WHERE, variables={_GETENV_OF_DAGMAN: _ENVIRONMENT.replace(" ", "")})
         found = re.search(r"submitted to cluster (\d+)", answer)
         if found is None:
             raise BatchError(f"condor_submit_dag gave no number: {answer.strip()}")
@@ -163,10 +171,21 @@ def _graph(steps: Sequence[Step], folder: Path) -> Iterator[str]:
             yield f"JOB {name} {folder / f'{step.label}.sub'}"
             yield f'VARS {name} task="{task}"'
             # A task that fails is no reason not to begin the next step, which says what is missing.
-            yield f"SCRIPT POST {name} /bin/true"
+            yield f"SCRIPT POST {name} {_afterwards(folder, step) if step.afterwards else '/bin/true'}"
+            if step.afterwards:
+                yield f"RETRY {name} 1"
         if before:
             yield f"PARENT {' '.join(before)} CHILD {' '.join(names)}"
         before = names
+
+
+def _afterwards(folder: Path, step: Step) -> Path:
+    return folder / f"{step.label}.afterwards.sh"
+
+
+def _afterwards_script(step: Step) -> str:
+    log = shlex.quote(str(step.logs / f"{step.label}.afterwards.log"))
+    return f"#!/bin/bash\nexec {shlex.join(step.afterwards)} > {log} 2>&1\n"
 
 
 class _JobAd(TypedDict, total=False):

@@ -34,6 +34,7 @@ class Slurm:
     """Slurm through its commands."""
 
     name = "slurm"
+    can_submit_from_nodes = True
 
     def check(self, folder: Path) -> None:
         """Looks whether the controller answers."""

@@ -15,6 +15,9 @@ State = Literal["queued", "running", "held"]
 class Step:
     """Tasks that differ in their number, which is the last word of the command line. ``logs`` is the folder of their
     logs, ``exits`` the one where each leaves its exit code; the names of both begin with ``label``.
+
+    ``afterwards`` is a command that runs after each task on the machine from which they were submitted; if it fails,
+    the task runs once more. Only systems have it whose nodes cannot submit.
     """
 
     label: str
@@ -22,6 +25,7 @@ class Step:
     words: tuple[str, ...]
     logs: Path
     exits: Path
+    afterwards: tuple[str, ...] = ()
 
     def log_of(self, task: int | str) -> Path:
         """The log of a task."""

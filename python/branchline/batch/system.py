@@ -32,6 +32,8 @@ class BatchSystem(Protocol):
     """A batch system. All of its methods raise BatchError where it is missing, refuses, or does not answer in time."""
 
     name: str
+    #: Whether jobs may submit others. Else a step's ``afterwards`` runs where the step was submitted.
+    can_submit_from_nodes: bool
 
     def check(self, folder: Path) -> None:
         """Looks whether jobs can be submitted here that write to a folder."""

@@ -126,6 +126,10 @@ class BatchFolder:
         """Why a node failed."""
         return self.units / f"{node.stage}.{node.index}.failed"
 
+    def retry_refused(self, label: str) -> Path:
+        """Why nothing could be sent again after a last step."""
+        return self.accounts / f"{label}.refused"
+
 
 def wait_until_there(out: Path) -> None:
     """Waits for a directory that has disappeared, as during a new mount, ``OUT_GONE_WAIT_S`` at most."""

@@ -39,21 +39,33 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
     return _send_again(folder, submission, missing, retry=0)
 
 
-def retry(folder: BatchFolder, submission: Submission) -> int:
-    """Sends what is missing again from the last job, when no other task is left, and says how many sub-jobs that are.
+def to_retry(folder: BatchFolder, submission: Submission) -> list[FoldNode]:
+    """The units that are sent again without a word of the user, when no other task is left.
 
-    Nothing is sent after as many retries as the submission has, nor where nothing has a result: then it is not for
-    some nodes or files. From the second retry on a unit that failed by an error, and not by the death of its task, is
-    left: it fails everywhere. Raises BatchError where this node cannot submit, StorageError.
+    There are none after as many retries as the submission has, nor where nothing has a result: then it is not for some
+    nodes or files. From the second retry on a unit that failed by an error, and not by the death of its task, is left:
+    it fails everywhere.
     """
-    before = max((one.retry for one in JobsRecord.read_all(folder)[-1:]), default=0)
+    before = _retries_so_far(folder)
     done = DoneUnits.of(folder, submission).units
+    if not done or before >= submission.retries:
+        return []
     missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
     if before:
         missing = [unit for unit in missing if UnitFailure.read(folder.failed(unit)) is None]
-    if not missing or not done or before >= submission.retries:
-        return 0
-    return _send_again(folder, submission, missing, retry=before + 1)
+    return missing
+
+
+def retry(folder: BatchFolder, submission: Submission, units: list[FoldNode]) -> int:
+    """Sends units of ``to_retry`` again, and says how many sub-jobs that are.
+
+    Raises BatchError where this machine cannot submit, StorageError.
+    """
+    return _send_again(folder, submission, units, retry=_retries_so_far(folder) + 1)
+
+
+def _retries_so_far(folder: BatchFolder) -> int:
+    return max((one.retry for one in JobsRecord.read_all(folder)[-1:]), default=0)
 
 
 def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldNode], *, retry: int) -> int:

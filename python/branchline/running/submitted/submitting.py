@@ -18,7 +18,7 @@ import cloudpickle
 
 from branchline.access import longest_wait_s
 from branchline.batch import Step, Submitted, TooManyJobsError, batch_system, load_site
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import BranchlineError, OptionError, StorageError
 from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Note
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from branchline.report.writing import Pictures
 
 TASK_MODULE = "branchline.running.submitted.task"
+AFTERWARDS_MODULE = "branchline.running.submitted.afterwards"
 
 
 def submit(
@@ -250,14 +251,22 @@ def _submit(
     folder: BatchFolder, submission: Submission, records: Sequence[StepRecord], excluded: Sequence[str]
 ) -> Submitted:
     python = submission.site.python or sys.executable
+    system = batch_system(submission.system)
     steps = []
     for record in records:
         # Written first: a task may begin before this returns.
         record.write(folder)
         words = (python, "-m", TASK_MODULE, str(folder.out), record.label)
         steps.append(Step(record.label, len(record.tasks), words, folder.logs, folder.accounts))
+    if submission.retries and not system.can_submit_from_nodes:
+        afterwards = (sys.executable, "-m", AFTERWARDS_MODULE, str(folder.out), steps[-1].label)
+        steps[-1] = replace(steps[-1], afterwards=afterwards)
     name = f"branchline-{folder.out.name}"
-    return batch_system(submission.system).submit(name, steps, folder.jobs, submission.site, excluded)
+    try:
+        return system.submit(name, steps, folder.jobs, submission.site, excluded)
+    except OSError as error:
+        what = f"the scripts of the jobs cannot be written: {error.strerror}"
+        raise StorageError(what, path=error.filename or str(folder.jobs)) from None
 
 
 def _spread(nodes: Sequence[FoldNode], tasks_max: int) -> list[Sequence[FoldNode]]:

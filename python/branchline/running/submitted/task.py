@@ -11,12 +11,13 @@ import uuid
 from contextlib import closing, suppress
 from pathlib import Path
 
+from branchline.batch import batch_system
 from branchline.errors import BranchlineError
 from branchline.jobs import Interruption
 from branchline.running.submitted.finishing import finish, is_good, merge
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Holder, Leases
-from branchline.running.submitted.resuming import retry
+from branchline.running.submitted.resuming import retry, to_retry
 from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.working import UnitWorker
@@ -39,7 +40,7 @@ def main(words: list[str]) -> int:
         step = StepRecord.read(folder, label)
         nodes = step.tasks[int(task)]
         if not nodes:
-            return _finish(folder, submission)
+            return _finish(folder, submission, label)
         if nodes[0].stage > submission.unit_stage:
             for node in nodes:
                 log(f"{node}: {'folded' if merge(folder, submission, node) else 'not folded'}")
@@ -60,20 +61,34 @@ def main(words: list[str]) -> int:
     return EXIT_ERROR if worker.failed else EXIT_OK
 
 
-def _finish(folder: BatchFolder, submission: Submission) -> int:
-    try:
-        sent = retry(folder, submission)
-    except BranchlineError as error:
-        log(f"what is missing cannot be sent again from {host()}: {error}")
-        sent = 0
-    if sent:
-        log(f"sent again: {sent} sub-jobs; the last of the new jobs writes the results")
+def _finish(folder: BatchFolder, submission: Submission, label: str) -> int:
+    if _is_sent_again(folder, submission, label):
         return EXIT_OK
     result = finish(folder, submission)
     for sentence in result.errors:
         log(sentence)
     log(f"{result.record.status}: {result.record.events} events")
     return EXIT_OK if is_good(result) else result.exit_code or EXIT_ERROR
+
+
+def _is_sent_again(folder: BatchFolder, submission: Submission, label: str) -> bool:
+    """Whether other jobs are to write the results, since something is missing that is tried once more."""
+    units = to_retry(folder, submission)
+    if not units:
+        return False
+    try:
+        if batch_system(submission.system).can_submit_from_nodes:
+            log(f"sent again: {retry(folder, submission, units)} sub-jobs; the last of the new jobs writes the results")
+            return True
+    except BranchlineError as error:
+        log(f"what is missing cannot be sent again: {error}")
+        return False
+    with suppress(OSError):
+        refused = folder.retry_refused(label).read_text(encoding="utf-8")
+        log(f"what is missing could not be sent again: {refused}")
+        return False
+    log("what is missing is sent again from where the train was submitted")
+    return True
 
 
 if __name__ == "__main__":
