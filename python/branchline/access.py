@@ -100,7 +100,7 @@ class Access:
         None,
         "--throttle",
         "SPEC",
-        'Make the storage slow: "latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4".',
+        'Make the storage slow: "latency=63ms,bandwidth=7.4MB/s"; also requests=100/s, jitter=5ms, seed=4.',
     )
     fault: str | None = _experiment(
         None, "--fault", "SPEC", 'Make reads fail: "stall,every=50,seed=4"; also hang, reset, short, wrong, missing.'

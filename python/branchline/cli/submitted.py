@@ -110,7 +110,7 @@ def _status(out: Path) -> TrainStatus:
         return _train(out).status()
     found = status_of(out)
     if found is None:
-        hint = "name the directory that branchline run -o was given"
+        hint = "name the directory that was given to branchline run -o"
         raise MissingFileError("there is no record of a run in this directory", path=str(out), hint=hint)
     return found
 

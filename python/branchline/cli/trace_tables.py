@@ -37,7 +37,12 @@ def print_summary(found: Summary, console: Console) -> None:
          percent(row.distinct_bytes, row.size_bytes or 0), count(row.seeks))
         for row in found.files
     ])  # fmt: skip
-    _print(console, "pieces of files", ("what", *_READ_HEAD), [(row.what, *_read(row)) for row in found.kinds])
+    _print(
+        console,
+        "pieces of files; a call counts for the piece in which it begins",
+        ("what", *_READ_HEAD),
+        [(row.what, *_read(row)) for row in found.kinds],
+    )
     _print(
         console,
         "branches, those with most bytes first",
@@ -51,12 +56,13 @@ def print_summary(found: Summary, console: Console) -> None:
     _print(console, "sizes of requests", ("up to", "calls", "bytes"), [
         (size(row.up_to_bytes), count(row.read_calls), size(row.read_bytes)) for row in found.sizes
     ])  # fmt: skip
-    _print(console, "events", ("file", "events", "calls of the first", "most of a later one", "median", "before"), [
+    heads = ("file", "events", "first event", "most of the others", "median of the others", "before all")
+    _print(console, "read calls of each event", heads, [
         (row.file, count(len(row.read_calls)), *_events(row.read_calls), count(row.opening_calls))
         for row in found.events
         if row.read_calls
     ])  # fmt: skip
-    _print(console, "time of threads", ("doing", "times", "time"), [
+    _print(console, "time of threads", ("activity", "times", "time"), [
         (row.what, count(row.count), duration(row.seconds)) for row in found.spans
     ])  # fmt: skip
     for line in (*headline(found), *remarks(found), *found.job.notes):
@@ -68,7 +74,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
     for name, job in zip(("first", "second"), found.jobs, strict=True):
         console.print(f"{name}: {job.command}", markup=False, highlight=False, soft_wrap=True)
     shown = {name: show for name, _, show in TOTALS}
-    _print(console, "the whole", ("", "first", "second", "second / first"), [
+    _print(console, "totals", ("", "first", "second", "second / first"), [
         (row.label, shown[row.name](row.change.first), shown[row.name](row.change.second), _factor(row.change))
         for row in found.totals
     ])  # fmt: skip

@@ -117,7 +117,7 @@ def diff(
 
 
 def recover(
-    path: Annotated[Path, Argument(metavar="TRACE", help="The file that --trace was given.")],
+    path: Annotated[Path, Argument(metavar="TRACE", help="The file that --trace or -o named.")],
 ) -> None:
     """Writes the trace of a killed job from the folder with its records.
 

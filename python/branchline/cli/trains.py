@@ -104,8 +104,8 @@ def run(
     Examples:
         Run the wagons of a file over all files of a folder:
             branchline run wagons.py data/*.root -o out
-        Read a far server with four processes:
-            branchline run wagons.py root://server.example//store/files.txt -o out -j 4
+        Read files of a far server with four processes:
+            branchline run wagons.py 'root://server.example//store/data/*.root' -o out -j 4
         Run on the workers of a Dask cluster:
             branchline run wagons.py data/*.root -o out --on dask=tcp://host:8786
         Submit to Slurm; later, branchline status out shows its state:

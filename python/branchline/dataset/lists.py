@@ -31,7 +31,8 @@ def read_list(path: str, template: DataFile) -> list[DataFile]:
     Raises MissingFileError if the list is not there and DatasetError if it is no list.
     """
     if not os.path.exists(path):
-        raise MissingFileError("this list of files is not there", path=path)
+        hint = "a list is a local file; copy it to this machine" if "://" in path else None
+        raise MissingFileError("there is no such list of files", path=path, hint=hint)
     if path.lower().endswith(TEXT_SUFFIXES):
         return _read_text(path, template)
     loaded = _load_toml(path) if path.lower().endswith(TOML_SUFFIX) else _load_json(path)

@@ -221,7 +221,7 @@ def _tables(found: Comparison) -> list[PageTable]:
     tables = [PageTable.of("totals", "The whole", ("", "first", "second", "second / first"), totals)]
     for name, title, keys, rows in (
         ("files", "Files", ("name",), found.files),
-        ("kinds", "What was hit", ("what",), found.kinds),
+        ("kinds", "What was read", ("what",), found.kinds),
         ("branches", "Branches, the most changed first", ("branch", "tree"), found.branches),
     ):
         heads = (*keys, "calls, first", "second", "bytes, first", "second", "second / first")

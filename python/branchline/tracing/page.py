@@ -98,8 +98,8 @@ def tables(found: Summary) -> list[PageTable]:
     ]
     return [
         PageTable.of("files", "Files",
-               ("file", "size", *read, "of the file", "for baskets", "their bytes", "seeks", "reading"), files),
-        PageTable.of("kinds", "What was hit", ("what", "calls", "bytes", "read again"), kinds),
+               ("file", "size", *read, "of the file", "basket calls", "bytes of these", "seeks", "reading"), files),
+        PageTable.of("kinds", "What was read", ("what", "calls that begin there", "bytes", "read again"), kinds),
         PageTable.of("branches", "Branches", ("branch", "tree", *read, "baskets", "reading"), branches),
     ]  # fmt: skip
 

@@ -143,8 +143,13 @@ def test_a_file_that_is_named_twice_by_a_link_is_refused(folder: Path, link: Cal
 
 
 def test_a_list_that_is_not_there_is_a_missing_file(folder: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"list\.txt.*not there"):
+    with pytest.raises(MissingFileError, match=r"list\.txt: there is no such list of files"):
         Dataset.of("list.txt")
+
+
+def test_a_list_at_a_server_is_refused_with_what_to_do() -> None:
+    with pytest.raises(MissingFileError, match=r"files\.txt: there is no such list .*copy it to this machine"):
+        Dataset.of("root://server.example//store/files.txt")
 
 
 def test_all_missing_files_are_named_at_once(folder: Path) -> None:

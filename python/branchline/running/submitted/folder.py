@@ -230,7 +230,7 @@ def read_summary(path: Path, kind: str) -> dict[str, object]:
     try:
         with path.open("rb") as file:
             return _header(file.readline(_HEADER_MAX_BYTES), path, kind)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError("there is no such file", path=str(path)) from None
     except OSError as error:
         raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
