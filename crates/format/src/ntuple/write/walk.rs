@@ -71,7 +71,7 @@ fn walk(
         (Role::Plain | Role::Record, [] | [_]) => vec![range; field.children.len()],
         // Written before the field was added.
         (Role::Collection | Role::Variant | Role::Streamer, []) => vec![0..0; field.children.len()],
-        _ => {
+        (Role::Plain | Role::Streamer | Role::Record | Role::Collection | Role::Variant | Role::Unknown(_), _) => {
             let message = format!("{} is of a structure that is not known", schema.path_of(number));
             return Err(FormatError::unsupported(message));
         }

@@ -196,9 +196,11 @@ impl Compiler<'_> {
 /// The steps of something that a container holds, where it is a member instead: containers and std::string have a
 /// header then.
 fn as_member(of_type: &CppType, steps: &[Step]) -> Vec<Step> {
+    let steps = steps.to_vec();
     match of_type {
-        CppType::Text => vec![Step::Headed { count: 1, steps: steps.to_vec() }],
-        of_type if of_type.is_container() => vec![Step::Headed { count: 1, steps: steps.to_vec() }],
-        _ => steps.to_vec(),
+        CppType::Text | CppType::Sequence(_) | CppType::Map(..) | CppType::Bitset => {
+            vec![Step::Headed { count: 1, steps }]
+        }
+        CppType::Number(_) | CppType::RootText | CppType::Pair(..) | CppType::Pointer(_) | CppType::Class(_) => steps,
     }
 }
