@@ -12,35 +12,35 @@ MB = 10**6
 # A job is cut so that 256 sub-jobs share its bytes: enough for an even load on some tens of workers to the very end,
 # few enough that handing them out and adding up their results costs nothing.
 SUBJOBS_WANTED = 256
-# After so many sub-jobs, on the average, one begins at a file that is chosen by its name: an added file then moves the
-# cuts of about four sub-jobs, and there are an eighth more sub-jobs than full ones.
+# After this many sub-jobs, on the average, one begins at a file that is chosen by its name: an added file then moves
+# the cuts of about four sub-jobs, and there are an eighth more sub-jobs than full ones.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
-# Where files of several storage elements are mixed in a dataset, its order is kept up to so many times as many sub-jobs
-# as there would be with the files of each element together.
+# Where files of several storage elements are mixed in a dataset, its order is kept up to this many times as many
+# sub-jobs as there would be with the files of each element together.
 SHARES_BY_ELEMENT_MAX = 2
 # Below 4 MB of compressed data the fixed costs of a sub-job (threads, one message, one addition) begin to show.
 SUBJOB_MIN_BYTES = 4 * MB
 # Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.
 SUBJOB_MAX_BYTES = 256 * MB
-# So many a worker reads as one where files are far away: small files of some tens of MB, which fill a link between
+# This many a worker reads as one where files are far away: small files of some tens of MB, which fill a link between
 # continents, and few enough that no worker waits for another one at the end.
 SUBJOBS_PER_STREAM_MAX = 16
 # Files so small that thousands make a sub-job would leave it with thousands of records to carry.
 SUBJOB_MAX_FILES = 256
 # Files at servers, whose size is not known before they are opened, come several to a sub-job, which opens the next
-# while one is read. They may be large, so that many workers have something to do comes first: so many there are
+# while one is read. They may be large, so that many workers have something to do comes first: this many there are
 # before any has two of them,
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
-# and none has more than so many.
+# and none has more than this many.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 
-# So many neighbouring results are folded into one: four stages do for 160 000 sub-jobs, a worker holds twenty results
+# This many neighbouring results are folded into one: four stages do for 160 000 sub-jobs, a worker holds twenty results
 # at most, and a stage on a farm reads each result once more than adding in place would. Another number gives sums of
 # floating-point numbers that differ in their last bits.
 FOLD_FAN_IN = 20
 
-# Results that so many runs into a directory did not use are removed from its ledger: one changes a cut back and forth a
-# few times, and the file must not grow for ever.
+# Results that this many runs into a directory did not use are removed from its ledger: one changes a cut back and forth
+# a few times, and the file must not grow for ever.
 LEDGER_RUNS_KEPT = 5
 # SQLite takes 10^9 bytes in a row; what is larger takes longer to write and read than most sub-jobs to run.
 LEDGER_ROW_MAX_BYTES = 900 * MB
@@ -49,20 +49,20 @@ LEDGER_ROW_MAX_BYTES = 900 * MB
 FOLDERS_LISTED_MAX = 10_000
 # At a time: most of a listing is waiting.
 FOLDERS_LISTED_TOGETHER = 16
-# Files whose size is in no listing of a folder are asked for one by one, up to so many; more would take longer than
+# Files whose size is in no listing of a folder are asked for one by one, up to this many; more would take longer than
 # what is won by cutting a job along their sizes.
 SIZES_ASKED_MAX = 32
 
 # How soon a worker notices that its job was killed.
 JOB_WATCH_PAUSE_S = 0.5
 
-# After so many bytes a merge brings what it has written to the disk, and records in its journal how far it is: what a
+# After this many bytes a merge brings what it has written to the disk, and records in its journal how far it is: what a
 # kill can cost, beside an input. The disk takes a second for it.
 MERGE_JOURNAL_BYTES = 256 * 2**20
 # The clusters of a table that a wagon returns, compressed: a worker holds one of each table, and readers want some MB
 # of each column at a time.
 TABLE_CLUSTER_BYTES = 16 * 2**20
-# So many pieces of a table are merged at a time. The last merge writes all bytes through one process anyway, and each
+# This many pieces of a table are merged at a time. The last merge writes all bytes through one process anyway, and each
 # stage before it copies them once more: 400 makes one stage of the sub-jobs of most trains, and two of 160 000, where a
 # merge holds the metadata of what it merges. It is a power of FOLD_FAN_IN, so that the stages are those of folding.
 TABLE_FOLD_STAGES = 2
@@ -70,7 +70,7 @@ TABLE_FAN_IN = FOLD_FAN_IN**TABLE_FOLD_STAGES
 # How often a piece of a table or a merge of pieces is tried again whose worker ended.
 TABLE_MERGE_ATTEMPTS_MAX = 3
 
-# A command of a batch system that does not answer for so long is stuck: busy controllers take some ten seconds.
+# A command of a batch system that does not answer for this long is stuck: busy controllers take some ten seconds.
 BATCH_CALL_TIMEOUT_S = 120.0
 # As many tasks as a train has by itself: more make a controller slow, and what each reads is short.
 BATCH_TASKS_WANTED_MAX = 1000
@@ -100,7 +100,7 @@ STATUS_HEARTBEAT_S = 15.0
 STATUS_OLD_S = 60.0
 # What a report shows of the log of a sub-job that failed: enough for tracebacks, and a page stays small.
 FAILED_LOG_BYTES = 16_384
-# A task waits so long for a directory of results that is gone, as while a file system is mounted again.
+# A task waits this long for a directory of results that is gone, as while a file system is mounted again.
 OUT_GONE_WAIT_S = 120.0
 OUT_GONE_INTERVAL_S = 1.0
 # What is read of the end of a task's log to find out why it died.
@@ -109,7 +109,7 @@ LOG_TAIL_BYTES = 8192
 # What a train learns its branches on: large enough that every column that is used is touched, small enough that the
 # other workers, which wait for the outcome, do not notice.
 LEARN_ENTRIES = 1000
-# With bad files skipped, a branch is taken for a mistake if none of so many files has it: few enough to open at once.
+# With bad files skipped, a branch is taken for a mistake if none of this many files has it: few enough to open at once.
 LOOK_FILES = 5
 # A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
 STEP_MAX_ENTRIES = 50_000_000
@@ -125,7 +125,7 @@ PROGRESS_INTERVAL_S = 0.2
 # Points of the timeline in job.json: one a second for a job of an hour, and never more than this.
 TIMELINE_MAX_POINTS = 3600
 
-# After Ctrl-C workers have so long to leave the chunk they are in and hand over what they have.
+# After Ctrl-C workers have this long to leave the chunk they are in and hand over what they have.
 STOP_GRACE_S = 10.0
 # How often the job looks whether that time is over.
 STOP_CHECK_INTERVAL_S = 0.5
@@ -142,8 +142,8 @@ SITE_ROUND_TRIP_S = 0.001
 WAN_ROUND_TRIP_S = 0.05
 # Up to this a storage element is near: sites are that large, and reading hides it.
 NEAR_ROUND_TRIP_S = 0.003
-# Workers without near work wait so long before they take what is near to others: about a group of sub-jobs, after which
-# another site has had the chance to ask for it.
+# Workers without near work wait this long before they take what is near to others: about a group of sub-jobs, after
+# which another site has had the chance to ask for it.
 FAR_WORK_WAIT_S = 3.0
 # Round trips that a sub-job carries to its worker, the shortest ones.
 ROUND_TRIPS_SENT_MAX = 64
@@ -151,9 +151,9 @@ ROUND_TRIPS_SENT_MAX = 64
 # A group of sub-jobs is about this long on a far worker: handing it out costs some milliseconds, and what is lost with
 # a worker, or waited for at the end, stays small.
 GROUP_S = 2.0
-# Of sub-jobs that take no time a group has so many, so that 2000 of them a second are handed out.
+# Of sub-jobs that take no time a group has this many, so that 2000 of them a second are handed out.
 GROUP_SUBJOBS_MAX = 100
-# A group has at most so many times as many sub-jobs as those before it: the first sub-jobs may be short by chance.
+# A group has at most this many times as many sub-jobs as those before it: the first sub-jobs may be short by chance.
 GROUP_GROWTH = 4
 # Groups that are at work or wait at a pool: two for each worker, so that none has nothing to do, and enough for a
 # cluster that starts workers when work waits.
@@ -161,7 +161,7 @@ GROUPS_PER_SLOT = 2
 GROUPS_MIN = 8
 # A group whose workers ended so often is split; a sub-job alone of which this is so is tried wagon by wagon.
 GROUP_DEATHS_MAX = 2
-# An executor that does not say how many workers it has is taken to have so many.
+# An executor that does not say how many workers it has is taken to have this many.
 EXECUTOR_SLOTS = 8
 # Wagons larger than this go to a worker when it says that it does not have them.
 PROGRAM_INLINE_BYTES = 256 * 1024
@@ -172,19 +172,19 @@ POOL_MEMORY_PART = 0.95
 # How often a job looks at its pool, and an agent at its process.
 POOL_LOOK_INTERVAL_S = 0.25
 AGENT_LOOK_INTERVAL_S = 0.25
-# A worker process that has nothing to do for so long is ended; a job ends those of its own earlier, where it can.
+# A worker process that has nothing to do for this long is ended; a job ends those of its own earlier, where it can.
 AGENT_IDLE_S = 30.0
 # The queue of a batch system may be this long; after that nobody waits for the job any more.
 NO_WORKERS_S = 24 * 3600.0
-# A scheduler that does not answer for so long is gone; one with a thousand workers may be busy for some seconds.
+# A scheduler that does not answer for this long is gone; one with a thousand workers may be busy for some seconds.
 SCHEDULER_SILENT_S = 60.0
 SCHEDULER_CONNECT_S = 30.0
 SCHEDULER_LOOK_INTERVAL_S = 0.5
 # The result of a group comes over the network from the worker that has it; it may have to be computed again.
 RESULT_WAIT_S = 600.0
-# Letting go of workers may take so long; they end by themselves after AGENT_IDLE_S.
+# Letting go of workers may take this long; they end by themselves after AGENT_IDLE_S.
 RELEASE_WAIT_S = 5.0
-# So many workers are asked for their versions before a run, for so long; all others say it with their first group.
+# This many workers are asked for their versions before a run, for this long; all others say it with their first group.
 VERSIONS_ASKED_MAX = 64
 VERSIONS_WAIT_S = 10.0
 
@@ -194,26 +194,26 @@ CHUNK_SHRINK = 4
 CHUNK_DIVISOR_MAX = 64
 # One that ran out of memory reads with this part of the limit at first, which takes chunks as they are.
 LEAN_MEMORY_PART = 4
-# So many sub-jobs set aside with none finished in between: it is not they that are bad, and the job ends.
+# This many sub-jobs set aside with none finished in between: it is not they that are bad, and the job ends.
 SET_ASIDE_IN_A_ROW_MAX = 10
-# So many worker processes that died before they began a sub-job: those to come will, too.
+# This many worker processes that died before they began a sub-job: those to come will, too.
 WORKER_STARTS_FAILED_MAX = 5
 
-# A machine on which so many different sub-jobs failed, with none finished in between, gets no more.
+# A machine on which this many different sub-jobs failed, with none finished in between, gets no more.
 NODE_FAILURES_MAX = 3
 
-# When nothing is left to hand out, and so many are done, a sub-job that takes longer than so many times the median, and
-# than it takes to start a process and to open a file anew, is run a second time.
+# When nothing is left to hand out, and this many are done, a sub-job that takes longer than this many times the median,
+# and than it takes to start a process and to open a file anew, is run a second time.
 TAIL_DONE_PART = 0.75
 TAIL_FACTOR = 1.5
 TAIL_MIN_S = 10.0
 
-# A worker that comes no step further and does not compute for so long is taken for stuck. Reading ends earlier by its
+# A worker that comes no step further and does not compute for this long is taken for stuck. Reading ends earlier by its
 # own deadlines, and a wagon that waits for something else for ten minutes is rare; `--worker-timeout` is for it.
 WORKER_TIMEOUT_S = 600
-# What a chunk reads at a time has seldom more bytes; its storage's deadlines are for so many.
+# What a chunk reads at a time has seldom more bytes; its storage's deadlines are for this many.
 LARGE_READ_BYTES = 256 * MB
-# One that computes may be at a long step: it has so many times as long.
+# One that computes may be at a long step: it has this many times as long.
 WORKER_BUSY_TIMES = 6
 # It computes if it takes more of a core than this; threads that only look at a clock take less.
 WORKER_BUSY_SHARE = 0.02
@@ -222,10 +222,10 @@ WORKER_TICK_MAX_S = 2.0
 
 # `branchline test` tries every wagon on files spread over the dataset: enough to see that they differ.
 FORECAST_FILES = 3
-# Of each file, so many entries in so many chunks: a second or so for most wagons, and growth of the output shows.
+# Of each file, this many entries in this many chunks: a second or so for most wagons, and growth of the output shows.
 FORECAST_ENTRIES = 10_000
 FORECAST_CHUNKS = 5
-# Of the events that have nothing in a companion so many are named; their number is always given.
+# Of the events that have nothing in a companion this many are named; their number is always given.
 MISSING_NAMED = 5
 # Decoded chunks that a worker holds at a time: the one with the wagons, one ready, one being decoded.
 CHUNKS_HELD = 3
@@ -234,8 +234,8 @@ CHUNKS_HELD = 3
 PICTURE_S = 0.2
 RECORDS_S = 0.5
 
-# A histogram of many dimensions is made whole up to so many cells, some hundred MB; above it only its filled cells, or
-# some of its axes, are good for anything.
+# A histogram of many dimensions is made whole up to this many cells, some hundred MB; above it only its filled cells,
+# or some of its axes, are good for anything.
 DENSE_CELLS_MAX = 30_000_000
 
 # Trees that an open file keeps, so that `file["tree"]` in a loop parses nothing again: more than an analysis reads of

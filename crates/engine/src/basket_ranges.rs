@@ -118,7 +118,7 @@ impl Tree {
         self.content().fetched_bytes(self.file(), index, basket, entries)
     }
 
-    /// Entries at which baskets begin of those branches whose largest one takes more than so many bytes.
+    /// Entries at which baskets begin of those branches whose largest one takes more than this many bytes.
     pub(crate) fn large_basket_starts(&self, columns: &[usize], bytes: u64) -> Vec<u64> {
         let large = columns.iter().filter(|column| self.largest_basket(**column).stored > bytes);
         let mut starts: Vec<u64> =
@@ -128,7 +128,7 @@ impl Tree {
         starts
     }
 
-    /// How many of these entries may be read at a time so that fetching one column of them takes no more than so many
+    /// How many of these entries may be read at a time so that fetching one column of them takes no more than this many
     /// bytes.
     pub(crate) fn entries_fetched_within(&self, columns: &[usize], entries: &Range<u64>, bytes_max: u64) -> u64 {
         let fetched = |column: &usize| {

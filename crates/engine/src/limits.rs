@@ -27,7 +27,7 @@ pub const FILLED_BASKET_BYTES: usize = 64 << 10;
 pub const NAMES_SHOWN: usize = 10;
 /// Sets of streamer infos that are kept: the files of a data set all carry the same one.
 pub const CLASS_INFOS_KEPT: usize = 16;
-/// Baskets are handed to the decoders in bundles of about so many stored bytes, so that handing over costs little.
+/// Baskets are handed to the decoders in bundles of about this many stored bytes, so that handing over costs little.
 pub const BUNDLE_BYTES: usize = 128 << 10;
 /// Chunks that may be fetched and decoded ahead of the one in use, beyond one for each decoder.
 pub const CHUNKS_AHEAD: usize = 2;
@@ -58,20 +58,20 @@ pub const CHUNKS_PREFETCHED_MAX: usize = 64;
 pub const LEARN_ENTRIES: u64 = 100;
 /// Output buffers that are kept for the next chunk take at most this part of the memory limit.
 pub const POOL_MEMORY_SHARE: u64 = 8;
-/// A chunk of a tree without a known size per entry has at least so many entries.
+/// A chunk of a tree without a known size per entry has at least this many entries.
 pub const CHUNK_ENTRIES_MIN: u64 = 1;
 /// Free buffers for stored bytes that are kept: those of some small files, or of a few joined reads.
 pub const READ_BUFFERS_BYTES: usize = 32 << 20;
 /// Bundles that wait for a decoder: they wait at most as long as their chunks, which the budget bounds; this only
 /// bounds their number.
 pub const BUNDLES_WAITING: usize = 1 << 16;
-/// Output may be so many times larger than the stored bytes: codecs shrink constant data to less than a thousandth, and
-/// values grow when they are decoded. For larger claims memory is allocated only after decompression.
+/// Output may be this many times larger than the stored bytes: codecs shrink constant data to less than a thousandth,
+/// and values grow when they are decoded. For larger claims memory is allocated only after decompression.
 pub const PLAUSIBLE_FACTOR: usize = 4096;
 /// A thread that waits for memory checks at least this often whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
-/// After so long a merge brings what it has written to the disk, and records how far it is, if it did not after so many
-/// bytes as its request says.
+/// After this long a merge brings what it has written to the disk, and records how far it is, if it did not after this
+/// many bytes as its request says.
 pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
 /// How often an output is tried to begin while another process that begins looks whether it is a leftover.
 pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;

@@ -36,7 +36,7 @@ pub(crate) fn read_of(range: ByteRange) -> RangeRead {
     }
 }
 
-/// What the buffer of a read of so many bytes takes: a little more, so that a slightly larger read can use it next.
+/// What the buffer of a read of this many bytes takes: a little more, so that a slightly larger read can use it next.
 pub(crate) fn buffer_bytes(length: u64) -> u64 {
     match length {
         ..=MAX_JOINED_BYTES => length + length / 4 + POOLED_BYTES_MIN as u64,
@@ -50,7 +50,7 @@ pub(crate) fn share(read: RangeRead, lease: Option<Lease>) -> Bytes {
     Bytes::from_owner(Shared(buffer, lease)).slice(start..)
 }
 
-/// Free buffers take at most so many bytes from now on.
+/// Free buffers take at most this many bytes from now on.
 pub(crate) fn keep_at_most(bytes: usize) {
     BYTES_MAX.store(bytes.min(limits::READ_BUFFERS_BYTES), Ordering::Relaxed);
     shrink(&mut free());

@@ -113,7 +113,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Directories `Event0`, `Event1`, ... with two objects each, of which one has so many bytes.
+/// Directories `Event0`, `Event1`, ... with two objects each, of which one has this many bytes.
 fn events(name: &str, count: usize, object_bytes: usize) -> Scratch {
     let mut builder = Builder::new();
     let content = vec![7; object_bytes];

@@ -58,7 +58,7 @@ pub struct Access {
     pub requests_in_flight: Option<usize>,
     /// Bytes in flight: requested and not received yet, over all files that are read at a time.
     pub bytes_in_flight: Option<u64>,
-    /// So many bytes of a file's begin are read right after opening it: a place that answers the opening with bytes
+    /// This many bytes of a file's begin are read right after opening it: a place that answers the opening with bytes
     /// keeps these.
     pub first_bytes: u64,
     /// Connections over which one XRootD server sends the bytes of one large read.

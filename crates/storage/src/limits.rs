@@ -43,7 +43,7 @@ pub(crate) const AHEAD_BYTES_UNKNOWN: u64 = 64 << 20;
 pub(crate) const AHEAD_REQUESTS_MAX: usize = 64;
 /// Round trips until a small file is read of which a few branches are wanted: opened, its metadata, its baskets.
 pub(crate) const FILE_ROUND_TRIPS: u32 = 3;
-/// Opening and reading a small file takes a core at least so long: so many files more hide a round trip.
+/// Opening and reading a small file takes a core at least this long: this many files more hide a round trip.
 pub(crate) const FILE_WORK_MIN: Duration = Duration::from_millis(3);
 /// A further range costs a server about what it moves in this time.
 pub(crate) const GAP_TIME: Duration = Duration::from_millis(2);
@@ -57,7 +57,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that sends less than this is as good as silent: 500 MB would take ten days.
 pub(crate) const BYTES_PER_SECOND_MIN: u64 = 512;
-/// An answer whose size is not known before may take so many times as long as a server may be silent: with the usual
+/// An answer whose size is not known before may take this many times as long as a server may be silent: with the usual
 /// silence 12 minutes, in which the longest list comes at 90 kB/s.
 pub(crate) const UNKNOWN_SIZE_SILENCES: u32 = 12;
 /// Tries of a request. With the pauses below a server may be away for about two seconds.
@@ -100,7 +100,7 @@ pub(crate) const READV_RANGE_BYTES: u32 = 2_097_136;
 pub(crate) const READV_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// From here on a range is read by itself, with checksums: 16 bytes more in a vector read are nothing to it any more.
 pub(crate) const READ_ALONE_BYTES: u64 = 128 * 1024;
-/// A single read is at most so long, and ends where so many bytes of the file do; a multiple of the page of 4 KiB.
+/// A single read is at most this long, and ends where this many bytes of the file do; a multiple of the page of 4 KiB.
 pub(crate) const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Requests that may be due over one connection, where they are small: each costs the server some bytes.
 pub(crate) const REQUESTS_DUE_MAX: usize = 1024;
@@ -175,7 +175,7 @@ pub(crate) const CACHE_PIECE_BYTES: u64 = 64 * 1024;
 /// A file of the cache is ended at this size: the smallest that is removed at once, and large enough that few are
 /// needed.
 pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
-/// A range in a file of the cache; what is read at once is never so long.
+/// A range in a file of the cache; what is read at once is never this long.
 pub(crate) const CACHE_RECORD_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// What a file of the cache takes besides its bytes: its name, and the rest of its last page.
 pub(crate) const CACHE_FILE_BYTES: u64 = 4096;
@@ -192,7 +192,7 @@ pub(crate) const STAGE_RANGES: u64 = 4;
 pub(crate) const STAGE_THREADS: usize = 2;
 /// How often one looks whether another job has copied the file.
 pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// Another job that copies a file and does not get on is waited for so long: a round of its requests at 500 kB/s.
+/// Another job that copies a file and does not get on is waited for this long: a round of its requests at 500 kB/s.
 pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Local reads at a time, on threads. Network mounts answer them side by side; a disk of our own has as many by advice.

@@ -27,9 +27,9 @@ struct State {
     took: VecDeque<Duration>,
     /// Bytes that are due.
     due_bytes: u64,
-    /// From when on they can have come, while so many are due that they fill a link.
+    /// The first moment at which they can have come, while enough are due to fill a link.
     full_since: Option<Instant>,
-    /// Bytes that came recently, and the time, while so many were in flight. Both fade.
+    /// Bytes that came recently, and the time, while this many were in flight. Both fade.
     bytes: f64,
     seconds: f64,
     /// Such bytes in all.
@@ -112,7 +112,7 @@ impl State {
         self.pass(now);
         self.due_bytes = self.due_bytes.saturating_add(bytes);
         if self.full_since.is_none() && self.due_bytes >= LINK_FULL_BYTES {
-            // The first of them travel for so long.
+            // The first of them travel for this long.
             self.full_since = Some(now + self.round_trip().unwrap_or_default());
         }
     }

@@ -39,7 +39,7 @@ pub trait Store: Send + Sync {
         false
     }
 
-    /// Reads come soon, so many at a time: what takes round trips before the first of them may begin now, and is not
+    /// Reads come soon, this many at a time: what takes round trips before the first of them may begin now, and is not
     /// waited for.
     fn expect_reads(&self, _count: usize) {}
 

@@ -257,7 +257,7 @@ class _Agents:
                 self._watch.start()
 
     def close(self, run_id: str | None = None, idle_s: float = 0.0) -> None:
-        """Ends the agents that wait: those of a run, or all, and only if they have waited for so long."""
+        """Ends the agents that wait: those of a run, or all, and only if they have waited for this long."""
         before_s = time.monotonic() - idle_s
         with self._lock:
             ended = [one for one in self._waiting if run_id in (None, one.run_id) and one.idle_since_s <= before_s]

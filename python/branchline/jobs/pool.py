@@ -62,7 +62,7 @@ class Pool(Protocol):
         """Since when a group is worked on, by the clock of the pool; None if it waits, or that is not known."""
 
     def done(self, timeout_s: float) -> Iterable[Done]:
-        """Waits for groups that came back, for so long at most. Raises PoolError if the pool is gone."""
+        """Waits for groups that came back, for this long at most. Raises PoolError if the pool is gone."""
 
     def cancel(self, number: int) -> None:
         """Nobody waits for this group any more: its work is ended, where it can be."""

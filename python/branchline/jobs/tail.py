@@ -17,7 +17,7 @@ class Tail:
         self._seconds: list[float] = []
 
     def finished(self, seconds: float) -> None:
-        """A sub-job came to its end after so long."""
+        """A sub-job came to its end after this long."""
         insort(self._seconds, seconds)
 
     def limit_s(self, unfinished_count: int, together: int = 1) -> float | None:

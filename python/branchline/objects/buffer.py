@@ -118,7 +118,7 @@ def good_limits(low: float, high: float, bins_count: int) -> tuple[float, float]
 
 
 def _round_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
-    """Multiples of a round width within a range, of about so many bins (THLimitsFinder::Optimize)."""
+    """Multiples of a round width within a range, of about this many bins (THLimitsFinder::Optimize)."""
     wanted = max(bins_count, 2)
     while True:
         width = (high - low) / wanted

@@ -27,7 +27,7 @@ COLOURED = 8
 ROWS_MAX, MOMENTS = 100_000, 20_000
 #: Most bars of events; of more events, neighbours are joined.
 BARS_MAX = 400
-#: Times are multiples of a power of ten of nanoseconds, so many of which are the whole time at most.
+#: Times are multiples of a power of ten of nanoseconds, this many of which are the whole time at most.
 TICKS_MAX = 1_000_000_000
 
 
@@ -188,7 +188,7 @@ def _events(found: Summary, files: list[str]) -> list[DrawnEvents]:
 
 
 def _sums_of(column: list[int], joined: int) -> list[int]:
-    """The sums of so many neighbours each."""
+    """The sums of this many neighbours each."""
     return [int(one) for one in np.add.reduceat(column, np.arange(0, len(column), joined))] if column else []
 
 

@@ -235,7 +235,7 @@ class _Extrapolation:
 
     @property
     def _chunk_entries(self) -> int:
-        """The entries of a large chunk: those of the step, or of the largest file tried if no file has so many."""
+        """The entries of a large chunk: those of the step, or of the largest file tried if no file has this many."""
         return max(1, min(self._step_entries, max(self._reading.entries.values(), default=1)))
 
     def _memory_bytes(self, wagons: Sequence[WagonForecast]) -> int:

@@ -1,4 +1,4 @@
-"""What is missing of a train: the sub-jobs without a result, by file and entries, and whether so many may be."""
+"""What is missing of a train: the sub-jobs without a result, by file and entries, and whether that is allowed."""
 
 from __future__ import annotations
 

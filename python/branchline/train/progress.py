@@ -83,7 +83,7 @@ class ProgressLog:
             self._changed()
 
     def reused(self, size_bytes: int) -> None:
-        """Files of so many bytes need not be read again."""
+        """The bytes of files that need not be read again."""
         self._reused_bytes += size_bytes
 
     def handed_out(self, index: int, label: str) -> None:
@@ -119,7 +119,7 @@ class ProgressLog:
         self._counts = replace(self._counts, workers_lost=self._counts.workers_lost + 1)
 
     def workers(self, count: int) -> None:
-        """So many workers there are now."""
+        """The number of workers that there are now."""
         if count != self._counts.workers:
             self._counts = replace(self._counts, workers=count)
 

@@ -236,7 +236,7 @@ class ShareKeys:
         self._skipping = skipping
 
     def key_of(self, share: Share, step: int | None) -> str:
-        """The key of a share read in chunks of so many entries, None for what does not depend on them.
+        """The key of a share read in chunks of this many entries, None for what does not depend on them.
 
         Raises UnknownValueError for a file that may have changed without anybody seeing it.
         """

@@ -22,7 +22,7 @@ from branchline.train.folding import FoldedResult
 #: Of a run that keeps its results in memory.
 NO_DIRECTORY = TableFolder(refused="there is no directory for its file: name one, as the argument out or with -o")
 
-#: Makes the place of merging, for a job that hears of lost workers and has so many tasks at a time.
+#: Makes the place of merging, for a job that hears of lost workers and has this many tasks at a time.
 MakePlace = Callable[[AfterLoss, int, Interruption], Place]
 
 

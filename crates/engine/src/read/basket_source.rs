@@ -129,7 +129,7 @@ pub(crate) struct CarriedBasket {
 }
 
 impl Carried {
-    /// Nothing yet, and room for so many bytes.
+    /// Nothing yet, and room for this many bytes.
     pub(crate) fn new(budget: &Arc<Budget>, room_max: u64) -> Self {
         Self { budget: Some(Arc::clone(budget)), room: room_max, room_max, ..Self::default() }
     }
@@ -156,7 +156,7 @@ impl Carried {
         self.pages.get(&offset).filter(|bytes| bytes.len() as u64 == size).cloned()
     }
 
-    /// Room for so many more bytes, if there is any.
+    /// Room for this many more bytes, if there is any.
     fn lease(&mut self, bytes: u64) -> Option<Lease> {
         let room = self.room.checked_sub(bytes)?;
         let lease = self.budget.as_ref()?.try_lease(bytes)?;

@@ -93,7 +93,7 @@ impl Budget {
     }
 
     /// Leases bytes when `decide`, given the number of free ones, takes them. It is called again whenever that number
-    /// may have changed. None if it refuses, or there never will be so many.
+    /// may have changed. None if it refuses, or there never will be this many.
     pub(crate) fn lease_when(self: &Arc<Self>, bytes: u64, mut decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
         let mut state = self.lock();
         while bytes <= self.bytes_max && !state.is_closed {
@@ -133,7 +133,7 @@ impl Budget {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Waits until so many bytes are free. They never will be if nothing is left that could give bytes back: no task,
+    /// Waits until this many bytes are free. They never will be if nothing is left that could give bytes back: no task,
     /// and no chunk but those of the caller and the one that the consumer keeps until it gets the next.
     fn wait_for(&self, bytes: u64, own_chunks: usize, is_chunk: bool) -> Result<MutexGuard<'_, State>, Refusal> {
         let mut state = self.lock();

@@ -364,7 +364,7 @@ impl Fetcher {
         Ok(tasks)
     }
 
-    /// What the values of so many entries take of the memory limit: nothing if the caller keeps them.
+    /// What the values of this many entries take of the memory limit: nothing if the caller keeps them.
     fn values_bytes(&self, plan: &MemoryPlan, entries_count: u64) -> u64 {
         if self.opening.options.keeps_values {
             0
@@ -373,7 +373,7 @@ impl Fetcher {
         }
     }
 
-    /// Sets memory aside for decompressing a basket that takes so many bytes, and, if there is room, one for each
+    /// Sets memory aside for decompressing a basket that takes this many bytes, and, if there is room, one for each
     /// decoder.
     fn set_scratch(&self, bytes: u64, own_chunks: usize) -> std::result::Result<(), Refusal> {
         let all = bytes.saturating_mul(self.opening.options.threads.max(1) as u64);

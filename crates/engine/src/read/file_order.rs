@@ -47,7 +47,7 @@ impl FileOrder {
         Waiting(Arc::clone(self))
     }
 
-    /// Whether a file takes so many bytes of those that are free. The file that the fetcher waits for
+    /// Whether a file may take this many of the free bytes. The file that the fetcher waits for
     /// does not wait for the memory of later files. At most half of the prefetch threads wait, so that others can read.
     pub(super) fn verdict(&self, index: usize, bytes: u64, free: u64, threads_max: usize) -> Verdict {
         let state = self.lock();

@@ -138,12 +138,12 @@ impl MemoryPlan {
         ChunkShares::new(memory_limit.shares().leased, self.largest.stored, bytes).is_some()
     }
 
-    /// How many entries a chunk may have, each of which has so many stored bytes.
+    /// How many entries a chunk may have, each of which has this many stored bytes.
     pub(crate) fn entries_of_chunk(&self, stored_per_entry: f64) -> u64 {
         (self.chunk_bytes as f64 / (stored_per_entry + self.values_per_entry).max(1e-9)) as u64
     }
 
-    /// What the values of so many entries take.
+    /// What the values of this many entries take.
     pub(crate) fn values_bytes(&self, entries: u64) -> u64 {
         (self.values_per_entry * entries as f64) as u64
     }
@@ -157,7 +157,7 @@ struct ChunkShares {
 }
 
 impl ChunkShares {
-    /// None where the largest baskets, of so many stored and decompressed bytes, leave too little for chunks.
+    /// None where the largest baskets, of this many stored and decompressed bytes, leave too little for chunks.
     fn new(leased: u64, stored_bytes: u64, scratch_bytes: u64) -> Option<Self> {
         let part = leased / limits::BASKET_MEMORY_SHARE;
         // The chunk in use may be one of the tree before.
@@ -191,7 +191,7 @@ fn smallest_limit(is_enough: impl Fn(u64) -> bool) -> u64 {
     enough * MIB
 }
 
-/// The smallest memory limit that is enough for baskets of so many stored and decompressed bytes.
+/// The smallest memory limit that is enough for baskets of this many stored and decompressed bytes.
 fn sufficient_limit(stored_bytes: u64, scratch_bytes: u64) -> u64 {
     smallest_limit(|limit| ChunkShares::new(Shares::of(limit, 1).leased, stored_bytes, scratch_bytes).is_some())
 }
@@ -215,7 +215,7 @@ pub(crate) fn basket_too_large(
     tree.error(ReadErrorKind::MemoryLimit, message).with_hint(memory_limit.sufficient_hint(enough))
 }
 
-/// The error for so many entries of which the values, or the stored bytes that are needed together, do not fit.
+/// The error for this many entries of which the values, or the stored bytes that are needed together, do not fit.
 pub(crate) fn too_many_entries(
     tree: &Tree,
     entries: u64,

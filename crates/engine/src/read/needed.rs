@@ -24,7 +24,7 @@ pub(crate) struct Group<'a> {
     pub(crate) needed: &'a [Needed],
 }
 
-/// The columns of a chunk in groups of which not more than so many bytes have to be fetched, but one column at least.
+/// The columns of a chunk in groups of which not more than this many bytes have to be fetched, but one column at least.
 pub(crate) fn groups<'a>(chunk: &Chunk, needed: &'a [Needed], before: &Carried, bytes_max: u64) -> Vec<Group<'a>> {
     let mut groups = Vec::new();
     let (mut first_column, mut first, mut bytes) = (0, 0, 0u64);

@@ -253,7 +253,7 @@ impl Slot {
         !self.is_retry && matches!(*outcome, Some(Outcome::NotOpened))
     }
 
-    /// Waits so long at most, and takes the outcome.
+    /// Waits this long at most, and takes the outcome.
     pub(crate) fn take_within(&self, time: Duration) -> Option<Outcome> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.done.wait_timeout_while(outcome, time, |outcome| outcome.is_none());

@@ -96,7 +96,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Whether so many more bytes may be in flight.
+    /// Whether this many more bytes may be in flight.
     fn has_room(&self, bytes: u64) -> bool {
         let sum = self.bytes_in_flight.saturating_add(bytes);
         bytes == 0 || self.bytes_in_flight == 0 || sum <= self.bytes_in_flight_max
@@ -163,12 +163,12 @@ impl Prefetcher {
         &self.watch
     }
 
-    /// Leases so many bytes if they are free.
+    /// Leases this many bytes if they are free.
     pub(crate) fn try_lease(&self, bytes: u64) -> Option<Lease> {
         self.budget.try_lease(bytes)
     }
 
-    /// Leases so many bytes when `decide` takes them; None if it refuses.
+    /// Leases this many bytes when `decide` takes them; None if it refuses.
     pub(crate) fn lease_when(&self, bytes: u64, decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
         self.budget.lease_when(bytes, decide)
     }
@@ -192,7 +192,7 @@ impl Prefetcher {
         self.changed.notify_all();
     }
 
-    /// Runs some work, during which so many bytes are in flight, in one of the chosen number of threads.
+    /// Runs some work, during which this many bytes are in flight, in one of the chosen number of threads.
     pub(crate) fn run(self: &Arc<Self>, choice: Choice, bytes: u64, work: Box<dyn FnOnce() + Send>) {
         let (mut queue, mut undone) = (lock(&self.queue), None);
         if queue.is_closed {

@@ -22,7 +22,7 @@ pub(crate) enum Room<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct LeasedRoom<'a> {
     pub(crate) budget: &'a Arc<Budget>,
-    /// The error if so many stored bytes never fit.
+    /// The error if this many stored bytes never fit.
     pub(crate) too_large: &'a dyn Fn(u64) -> ReadError,
     /// Has some of the ranges already.
     pub(crate) prefetcher: &'a Arc<Prefetcher>,

@@ -69,7 +69,7 @@ pub(crate) struct Scheduler {
 enum Step {
     /// Look up which ranges this chunk needs.
     LookUp { number: u64, entries: Range<u64> },
-    /// Start a batch of so many bytes of this chunk.
+    /// Start a batch of this many bytes of this chunk.
     Start { number: u64, bytes: u64 },
     /// Nothing until a chunk is taken.
     Wait,

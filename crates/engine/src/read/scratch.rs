@@ -23,7 +23,7 @@ struct State {
 }
 
 impl State {
-    /// The smallest free buffer for so many bytes.
+    /// The smallest free buffer for this many bytes.
     fn pop(&mut self, bytes: u64) -> Option<Scratch> {
         let fits = |index: &usize| self.free[*index].bytes() as u64 >= bytes;
         let best = (0..self.free.len()).filter(fits).min_by_key(|index| self.free[*index].bytes())?;
@@ -44,7 +44,7 @@ impl State {
         None
     }
 
-    /// Drops free buffers until so many more bytes have room.
+    /// Drops free buffers until this many more bytes have room.
     fn make_room(&mut self, bytes: u64) -> bool {
         while self.bytes.saturating_add(bytes) > self.bytes_max {
             let Some(dropped) = self.free.pop() else { return false };
@@ -55,7 +55,7 @@ impl State {
 }
 
 impl SharedScratch {
-    /// The buffers may take so many bytes from now on.
+    /// The buffers may take this many bytes from now on.
     pub(crate) fn set_max(&self, bytes_max: u64) {
         let mut state = self.lock();
         state.bytes_max = bytes_max;

@@ -16,7 +16,7 @@ use crate::limits::decoder_stuck_after;
 pub(crate) enum Doing {
     /// A file is opened.
     Opening { path: String },
-    /// So many bytes are read from a store, the first of them there.
+    /// This many bytes are read from a store, the first of them there.
     Reading { path: String, store: String, bytes: u64, offset: u64 },
     /// A basket is decoded.
     Decoding(LazyBasketName),

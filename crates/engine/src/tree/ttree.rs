@@ -278,7 +278,7 @@ fn container_class(element: &ElementBranch) -> String {
     }
 }
 
-/// What the values of an entry take that has so many bytes after decompression.
+/// What the values of an entry take that has this many bytes after decompression.
 fn values_per_entry(kind: &Kind, plain: f64) -> ValueBytes {
     match kind {
         Kind::Data(Layout::Fixed { scalar, dimensions }) => {

@@ -43,7 +43,7 @@ static ALLOCATOR: allocations::CountingAllocator = allocations::CountingAllocato
 
 /// What reading a wrong file may take beyond what the right one takes: the most that a compression record can promise.
 const BASE_BYTES: usize = 16 << 20;
-/// And for each byte of the file so many more.
+/// And for each byte of the file this many more.
 const FACTOR: usize = 32;
 /// A seed whose cases include a stream in the place of another one (in pduneana.root).
 const SEED: u64 = 1_795_373_085;

@@ -34,7 +34,7 @@ impl Random {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    /// True so many times of a hundred.
+    /// True this many times of a hundred.
     pub fn percent(&mut self, of_hundred: usize) -> bool {
         self.below(100) < of_hundred
     }

@@ -177,7 +177,7 @@ impl Client {
         Ok(request)
     }
 
-    /// Sends a request whose whole answer may take so long, with the other deadlines of the settings.
+    /// Sends a request whose whole answer may take this long, with the other deadlines of the settings.
     fn send<S: AsSendBody>(
         &self,
         request: Request<S>,

@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// One connection more to this server, if there are not so many: who needs one waits for it.
+    /// One connection more to this server, if there are not this many: who needs one waits for it.
     pub(super) fn expect(self: &Arc<Self>, server: &Server, count: usize) -> Option<Coming> {
         let mut servers = self.lock();
         let sessions = servers.entry(server.clone()).or_default();

@@ -137,7 +137,7 @@ fn ends(number: Number, elements: &[u8], as_differences: bool) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Numbers of so many bits without gaps, the lowest bit first.
+/// Numbers of this many bits without gaps, the lowest bit first.
 fn pack(values: impl Iterator<Item = u32>, count: usize, bits: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity((count * bits).div_ceil(8));
     let (mut waiting, mut waiting_bits) = (0u64, 0);

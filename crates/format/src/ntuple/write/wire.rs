@@ -63,7 +63,7 @@ impl Wire {
         })
     }
 
-    /// A list frame of so many items, which `fill` adds, with what else belongs into the frame.
+    /// A list frame of this many items, which `fill` adds, with what else belongs into the frame.
     pub(super) fn list_with(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let start = self.bytes.len();
         self.i64(0);
