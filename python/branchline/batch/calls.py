@@ -12,7 +12,7 @@ from branchline.limits import BATCH_CALL_TIMEOUT_S
 
 
 class BatchError(BranchlineError):
-    """A batch system is not there, or refuses what is asked of it."""
+    """A batch system is missing, or refuses a request."""
 
 
 class TooManyJobsError(BatchError):
@@ -25,8 +25,8 @@ def call(
     timeout_s: float = BATCH_CALL_TIMEOUT_S,
     variables: Mapping[str, str] | None = None,
 ) -> str:
-    """What a command prints, given more ``variables`` in its environment. ``where`` says where it can be found if it is
-    missing. Raises BatchError.
+    """The output of a command. ``variables`` are added to its environment; ``where`` is the hint if there is no such
+    command. Raises BatchError.
     """
     program = shutil.which(words[0])
     if program is None:

@@ -15,12 +15,12 @@ from branchline.batch.steps import JobArray, State, Step, Submitted, TaskState, 
 from branchline.limits import BATCH_TASKS_MAX
 
 WHERE = "submit on an access point of the pool, or install HTCondor's package condor"
-# Folders that each job has for itself, by the setting MOUNT_UNDER_SCRATCH of most pools.
+# Folders of which each job has a copy of its own, by the setting MOUNT_UNDER_SCRATCH of most pools.
 OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be refused
-# The slot's description, which each job finds beside itself.
+# The name of the node, from the description of the slot, a file that each job has.
 _NODE = """"$(sed -n 's/^Machine = "\\(.*\\)"$/\\1/p' "$_CONDOR_MACHINE_AD")\""""
 _STATES: dict[int, State] = {1: "queued", 2: "running", 5: "held", 6: "running", 7: "running"}
-# What jobs take along of the environment of who submits: where programs are, and how servers are logged in to. DAGMan
+# Variables of the submitting user that jobs get: paths of programs, and logins to servers. DAGMan
 # submits them, and has only some variables of its user's, unless this setting names more.
 _GETENV_OF_DAGMAN = "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV"
 _ENVIRONMENT = "HOME, PATH, LANG, X509_*, BEARER_TOKEN*, KRB5*, XRD_*, Xrd*, AWS_*, BRANCHLINE_*"
@@ -33,7 +33,7 @@ class HTCondor:
     can_submit_from_nodes = False
 
     def check(self, folder: Path) -> None:
-        """Looks whether the schedd answers, and whether jobs can see the folder."""
+        """Checks that the schedd answers, and that jobs can see the folder."""
         call(["condor_version"], WHERE)
         call(["condor_q", "-totals"], WHERE)
         for own in OWN_FOLDERS:
@@ -70,11 +70,11 @@ class HTCondor:
         return Submitted(self.name, (JobArray(found[1]),))
 
     def room(self) -> int | None:
-        """DAGMan submits in waves."""
+        """Any number: DAGMan submits them in waves."""
         return None
 
     def _waves(self) -> list[str]:
-        """Where the schedd limits the jobs of a user, DAGMan keeps below that, itself among them."""
+        """The option that keeps the jobs, DAGMan included, below the limit of the schedd for each user."""
         try:
             most = call(["condor_config_val", "-schedd", "MAX_JOBS_PER_OWNER"], WHERE).strip()
         except BatchError:
@@ -89,7 +89,7 @@ class HTCondor:
         return ["-maxjobs", str(left)]
 
     def states(self, submitted: Submitted) -> list[TaskState]:
-        """What condor_q lists; what the graph has not submitted yet is queued, too."""
+        """The tasks that condor_q lists, and one for all that DAGMan has not submitted yet."""
         attributes = ["JobStatus", "BranchlineStep", "BranchlineTask", "HoldReason", "HoldReasonCode"]
         found = []
         for one in _ads("condor_q", submitted, attributes):
@@ -103,7 +103,7 @@ class HTCondor:
         return found
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
-        """What the history says."""
+        """From the history of ended jobs."""
         attributes = ["BranchlineStep", "BranchlineTask", "ExitBySignal", "ExitSignal", "ExitCode", "RemoveReason"]
         causes = {}
         try:
@@ -189,7 +189,7 @@ def _afterwards_script(step: Step) -> str:
 
 
 class _JobAd(TypedDict, total=False):
-    """What is asked for of a job."""
+    """The attributes of a job that are requested."""
 
     JobStatus: int
     BranchlineStep: int

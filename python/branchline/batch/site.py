@@ -19,7 +19,7 @@ from branchline.sites import SiteFile
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """What jobs ask a batch system for, in its own words; None leaves it to the system.
+    """The resources that jobs request, as the batch system writes them; None means its default.
 
     ``python`` is the interpreter on the nodes, by default the one that submits. ``cpus`` are those of a task.
     ``prologue`` are lines of a shell script before it, ``options`` go to the system as they are.
@@ -36,12 +36,12 @@ class Site:
     options: tuple[str, ...] = ()
 
     def with_options(self, options: tuple[str, ...]) -> Site:
-        """With further options behind its own, which win where both say something."""
+        """A copy with further options, which come last and so override its own."""
         return replace(self, options=self.options + options)
 
 
 def load_site(section: str) -> Site:
-    """The section of a batch system; without a file or section nothing is asked for. Raises OptionError."""
+    """The section of a batch system; defaults without a file or section. Raises OptionError."""
     file = SiteFile.load()
     given = _Section(file.path, file.section(section, hint=f"write [{section}]"))
     given.check_names([one.name for one in fields(Site)])

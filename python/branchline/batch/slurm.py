@@ -37,7 +37,7 @@ class Slurm:
     can_submit_from_nodes = True
 
     def check(self, folder: Path) -> None:
-        """Looks whether the controller answers."""
+        """Checks that the controller answers."""
         del folder
         call(["squeue", "--version"], WHERE)
         call(["squeue", "--noheader", "--me", "--states=RUNNING"], WHERE)
@@ -64,7 +64,7 @@ class Slurm:
         return Submitted(self.name, tuple(arrays))
 
     def room(self) -> int | None:
-        """What MaxJobCount leaves: sbatch waits for minutes where there is no room, and then gives up."""
+        """The tasks that MaxJobCount still allows. Beyond that sbatch would wait for minutes, and then give up."""
         most = self._setting("MaxJobCount")
         if most is None:
             return None
@@ -73,7 +73,7 @@ class Slurm:
         return max(0, most - 1 - len(listed.splitlines()))
 
     def states(self, submitted: Submitted) -> list[TaskState]:
-        """What squeue lists."""
+        """The tasks that squeue lists."""
         # An array that has ended is forgotten after some minutes, and then squeue refuses its number.
         answer = call(["squeue", "--noheader", "--me", "--array", "--format=%F %K %T %r"], WHERE)
         arrays = {one.id: one for one in submitted.arrays}
@@ -87,7 +87,7 @@ class Slurm:
         return found
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
-        """What the accounting says, or where there is none the controller, which forgets after some minutes."""
+        """From the accounting; where there is none from the controller, which forgets jobs after some minutes."""
         causes: dict[tuple[int, int], str] = {}
         for array in submitted.arrays:
             try:
@@ -101,12 +101,12 @@ class Slurm:
         return causes
 
     def cancel(self, submitted: Submitted) -> None:
-        """The last step first, so that none begins in between."""
+        """Cancels the last step first, so that no step begins meanwhile."""
         for job in reversed(submitted.ids):
             call(["scancel", "--quiet", job], WHERE)
 
     def _setting(self, name: str) -> int | None:
-        """A number of the configuration; None if it is not there."""
+        """A number of Slurm's configuration; None if it has none of this name."""
         found = re.search(rf"^{name}\s*=\s*(\d+)", call(["scontrol", "show", "config"], WHERE), re.MULTILINE)
         return None if found is None else int(found[1])
 
@@ -115,7 +115,7 @@ class Slurm:
         return max(1, self._setting("MaxArraySize") or SLURM_ARRAY_TASKS)
 
     def _write_script(self, step: Step, first: int, folder: Path, site: Site) -> Path:
-        """That of the array that begins with a task."""
+        """Writes the script of the array that begins with task ``first``."""
         words = ("apptainer", "exec", site.image, *step.words) if site.image else step.words
         step = replace(step, words=words)
         if first == 0:

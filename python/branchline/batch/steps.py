@@ -1,4 +1,4 @@
-"""Steps of tasks, as they are submitted and remembered."""
+"""Steps of tasks, and the records of what was submitted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class JobArray:
-    """Tasks that a batch system has under one number: those of a step from ``first_task`` on."""
+    """Tasks that share a job number of the batch system: those of a step from ``first_task`` on."""
 
     id: str
     step: int = 0
@@ -43,20 +43,20 @@ class JobArray:
 
 @dataclass(frozen=True)
 class Submitted:
-    """Steps that a batch system has taken: an array or several for each step, or one for all."""
+    """Steps that a batch system has accepted: one array or several for each step, or one for all steps."""
 
     system: str
     arrays: tuple[JobArray, ...]
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The numbers of the batch system."""
+        """The job numbers of the batch system."""
         return tuple(one.id for one in self.arrays)
 
 
 @dataclass(frozen=True)
 class TaskState:
-    """A task that has not ended. ``reason`` is why it waits or is held, in the words of the system."""
+    """A task that has not ended. ``reason`` is the system's text on why it is queued or held."""
 
     step: int
     task: int
@@ -65,8 +65,7 @@ class TaskState:
 
 
 def script(step: Step, prologue: Sequence[str], task: str, node: str, log: str = "") -> str:
-    """A shell script that runs a task and leaves its node and its exit code, so that also the death of its process is
-    known.
+    """A shell script that runs a task, and writes its node and its exit code to files: so a killed process is noticed.
 
     ``task`` is the number of the task and ``node`` its node as the shell knows them; ``log`` its log, quoted for the
     shell, where the batch system cannot give it the usual name. The script ends with the same code.

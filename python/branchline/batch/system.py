@@ -1,4 +1,4 @@
-"""What a batch system is asked to do, and what it says of its tasks."""
+"""The interface of a batch system, and the list of those that are supported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BatchSystem(Protocol):
     can_submit_from_nodes: bool
 
     def check(self, folder: Path) -> None:
-        """Looks whether jobs can be submitted here that write to a folder."""
+        """Checks that jobs which write to a folder can be submitted from here."""
 
     def submit(
         self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
@@ -47,16 +47,16 @@ class BatchSystem(Protocol):
         """
 
     def room(self) -> int | None:
-        """How many tasks it takes now at once; None where that is not known, or it takes the rest later."""
+        """How many tasks can be submitted now; None if that is unknown, or if the system queues the rest itself."""
 
     def states(self, submitted: Submitted) -> list[TaskState]:
-        """The tasks that wait or run."""
+        """The tasks that are queued, held or running."""
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
-        """Why tasks ended that did not end well, by (step, task), as far as the system remembers."""
+        """Why tasks failed, by (step, task), as long as the system keeps that."""
 
     def cancel(self, submitted: Submitted) -> None:
-        """Ends all tasks, and starts no more."""
+        """Ends all tasks, and those that are queued too."""
 
 
 _SYSTEMS: dict[str, type[Slurm | HTCondor]] = {"slurm": Slurm, "htcondor": HTCondor}

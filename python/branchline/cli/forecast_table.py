@@ -17,7 +17,15 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     """A row for each wagon, then the whole train and how it was extrapolated."""
     table = Table(title="each wagon alone", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("wagon", no_wrap=True)
-    for heading in ("events\ntried", "first\nchunk", "time per\nevent", "CPU per\nevent", "memory", "output", "of all"):
+    for heading in (
+        "events\ntried",
+        "first\nchunk",
+        "time per\nevent",
+        "CPU per\nevent",
+        "memory",
+        "output",
+        "output\nof all",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for wagon in forecast.wagons:
         table.add_row(*_row(wagon))

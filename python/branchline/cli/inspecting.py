@@ -26,7 +26,7 @@ def inspect(
         Option(
             "--branches",
             metavar="NAMES",
-            help="Branches that the reader of the physical layout reads: names and patterns, separated by commas.",
+            help="Branches to count as read in the physical layout: names and patterns, separated by commas.",
         ),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,

@@ -35,9 +35,9 @@ def reorder(
     """Writes the baskets of trees in another order.
 
     Examples:
-        Let baskets follow each other as a reader of all branches needs them:
+        Order baskets by entry, for programs that read all branches:
             branchline reorder in.root -o out.root
-        Let the baskets of each branch lie together:
+        Order baskets by branch, for programs that read few branches:
             branchline reorder in.root -o out.root --order branch
 
     """
@@ -118,12 +118,16 @@ def skim(
     reading: Reading,
     where: Annotated[
         str | None,
-        Option("--where", metavar="EXPRESSION", help='Keep entries with this: "(nMuon > 1) & (MET_pt > 30)".'),
+        Option(
+            "--where", metavar="EXPRESSION", help='Keep entries for which this is true: "(nMuon > 1) & (MET_pt > 30)".'
+        ),
     ] = None,
     wagon: Annotated[
         str | None,
         Option(
-            "--wagon", metavar="FILE.py:NAME", help="Keep entries that this wagon's select(events), or process, wants."
+            "--wagon",
+            metavar="FILE.py:NAME",
+            help="Keep entries for which this wagon's select(events), or process(events), is true.",
         ),
     ] = None,
     tree: TreeToChange = None,

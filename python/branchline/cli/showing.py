@@ -27,13 +27,13 @@ def show(
         Option(
             "--filter",
             metavar="PATTERN",
-            help="Show only branches of a tree, or objects of a file, with such names: a pattern, or /regex/.",
+            help="Show only branches of a tree, or objects of a file, whose names match: a pattern, or /regex/.",
         ),
     ] = None,
 ) -> None:
     """Shows what is in a file: its objects, and of a tree the branches with type, entries, baskets and sizes.
 
-    Of a file with one tree the branches of this tree are shown too.
+    If a file has one tree only, its branches are shown too.
 
     Examples:
         List the objects of a file:
@@ -71,7 +71,7 @@ def _show_directory(directory: Directory, filter_name: str | None) -> None:
     if not is_only_tree or (filter_name is None and len(directory.keys()) > 1):
         objects = contents_of(directory, filter_name)
         _print_table([(one.name, one.classname, _content(one), one.title) for one in objects])
-        print_out(counted(len(objects), "object") if objects else "nothing has such a name")
+        print_out(counted(len(objects), "object") if objects else "no object has a name that matches")
     if is_only_tree:
         directory[trees[0]].show(filter_name=filter_name)
 

@@ -42,7 +42,7 @@ class Farm(NamedTuple):
         Option(
             "--batch-option",
             metavar="OPTION",
-            help="For the batch system as it is, as --batch-option=--partition=long; may be repeated.",
+            help="Option that the batch system gets unchanged, as --batch-option=--partition=long; may be repeated.",
             group=_GROUP,
         ),
     ] = None
@@ -53,7 +53,7 @@ class Farm(NamedTuple):
             "--retries",
             minimum=0,
             metavar="N",
-            help="Times that the last batch job sends sub-jobs without a result again.",
+            help="How often the last batch job submits sub-jobs without a result again.",
             group=_GROUP,
         ),
     ] = BATCH_RETRIES
