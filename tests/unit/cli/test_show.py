@@ -67,7 +67,7 @@ def test_filters_choose_objects_or_branches(path: Path) -> None:
     text = "\n".join(shown(f"{path}:Events", "--filter", "Muon_*"))
     assert "Muon_pt" in text
     assert "MET_pt" not in text
-    assert "nothing" in shown(path, "--filter", "none*")[-1]
+    assert "no object" in shown(path, "--filter", "none*")[-1]
     assert "0 branches" in shown(f"{path}:Events", "--filter", "none*")[-1]
 
 
