@@ -103,7 +103,7 @@ class Dataset:
         raise MissingFileError(
             f"{len(missing)} of {len(self.files)} files of the dataset are not there: {names}",
             path=missing[0],
-            hint="correct the path, or go on without them with --skip-bad-files",
+            hint="correct the path; a train can go on without them with --skip-bad-files",
         )
 
 

@@ -40,9 +40,9 @@ def near_names_hint(name: str, names: Sequence[str]) -> str | None:
     found = list(dict.fromkeys(folded[one] for one in near))
     if found:
         return f"did you mean {' or '.join(found)}?"
-    return (
-        f"the names are {', '.join(names[:NEAR_NAMES])}{', ...' if len(names) > NEAR_NAMES else ''}" if names else None
-    )
+    if len(names) < 2:
+        return f"the only name is {names[0]}" if names else None
+    return f"the names are {', '.join(names[:NEAR_NAMES])}{', ...' if len(names) > NEAR_NAMES else ''}"
 
 
 def name_filter(wanted: Any, option: str = "filter_name") -> NameFilter | None:

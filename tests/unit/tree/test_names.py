@@ -118,6 +118,11 @@ def test_a_name_like_no_other_is_told_with_some_that_are_there(tree: Any) -> Non
         tree["qqqqqqqqqqq"]
 
 
+def test_an_error_names_the_only_object(sample: Sample) -> None:
+    with pytest.raises(branchline.NoSuchKeyError, match=r"there is no object 'qqqq' \(the only name is events\)"):
+        branchline.open(sample.path)["qqqq"]
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_branch_tells_what_uproot_tells(tmp_path: Any, codec: str) -> None:
     made = write_sample(tmp_path / f"{codec}.root", CODECS[codec], (500, 300))
