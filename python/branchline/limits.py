@@ -92,6 +92,10 @@ BATCH_LOOK_INTERVAL_S = 1.0
 # How often the last job of a submitted train sends again what is missing: once for a node that died, and once more for
 # less memory.
 BATCH_RETRIES = 2
+# A task that died of memory requests so much more when it is sent again, and in all so much more than at first unless
+# the site says another bound: both retries may double it.
+BATCH_MEMORY_GROWTH = 2
+BATCH_MEMORY_GROWTH_MAX = 4
 # How often a run writes its state for `branchline status`: a look at it is of now, and writing costs nothing.
 STATUS_INTERVAL_S = 1.0
 # How often it does where nothing has changed.

@@ -192,6 +192,29 @@ def test_a_task_that_dies_of_memory_comes_back_with_less(submit: Any, train: Tra
 
 
 @pytest.mark.timeout(300)
+def test_a_task_that_dies_of_memory_is_sent_again_with_more(
+    submit: Any, train: Train, original: Train, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice what it had, but no more than the site allows; the chunks, and so all bits, stay as they were."""
+    site = train.folder / "site.toml"
+    site.write_text('[slurm]\nmemory = "500M"\nmemory_max = "800M"\n')
+    monkeypatch.setenv("BRANCHLINE_SITE_CONFIG", str(site))
+    with (train.folder / "wagons.py").open("a") as file:
+        file.write(HUNGRY.replace("len(events) > LARGEST_CHUNK", 'int(os.environ["SLURM_MEM_PER_NODE"]) < 800'))
+    submitted = submit("--tasks", FILES, "--retries", 1)
+    status = submitted.wait(TIMEOUT_S)
+    assert (status.done, status.failed, status.ended) == (FILES, 0, "finished"), status
+    first, second = jobs_of(submitted)
+    assert (first.memory, second.memory) == (None, "800M")
+    shown = [slurm.command("scontrol", "show", "job", one.submitted.ids[0]) for one in (first, second)]
+    assert ["MinMemoryNode=500M" in shown[0], "MinMemoryNode=800M" in shown[1]] == [True, True], shown
+    spectra = {name: content for name, content in files_of(submitted.out).items() if "spectra" in name}
+    assert spectra
+    here = files_of(original.folder / "local")
+    assert spectra == {name: here[name] for name in spectra}
+
+
+@pytest.mark.timeout(300)
 def test_a_node_on_which_every_task_fails_gets_no_more(
     submit: Any, train: Train, original: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:

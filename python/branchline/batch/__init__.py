@@ -3,6 +3,7 @@
 Nothing in here knows what a train is.
 """
 
+from branchline.batch.memory import more_memory
 from branchline.batch.site import Site, load_site
 from branchline.batch.system import (
     BatchError,
@@ -28,4 +29,5 @@ __all__ = [
     "batch_system",
     "is_batch_system",
     "load_site",
+    "more_memory",
 ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from branchline.batch.memory import memory_kib
 from branchline.errors import OptionError
 from branchline.sites import SiteFile
 
@@ -21,13 +22,15 @@ from branchline.sites import SiteFile
 class Site:
     """The resources that jobs request, as the batch system writes them; None means its default.
 
-    ``python`` is the interpreter on the nodes, by default the one that submits. ``cpus`` are those of a task.
-    ``prologue`` are lines of a shell script before it, ``options`` go to the system as they are.
+    ``memory_max`` bounds what tasks request that are sent again after a death of memory, by default four times
+    ``memory``. ``python`` is the interpreter on the nodes, by default the one that submits. ``cpus`` are those of a
+    task. ``prologue`` are lines of a shell script before it, ``options`` go to the system as they are.
     """
 
     partition: str | None = None
     account: str | None = None
     memory: str | None = None
+    memory_max: str | None = None
     time: str | None = None
     image: str | None = None
     python: str | None = None
@@ -49,6 +52,7 @@ def load_site(section: str) -> Site:
         partition=given.text("partition"),
         account=given.text("account"),
         memory=given.text("memory"),
+        memory_max=given.memory_max(),
         time=given.text("time"),
         image=given.text("image"),
         python=given.text("python"),
@@ -79,6 +83,19 @@ class _Section:
         if isinstance(value, str | int) and not isinstance(value, bool):
             return str(value)
         raise self._wrong(name, "write a text")
+
+    def memory_max(self) -> str | None:
+        most, memory = self.text("memory_max"), self.text("memory")
+        if most is None:
+            return None
+        most_kib, least_kib = memory_kib(most), memory_kib(memory or "")
+        if most_kib is None:
+            raise self._wrong("memory_max", 'write it like "8G"')
+        if least_kib is None:
+            raise self._wrong("memory_max", 'give memory, too, like "4G"')
+        if most_kib < least_kib:
+            raise self._wrong("memory_max", f"it is less than memory, which is {memory}")
+        return most
 
     def count(self, name: str) -> int:
         value = self.values.get(name, 1)

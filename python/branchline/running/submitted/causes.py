@@ -41,7 +41,11 @@ def _death(cause: str) -> Death:
     what = cause.partition(" (log: ")[0]
     if what == _KILLED:
         return Death.KILLED
-    return Death.MEMORY if any(word in what.lower() for word in _MEMORY_WORDS) else Death.OTHER
+    return Death.MEMORY if _is_of_memory(what) else Death.OTHER
+
+
+def _is_of_memory(what: str) -> bool:
+    return any(word in what.lower() for word in _MEMORY_WORDS)
 
 
 def causes_of(folder: BatchFolder, submission: Submission, units: Mapping[FoldNode, str]) -> dict[FoldNode, str]:
@@ -81,7 +85,7 @@ def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | 
     code = _exit_code(folder.accounts / f"{step.label}.{task}.exit")
     if marked:
         what = marked
-    elif code:
+    elif code and not (from_system and _is_of_memory(from_system)):
         what = _of_code(code)
     elif from_system:
         what = from_system

@@ -8,10 +8,10 @@ from branchline.batch import batch_system
 from branchline.errors import BranchlineError, WagonError
 from branchline.jobs import FoldNode
 from branchline.report.job_files import read_status
-from branchline.running.submitted.causes import causes_of
+from branchline.running.submitted.causes import causes_of, deaths_of
 from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
-from branchline.running.submitted.retrying import bad_nodes, save_memory
+from branchline.running.submitted.retrying import bad_nodes, memory_to_request, save_memory
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.submitting import send
 from branchline.running.submitted.units import UnitFailure
@@ -72,10 +72,12 @@ def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldN
     counts: Counter[str] = Counter()
     for unit, cause in causes_of(folder, submission, dict.fromkeys(missing, "")).items():
         counts[cause.partition(" (log: ")[0]] += len(submission.tree.shares_of(unit))
-    save_memory(folder, submission, missing)
+    deaths = deaths_of(folder, submission, missing)
+    memory = memory_to_request(folder, submission, deaths)
+    save_memory(folder, deaths)
     for unit in missing:
         # No task is alive. A damaged result would keep a new one from being written.
         for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
             path.unlink(missing_ok=True)
-    send(folder, submission, bad_nodes(folder), retry, counts)
+    send(folder, submission, bad_nodes(folder), retry, counts, memory)
     return counts.total()

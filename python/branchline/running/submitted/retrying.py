@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from branchline.batch import more_memory
 from branchline.jobs import FoldNode
 from branchline.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, NODE_FAILURES_MAX
-from branchline.running.submitted.causes import Death, deaths_of
+from branchline.running.submitted.causes import Death
 from branchline.running.submitted.folder import BatchFolder, write_again
-from branchline.running.submitted.submission import Submission
+from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.train.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 
 # Tasks that are ended from outside say nothing of their node: by SIGINT, SIGKILL or SIGTERM.
@@ -39,17 +40,29 @@ class LessMemory:
             return None
 
 
-def save_memory(folder: BatchFolder, submission: Submission, units: Collection[FoldNode]) -> None:
-    """Has those of the units whose tasks died of memory take less: first with the same chunks, then with smaller ones.
+def save_memory(folder: BatchFolder, deaths: Mapping[FoldNode, Death]) -> None:
+    """Has units whose tasks died of memory take less: first with the same chunks, then with smaller ones.
 
     A task that was killed for no reason that is known keeps its chunks: its death may have had another cause.
     """
-    for unit, death in deaths_of(folder, submission, units).items():
+    for unit, death in deaths.items():
         before = LessMemory.read(folder, unit)
         if before is None and death is not Death.OTHER:
             LessMemory().write(folder, unit)
         elif before is not None and death is Death.MEMORY:
             LessMemory(min(CHUNK_DIVISOR_MAX, before.chunk_divisor * CHUNK_SHRINK)).write(folder, unit)
+
+
+def memory_to_request(folder: BatchFolder, submission: Submission, deaths: Mapping[FoldNode, Death]) -> str | None:
+    """What tasks request that are sent again, by the deaths of those before; None if what the site says is enough."""
+    first = submission.site.memory
+    if first is None:
+        return None
+    grown = next((one.memory for one in reversed(JobsRecord.read_all(folder)) if one.memory), None)
+    if Death.MEMORY not in deaths.values():
+        return grown
+    more = more_memory(grown or first, first, submission.site.memory_max)
+    return None if more == first else more
 
 
 def bad_nodes(folder: BatchFolder) -> tuple[str, ...]:

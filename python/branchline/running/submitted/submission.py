@@ -123,7 +123,8 @@ class StepRecord:
 class JobsRecord:
     """What was submitted at once. ``excluded`` are nodes that got none of it. ``retry`` counts the times that
     the last job has sent jobs since a user submitted or resumed: it is 0 for those of the user. ``causes`` say why
-    sub-jobs were sent again, with their number.
+    sub-jobs were sent again, with their number. ``memory`` is what each task requests if that is more
+    than the site says.
     """
 
     number: int
@@ -133,6 +134,7 @@ class JobsRecord:
     excluded: tuple[str, ...] = ()
     retry: int = 0
     causes: dict[str, int] = field(default_factory=dict)
+    memory: str | None = None
 
     def write(self, folder: BatchFolder) -> None:
         """Writes it. Raises StorageError."""
@@ -158,7 +160,8 @@ class JobsRecord:
             )
             excluded = tuple(found.get("excluded", ()))
             number, submitted_s, retry = found["number"], found["submitted_s"], found.get("retry", 0)
-            return cls(number, submitted, submitted_s, steps, excluded, retry, found.get("causes", {}))
+            causes, memory = found.get("causes", {}), found.get("memory")
+            return cls(number, submitted, submitted_s, steps, excluded, retry, causes, memory)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadFileError(f"this record of submitted jobs cannot be read: {error}", path=str(path)) from None
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import cloudpickle
 
 from branchline.access import longest_wait_s
-from branchline.batch import Step, Submitted, TooManyJobsError, batch_system, load_site
+from branchline.batch import Site, Step, Submitted, TooManyJobsError, batch_system, load_site
 from branchline.errors import BranchlineError, OptionError, StorageError
 from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Note
 from branchline.jobs.ledger import LEDGER_NAME
@@ -198,15 +198,17 @@ def send(
     excluded: tuple[str, ...] = (),
     retry: int = 0,
     causes: Mapping[str, int] | None = None,
+    memory: str | None = None,
 ) -> JobsRecord:
     """Submits tasks for the units that have no result, the stages of merging, and the last job. Where the batch system
-    takes fewer tasks than are wanted, each does more. None runs on a node that is ``excluded``; ``retry`` and
-    ``causes`` are for the record.
+    takes fewer tasks than are wanted, each does more. None runs on a node that is ``excluded``; each requests
+    ``memory`` if that is given, else that of the site. ``retry`` and ``causes`` are for the record.
 
     Raises BatchError and StorageError.
     """
     number = max((one.number for one in JobsRecord.read_all(folder)), default=-1) + 1
     nodes = _nodes_to_do(folder, submission)
+    site = submission.site if memory is None else replace(submission.site, memory=memory)
     system = batch_system(submission.system)
     room = system.room()
     tasks_max = submission.tasks_max
@@ -218,7 +220,7 @@ def send(
             if room is not None and tasks > room:
                 what = f"{system.name} takes {room} more tasks now, and this train has {tasks}"
                 raise TooManyJobsError(what, hint="wait until other jobs have ended", retry=True)
-            submitted = _submit(folder, submission, records, excluded)
+            submitted = _submit(folder, submission, site, records, excluded)
         except TooManyJobsError:
             if widest == 1:
                 raise
@@ -227,7 +229,7 @@ def send(
             for unit in nodes[0]:
                 folder.lease(unit).unlink(missing_ok=True)
             continue
-        jobs = JobsRecord(number, submitted, time.time(), records, excluded, retry, dict(causes or {}))
+        jobs = JobsRecord(number, submitted, time.time(), records, excluded, retry, dict(causes or {}), memory)
         jobs.write(folder)
         return jobs
 
@@ -248,9 +250,9 @@ def _records(number: int, nodes: Sequence[Sequence[FoldNode]], tasks_max: int) -
 
 
 def _submit(
-    folder: BatchFolder, submission: Submission, records: Sequence[StepRecord], excluded: Sequence[str]
+    folder: BatchFolder, submission: Submission, site: Site, records: Sequence[StepRecord], excluded: Sequence[str]
 ) -> Submitted:
-    python = submission.site.python or sys.executable
+    python = site.python or sys.executable
     system = batch_system(submission.system)
     steps = []
     for record in records:
@@ -263,7 +265,7 @@ def _submit(
         steps[-1] = replace(steps[-1], afterwards=afterwards)
     name = f"branchline-{folder.out.name}"
     try:
-        return system.submit(name, steps, folder.jobs, submission.site, excluded)
+        return system.submit(name, steps, folder.jobs, site, excluded)
     except OSError as error:
         what = f"the scripts of the jobs cannot be written: {error.strerror}"
         raise StorageError(what, path=error.filename or str(folder.jobs)) from None
