@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,10 @@ def addresses_of_xrdfs(redirector: str, path: str) -> set[str]:
 def test_the_servers_of_a_file_are_those_of_xrdfs(served: Served, tmp_path: Path) -> None:
     redirector = f"127.0.0.1:{served.cluster.redirector.port}"
     url = f"root://{redirector}//small.root"
+    # A redirector answers with the servers that have replied to it so far.
+    deadline_s = time.monotonic() + 60
+    while len(addresses_of_xrdfs(redirector, "/small.root")) < 2 and time.monotonic() < deadline_s:
+        time.sleep(0.2)
     found = located(url)
     assert len(found) == 2
     assert {one.split("//")[1].rpartition(":")[2] for one in found} == addresses_of_xrdfs(redirector, "/small.root")

@@ -47,6 +47,6 @@ def call(
     except OSError as error:
         raise BatchError(f"{words[0]} cannot be started: {error.strerror}", path=program) from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-        raise BatchError(f"{words[0]} failed: {said}", retry=True)
+        reason = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+        raise BatchError(f"{words[0]} failed: {reason}", retry=True)
     return done.stdout

@@ -24,7 +24,7 @@ _WORDS = {
     "DEADLINE": "its deadline passed",
     "FAILED": "it ended with exit code {code}",
     "NODE_FAIL": "its node failed",
-    "OUT_OF_MEMORY": "it took more memory than it had asked for",
+    "OUT_OF_MEMORY": "it took more memory than it had requested",
     "PREEMPTED": "it was preempted",
     "TIMEOUT": "it reached its time limit",
 }
@@ -137,8 +137,8 @@ class Slurm:
             "--open-mode=append",
             f"--cpus-per-task={site.cpus}",
         ]
-        asked = {"partition": site.partition, "account": site.account, "mem": site.memory, "time": site.time}
-        arguments += [f"--{option}={value}" for option, value in asked.items() if value is not None]
+        requested = {"partition": site.partition, "account": site.account, "mem": site.memory, "time": site.time}
+        arguments += [f"--{option}={value}" for option, value in requested.items() if value is not None]
         return arguments + [word for option in site.options for word in shlex.split(option)]
 
     def _from_accounting(self, job: str) -> dict[int, tuple[str, str]]:
