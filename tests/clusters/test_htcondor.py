@@ -177,6 +177,27 @@ def test_a_killed_task_is_sent_again_from_where_it_was_submitted(
     assert "SIGKILL" in next(iter(retry.causes))
 
 
+def test_a_task_held_for_memory_is_sent_again_with_more(
+    pool: HTCondor, in_pool: InPool, train: Train, original: Train
+) -> None:
+    site = train.folder / "site.toml"
+    site.write_text('[htcondor]\nmemory = "100MB"\nmemory_max = "150MB"\n')
+    train.pause(4)
+    submit(in_pool, train, "--tasks", FILES, "--retries", 1, BRANCHLINE_SITE_CONFIG=str(site))
+    process_of(train, "0.0 2")
+    which = "BranchlineTask == 2 && BranchlineStep == 0 && JobStatus == 2"
+    pool.command("condor_hold", "-reason", "Job has gone over memory limit of 100 megabytes", "-constraint", which)
+    shown = wait(in_pool)
+    assert f"{FILES} done, 0 running, 0 queued, 0 failed" in shown, shown
+    assert files_of(train.folder / "out") == files_of(original.folder / "local")
+    record = JobRecord.from_dict(json.loads((train.folder / "out" / "job.json").read_text()))
+    [retry] = record.retries
+    assert "it was held, and then removed: Job has gone over memory limit" in next(iter(retry.causes))
+    scripts = sorted((train.folder / "out" / "batch" / "jobs").glob("*.0.sub"))
+    requested = [line for one in scripts for line in one.read_text().splitlines() if "request_memory" in line]
+    assert requested == ["request_memory = 100MB", "request_memory = 150M"]
+
+
 def test_where_nothing_can_be_sent_again_the_results_are_partial(pool: HTCondor, in_pool: InPool, train: Train) -> None:
     train.pause(4)
     submit(in_pool, train, "--tasks", FILES, "--retries", 1)

@@ -20,6 +20,12 @@ OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be refus
 # The name of the node, from the description of the slot, a file that each job has.
 _NODE = """"$(sed -n 's/^Machine = "\\(.*\\)"$/\\1/p' "$_CONDOR_MACHINE_AD")\""""
 _STATES: dict[int, State] = {1: "queued", 2: "running", 5: "held", 6: "running", 7: "running"}
+# Held jobs wait for ever. Those held for memory (code 34, or a policy of the pool that says so) are removed instead, so
+# that the graph goes on and they are sent again with more.
+_HELD_FOR_MEMORY = (
+    "JobStatus == 5 && (HoldReasonCode =?= 34"
+    ' || regexp("over (cgroup )?memory limit|memory usage exceeded", HoldReason ?: "", "i"))'
+)
 # Variables of the submitting user that jobs get: paths of programs, and logins to servers. DAGMan
 # submits them, and has only some variables of its user's, unless this setting names more.
 _GETENV_OF_DAGMAN = "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV"
@@ -105,6 +111,7 @@ class HTCondor:
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
         """From the history of ended jobs."""
         attributes = ["BranchlineStep", "BranchlineTask", "ExitBySignal", "ExitSignal", "ExitCode", "RemoveReason"]
+        attributes += ["HoldReason", "LastHoldReason"]
         causes = {}
         try:
             history = list(_ads("condor_history", submitted, attributes, "-limit", str(2 * BATCH_TASKS_MAX)))
@@ -115,7 +122,10 @@ class HTCondor:
             if "BranchlineTask" not in one:
                 continue
             cause = ""
-            if one.get("RemoveReason"):
+            held = one.get("HoldReason") or one.get("LastHoldReason")
+            if held and "PeriodicRemove" in one.get("RemoveReason", ""):
+                cause = f"HTCondor says that it was held, and then removed: {held}"
+            elif one.get("RemoveReason"):
                 cause = f"HTCondor says that it was removed: {one['RemoveReason']}"
             elif one.get("ExitBySignal"):
                 cause = f"HTCondor says that it was killed by signal {one.get('ExitSignal')}"
@@ -139,6 +149,7 @@ class HTCondor:
         yield f"getenv = {_ENVIRONMENT}"
         yield "should_transfer_files = NO"
         yield f"request_cpus = {site.cpus}"
+        yield f"periodic_remove = {_HELD_FOR_MEMORY}"
         yield f"My.BranchlineStep = {step.label.rpartition('.')[2]}"
         yield "My.BranchlineTask = $(task)"
         if site.memory is not None:
@@ -196,6 +207,7 @@ class _JobAd(TypedDict, total=False):
     BranchlineTask: int
     HoldReason: str
     HoldReasonCode: int
+    LastHoldReason: str
     ExitBySignal: bool
     ExitSignal: int
     ExitCode: int
