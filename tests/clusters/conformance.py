@@ -193,6 +193,21 @@ def _is_named(case: Case, result: branchline.TrainResult) -> None:
     assert [one.error for one in result.record.wagons] == [None] * 4
 
 
+def subjobs_that_fail_at_the_same_place_are_one_group(case: Case) -> None:
+    others = case.folder / "data"
+    shutil.copytree(case.data, others)
+    for name in ("f1.root", "f2.root"):
+        (others / name).write_bytes(b"this is no ROOT file".ljust((others / name).stat().st_size))
+    result = case.run(write_wagons(case.folder / "wagons", PLAIN), others, allow_missing=0.5)
+    assert result.exit_code == 3, result.errors
+    [group] = result.record.failures
+    assert group.subjobs == [one.index for one in result.record.missing]
+    assert group.files == [str(others / "f1.root"), str(others / "f2.root")]
+    assert "f1.root" in group.message
+    assert "BadFileError" in group.example
+    assert "Traceback" in group.example
+
+
 def a_subjob_that_runs_out_of_memory_comes_back_with_less(case: Case) -> None:
     if not case.place.has_processes:
         pytest.skip("a process is what is left when memory is gone")
@@ -335,6 +350,7 @@ CHECKS: list[Callable[[Case], None]] = [
     a_killed_worker_costs_nothing,
     a_killed_worker_of_the_pool_costs_nothing,
     a_subjob_that_goes_on_ending_its_process_is_set_aside,
+    subjobs_that_fail_at_the_same_place_are_one_group,
     a_subjob_that_runs_out_of_memory_comes_back_with_less,
     a_subjob_whose_chunks_are_too_large_comes_back_with_smaller_ones,
     a_slow_subjob_at_the_end_runs_twice_and_counts_once,

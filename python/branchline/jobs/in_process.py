@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 from branchline.jobs.interruption import Interruption
-from branchline.jobs.subjob import Context, Draw, Message, SubJob, Wait, Work
+from branchline.jobs.subjob import Context, Draw, Finished, Message, SubJob, Wait, Work
 
 
 class InThisProcess:
@@ -24,12 +25,33 @@ class InThisProcess:
         """Nothing is left behind the run."""
 
     def run(self, work: Work, draw: Draw) -> Iterator[Message]:
-        """Yields what the callable yields."""
+        """Yields what the callable yields. It is called again when it leaves before the end, as behind a sub-job that
+        failed.
+        """
+        again: deque[SubJob] = deque()
+        held: dict[int, SubJob] = {}
 
         def from_here(_wait: bool) -> SubJob | Wait | None:
-            return draw()
+            drawn = again.popleft() if again else draw()
+            if isinstance(drawn, SubJob):
+                held[drawn.index] = drawn
+            return drawn
 
-        return work(Context(0, from_here, self._interruption))
+        while True:
+            has_finished = False
+            for message in work(Context(0, from_here, self._interruption)):
+                if isinstance(message, Finished):
+                    held.pop(message.index, None)
+                    has_finished = True
+                yield message
+            if self._interruption.asked or not has_finished:
+                return
+            again.extendleft(reversed(held.values()))
+            held.clear()
+            if not again and isinstance(drawn := draw(), SubJob):
+                again.append(drawn)
+            if not again:
+                return
 
     def stop(self) -> None:
         """Asks the callable to end after the step at hand."""

@@ -138,6 +138,7 @@ class RecordMaker:
             workers_lost=[_lost(one) for one in self.lost],
             allow_missing=self.missing.allow_missing,
             missing=self.missing.records,
+            failures=self.missing.failures(),
             memory_retries=merged.memory_retries,
             repeated=[RepeatedSubJob(**vars(one)) for one in self.repeated],
             recovered=[RecoveredFile(path, count) for path, count in merged.recovered.items()],

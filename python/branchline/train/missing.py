@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from branchline.errors import BranchlineError
-from branchline.sensors.record import JobFault, MissingEntries, MissingSubJob, SkippedFile
+from branchline.sensors.record import FailureGroup, JobFault, MissingEntries, MissingSubJob, SkippedFile
+from branchline.train.failures import Failure, failure_groups
 from branchline.train.share_result import JobError
 from branchline.train.shares import Share, entry_range, open_tree
 
@@ -20,9 +21,14 @@ class MissingSubJobsError(BranchlineError):
 class SetAside:
     """Why a sub-job is not tried again: how its last attempt ended, at which step, after how many attempts."""
 
-    cause: str
+    failure: Failure
     doing: str = ""
     attempts: int = 1
+
+    @property
+    def cause(self) -> str:
+        """In words, with the log."""
+        return self.failure.message + (f" (log: {self.failure.log})" if self.failure.log else "")
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,21 @@ class Missing:
     def records(self) -> list[MissingSubJob]:
         """Each sub-job, in the order of the dataset."""
         return [
-            MissingSubJob(index, self.shares[index].label, _entries_of(self.shares[index], one), **vars(one))
+            MissingSubJob(
+                index,
+                self.shares[index].label,
+                _entries_of(self.shares[index], one),
+                cause=one.cause,
+                doing=one.doing,
+                attempts=one.attempts,
+            )
             for index, one in sorted(self.set_aside.items())
         ]
+
+    def failures(self) -> list[FailureGroup]:
+        """The sub-jobs in groups of those that failed in the same way."""
+        paths = {index: [file.path for file in self.shares[index].files] for index in self.set_aside}
+        return failure_groups({index: one.failure for index, one in self.set_aside.items()}, paths)
 
     def skipped(self) -> list[SkippedFile]:
         """Each file of which sub-jobs are missing, once for each sub-job."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from branchline.jobs import Lost, SubJob
 from branchline.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, SET_ASIDE_IN_A_ROW_MAX, WORKER_STARTS_FAILED_MAX
 from branchline.sensors.record import WagonFault
+from branchline.train.failures import Failure
 from branchline.train.missing import SetAside
 from branchline.train.share_result import ShareResult
 from branchline.train.shares import Share
@@ -173,7 +174,7 @@ class Recovery:
             cause += "if it only takes long, give it more time with --worker-timeout"
         elif case.subjob.payload.chunk_divisor > 1:
             cause += f", also with chunks of 1/{case.subjob.payload.chunk_divisor} of the entries"
-        self.leave(case.subjob.index, SetAside(cause, lost.doing, case.attempts))
+        self.leave(case.subjob.index, SetAside(Failure(cause), lost.doing, case.attempts))
 
     def _repeat_with_less(self, case: _Case) -> bool:
         """Has a sub-job run again with less memory: first for reading alone, then in smaller chunks; False if it had

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from branchline.access import longest_wait_s
+from branchline.errors import InternalError
 from branchline.jobs import (
     Finished,
     FromPlace,
@@ -25,9 +26,11 @@ from branchline.jobs import (
 )
 from branchline.jobs.ledger import Ledger, LedgerError
 from branchline.jobs.subjob import AfterLoss
+from branchline.quantities import counted
 from branchline.sensors import take_troubles
 from branchline.sites import Spot
 from branchline.tables import TableFolder
+from branchline.train.failures import Failure
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
@@ -179,6 +182,8 @@ class _Run:
             outputs = postprocess(wagons, merged)
         was_cut_off |= any(one.error is not None and one.error.is_interruption for one in merged.wagons.values())
         self._stopped_by = merged.error or self._stopped_by or missing.error()
+        if self._stopped_by is None and not was_cut_off:
+            self._stopped_by = self._unaccounted()
         interrupted = was_cut_off and not self._stopped_by
         if self._reuse is not None:
             self._reuse.close(is_whole=not interrupted and self._stopped_by is None)
@@ -188,6 +193,14 @@ class _Run:
         clock.switch("write")
         self._log.phase("write")
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
+
+    def _unaccounted(self) -> JobError | None:
+        """An error if sub-jobs are neither done nor set aside, though nothing stopped the run: no loss is silent."""
+        lost = [one.label for index, one in enumerate(self._plan.shares) if index not in self._done]
+        if not lost or self._queue.stopped >= {one.name for one in self._plan.loaded.wagons}:
+            return None
+        what = f"{counted(len(lost), 'sub-job')} came to no end, the first {lost[0]}"
+        return JobError.of(InternalError(what, hint="please report this, with job.json; what is done is kept"))
 
     def _place(self) -> Place:
         settings, loaded = self._plan.settings, self._plan.loaded
@@ -297,7 +310,7 @@ class _Run:
             elif self._recovery.is_trial(message.index):
                 self._recovery.trial_finished(message.index)
             elif value.error is not None and self._may_be_missing():
-                self._recovery.leave(message.index, SetAside(value.error.fault().message))
+                self._recovery.leave(message.index, SetAside(Failure.of(value.error)))
                 self._leave_out()
             else:
                 self._finished(message.index, value)

@@ -45,6 +45,16 @@ class Squares:
             here = context.draw() if isinstance(ahead, Wait) else ahead
 
 
+class Leaves:
+    """Leaves after each sub-job, with the next one drawn already, as a worker does behind one that failed."""
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        here = context.draw()
+        context.draw_ahead()
+        if here is not None:
+            yield Finished(here.index, here.payload**2, context.worker)
+
+
 class Interrupted:
     """Is interrupted as soon as it can be."""
 
@@ -98,6 +108,12 @@ def test_every_sub_job_is_finished_once(place: Place) -> None:
     finished = {one.index: one.value for one in messages if isinstance(one, Finished)}
     assert finished == {index: index**2 for index in range(10)}
     assert len(messages) == 20
+
+
+@pytest.mark.parametrize("place", [InThisProcess(), LocalProcesses(2)])
+def test_a_worker_that_leaves_early_leaves_nothing_undone(place: Place) -> None:
+    finished = [one.index for one in place.run(Leaves(), supply(5)) if isinstance(one, Finished)]
+    assert sorted(finished) == [0, 1, 2, 3, 4]
 
 
 def test_workers_wait_for_a_sub_job_that_is_not_known_yet() -> None:

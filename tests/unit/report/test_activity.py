@@ -8,8 +8,8 @@ import pytest
 
 from branchline.report.activity import merging_sentence, node_rows, profile_chart
 from branchline.report.page import page_html
-from branchline.running.submitted.failure_groups import stack_of
 from branchline.sensors.record import PARTIAL, ActivitySpan, FailureGroup, JobRecord, LostWorker, RestartedTask
+from branchline.train.failures import stack_of
 
 
 @pytest.fixture

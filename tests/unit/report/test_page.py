@@ -17,6 +17,7 @@ from branchline.dataset import DataFile
 from branchline.report.charts import nice_ticks, sorted_columns, stack
 from branchline.report.diagnosis import diagnosis as diagnosis_of_record
 from branchline.report.page import page_html as page_html_of_record
+from branchline.train.failures import Failure
 from branchline.train.missing import Missing, SetAside
 from branchline.train.shares import Share
 
@@ -117,7 +118,7 @@ def test_a_partial_job_says_what_is_missing(job: dict[str, Any], tmp_path: Path)
 
 def test_a_missing_sub_job_stands_at_one_place(job: dict[str, Any], tmp_path: Path) -> None:
     share = Share((DataFile("/data/a.root", tree="t", entry_start=0, entry_stop=70),))
-    missing = Missing([share], {0: SetAside("its process was killed")}, allow_missing=0.0)
+    missing = Missing([share], {0: SetAside(Failure("its process was killed"))}, allow_missing=0.0)
     error = missing.error()
     assert error is not None
     made = [vars(error.fault()), *map(asdict, missing.further_faults())]

@@ -14,15 +14,15 @@ from branchline.limits import TABLE_FOLD_STAGES
 from branchline.running.claim import claimed
 from branchline.running.submitted.activity import activity_of, restarted_tasks, retries_of
 from branchline.running.submitted.causes import causes_of
-from branchline.running.submitted.failure_groups import failure_groups
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.reusing import enter_rows
 from branchline.running.submitted.submission import Submission
-from branchline.running.submitted.units import MergeSpan, UnitResult, has_result, joined_workers
+from branchline.running.submitted.units import MergeSpan, UnitFailure, UnitResult, has_result, joined_workers
 from branchline.running.writing import write
 from branchline.sensors import cpu_s, host
 from branchline.train import TrainResult
 from branchline.train.clock import PhaseClock
+from branchline.train.failures import Failure
 from branchline.train.folding import fold
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
@@ -120,7 +120,6 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         )
         record = maker.record(merged, outputs, stopped_by)
         record.tables = tables
-        record.failures = failure_groups(folder, submission, causes)
         record.restarted = restarted_tasks(folder)
         record.retries = retries_of(folder, submission)
         record.activity = activity_of(submission, collected.parts, begin_s)
@@ -152,9 +151,19 @@ def is_good(result: TrainResult) -> bool:
 
 def _missing(folder: BatchFolder, submission: Submission, plan: TrainPlan, causes: dict[FoldNode, str]) -> Missing:
     """The sub-jobs of units without a result."""
-    set_aside = {index: SetAside(cause) for unit, cause in causes.items() for index in submission.tree.shares_of(unit)}
+    set_aside: dict[int, SetAside] = {}
+    for unit, cause in causes.items():
+        why = SetAside(_failure(folder, unit, cause))
+        set_aside |= dict.fromkeys(submission.tree.shares_of(unit), why)
     hint = f"send them again: branchline resume {folder.out}"
     return Missing(plan.shares, set_aside, plan.settings.allow_missing, hint)
+
+
+def _failure(folder: BatchFolder, unit: FoldNode, cause: str) -> Failure:
+    message, _, rest = cause.partition(" (log: ")
+    log = rest.removesuffix(")")
+    failed = UnitFailure.read(folder.failed(unit))
+    return Failure(message, log=log) if failed is None else Failure(message, failed.kind, failed.traceback, log)
 
 
 def _record_maker(
