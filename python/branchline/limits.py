@@ -96,6 +96,8 @@ BATCH_RETRIES = 2
 # the site says another bound: both retries may double it.
 BATCH_MEMORY_GROWTH = 2
 BATCH_MEMORY_GROWTH_MAX = 4
+# A task that gets no result of the first of a unit's sub-jobs gives up the unit: it is not for some of its files.
+UNIT_FIRST_FAILURES_MAX = 3
 # How often a run writes its state for `branchline status`: a look at it is of now, and writing costs nothing.
 STATUS_INTERVAL_S = 1.0
 # How often it does where nothing has changed.

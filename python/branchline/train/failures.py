@@ -31,6 +31,11 @@ class Failure:
         fault = error.fault()
         return cls(fault.message, fault.type, fault.traceback or "")
 
+    @property
+    def cause(self) -> str:
+        """The message, with the log."""
+        return self.message + (f" (log: {self.log})" if self.log else "")
+
     def key(self) -> object:
         """Equal for failures at the same place of the code, or by the same cause."""
         return (self.kind, stack_of(self.traceback)) if self.traceback else self.message

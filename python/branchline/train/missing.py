@@ -28,7 +28,7 @@ class SetAside:
     @property
     def cause(self) -> str:
         """In words, with the log."""
-        return self.failure.message + (f" (log: {self.failure.log})" if self.failure.log else "")
+        return self.failure.cause
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -14,6 +14,7 @@ from branchline.limits import LOG_TAIL_BYTES
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
 from branchline.running.submitted.units import UnitFailure
+from branchline.train.failures import Failure
 
 # What batch systems write at the end of a log when they end a task.
 _MARKS = ("DUE TO TIME LIMIT", "DUE TO NODE FAILURE", "DUE TO PREEMPTION", "oom_kill", "oom-kill", "CANCELLED AT")
@@ -59,6 +60,26 @@ def causes_of(folder: BatchFolder, submission: Submission, units: Mapping[FoldNo
             open_units.remove(unit)
     known |= _of_tasks(folder, submission, open_units)
     return {unit: known.get(unit, "no task was submitted for it") for unit in units}
+
+
+def failures_of(
+    folder: BatchFolder, submission: Submission, causes: Mapping[FoldNode, str], done: Container[int]
+) -> dict[int, Failure]:
+    """Why sub-jobs have no result, by index, given the ``causes`` of their units and the sub-jobs that have one."""
+    failures = {}
+    for unit, cause in causes.items():
+        of_unit = _failure(UnitFailure.read(folder.failed(unit)), cause)
+        for index in submission.tree.shares_of(unit):
+            if index not in done:
+                own = UnitFailure.read(folder.failed(FoldNode(0, index))) if unit.stage else None
+                failures[index] = of_unit if own is None else _failure(own, f"{own.message} (log: {own.log})")
+    return failures
+
+
+def _failure(failed: UnitFailure | None, cause: str) -> Failure:
+    message, _, rest = cause.partition(" (log: ")
+    log = rest.removesuffix(")")
+    return Failure(message, log=log) if failed is None else Failure(message, failed.kind, failed.traceback, log)
 
 
 def _of_tasks(folder: BatchFolder, submission: Submission, units: Iterable[FoldNode]) -> dict[FoldNode, str]:

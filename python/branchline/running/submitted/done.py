@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from branchline.jobs import FoldNode, FoldTree
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import Submission
-from branchline.running.submitted.units import UnitSummary, below
+from branchline.running.submitted.units import UnitSummary, below, subjob_nodes
 
 
 def folded_nodes(folder: BatchFolder, submission: Submission) -> dict[FoldNode, UnitSummary]:
@@ -38,14 +38,35 @@ def is_done(tree: FoldTree, node: FoldNode, folded: Container[FoldNode]) -> bool
 
 @dataclass(frozen=True)
 class DoneUnits:
-    """The units that have a result, themselves or folded with others, and the summaries of these results."""
+    """The units that have a result, themselves or folded with others, all sub-jobs that have one, also in other units,
+    and the summaries of these results.
+    """
 
     units: set[FoldNode]
+    subjobs: set[int]
     summaries: list[UnitSummary]
 
     @classmethod
     def of(cls, folder: BatchFolder, submission: Submission) -> DoneUnits:
         """Those of a train."""
+        tree = submission.tree
         found = folded_nodes(folder, submission)
-        units = {unit for node in found for unit in below(submission.tree, node, submission.unit_stage)}
-        return cls(units, list(found.values()))
+        units = {unit for node in found for unit in below(tree, node, submission.unit_stage)}
+        alone = _done_alone(folder, submission, units)
+        subjobs = {index for unit in units for index in tree.shares_of(unit)} | {one.index for one in alone}
+        return cls(units, subjobs, [*found.values(), *alone.values()])
+
+
+def _done_alone(folder: BatchFolder, submission: Submission, done: Container[FoldNode]) -> dict[FoldNode, UnitSummary]:
+    """Sub-jobs with a result in units without one. One look at the directory spares an opening for each sub-job."""
+    if submission.unit_stage == 0:
+        return {}
+    names = {path.name for path in folder.units.iterdir()}
+    found = {}
+    for unit in submission.tree.nodes(submission.unit_stage):
+        for node in () if unit in done else subjob_nodes(submission.tree, unit):
+            if folder.result(node).name in names:
+                summary = UnitSummary.read(folder, node, submission.id)
+                if summary is not None:
+                    found[node] = summary
+    return found

@@ -13,16 +13,15 @@ from branchline.jobs.subjob import AfterLoss
 from branchline.limits import TABLE_FOLD_STAGES
 from branchline.running.claim import claimed
 from branchline.running.submitted.activity import activity_of, restarted_tasks, retries_of
-from branchline.running.submitted.causes import causes_of
+from branchline.running.submitted.causes import causes_of, failures_of
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.reusing import enter_rows
 from branchline.running.submitted.submission import Submission
-from branchline.running.submitted.units import MergeSpan, UnitFailure, UnitResult, has_result, joined_workers
+from branchline.running.submitted.units import MergeSpan, UnitResult, has_result, joined_workers, subjob_nodes
 from branchline.running.writing import write
 from branchline.sensors import cpu_s, host
 from branchline.train import TrainResult
 from branchline.train.clock import PhaseClock
-from branchline.train.failures import Failure
 from branchline.train.folding import fold
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
@@ -35,10 +34,13 @@ from branchline.train.table_files import MakePlace, merge_neighbours, merge_tabl
 
 @dataclass
 class Collected:
-    """The results found: those of the highest nodes of the tree, and the units without one."""
+    """The results found: those of the highest nodes of the tree, the units without one, and the sub-jobs of these that
+    have one.
+    """
 
     parts: list[UnitResult] = field(default_factory=list)
     missing: dict[FoldNode, str] = field(default_factory=dict)
+    done_alone: set[int] = field(default_factory=set)
 
 
 def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
@@ -85,6 +87,9 @@ def collect(folder: BatchFolder, submission: Submission) -> Collected:
                 look(part)
         else:
             collected.missing[node] = found
+            alone = [_result(folder, one) for one in subjob_nodes(submission.tree, node)]
+            collected.parts += (results := [one for one in alone if isinstance(one, UnitResult)])
+            collected.done_alone |= {one.node.index for one in results}
 
     look(submission.tree.root)
     return collected
@@ -97,8 +102,7 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         begin_s = time.time()
         plan = submission.train_plan()
         collected = collect(folder, submission)
-        causes = causes_of(folder, submission, collected.missing)
-        missing = _missing(folder, submission, plan, causes)
+        missing = _missing(folder, submission, plan, collected)
         clock = PhaseClock("run", time.monotonic() - (begin_s - submission.submitted_s))
         merger = Merger(plan.loaded.wagons, plan.shares, plan.faults, plan.looked_at)
         for part in collected.parts:
@@ -149,21 +153,13 @@ def is_good(result: TrainResult) -> bool:
     return not failed and (not record.skipped or record.allow_missing > 0)
 
 
-def _missing(folder: BatchFolder, submission: Submission, plan: TrainPlan, causes: dict[FoldNode, str]) -> Missing:
-    """The sub-jobs of units without a result."""
-    set_aside: dict[int, SetAside] = {}
-    for unit, cause in causes.items():
-        why = SetAside(_failure(folder, unit, cause))
-        set_aside |= dict.fromkeys(submission.tree.shares_of(unit), why)
+def _missing(folder: BatchFolder, submission: Submission, plan: TrainPlan, collected: Collected) -> Missing:
+    """The sub-jobs without a result."""
+    causes = causes_of(folder, submission, collected.missing)
+    failures = failures_of(folder, submission, causes, collected.done_alone)
+    set_aside = {index: SetAside(failure) for index, failure in failures.items()}
     hint = f"send them again: branchline resume {folder.out}"
     return Missing(plan.shares, set_aside, plan.settings.allow_missing, hint)
-
-
-def _failure(folder: BatchFolder, unit: FoldNode, cause: str) -> Failure:
-    message, _, rest = cause.partition(" (log: ")
-    log = rest.removesuffix(")")
-    failed = UnitFailure.read(folder.failed(unit))
-    return Failure(message, log=log) if failed is None else Failure(message, failed.kind, failed.traceback, log)
 
 
 def _record_maker(

@@ -12,7 +12,7 @@ from branchline.errors import BranchlineError
 from branchline.jobs import FoldNode
 from branchline.limits import BATCH_LOOK_INTERVAL_S
 from branchline.running.standing import job_of
-from branchline.running.submitted.causes import causes_of
+from branchline.running.submitted.causes import causes_of, failures_of
 from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
@@ -76,9 +76,7 @@ class SubmittedTrain:
             waiting |= self._not_begun(jobs)
         failed = [] if silence else [one for one in missing if one not in at_work | waiting]
         causes = causes_of(self._folder, self._submission, dict.fromkeys(failed, ""))
-        by_cause: Counter[str] = Counter()
-        for unit, cause in causes.items():
-            by_cause[cause] += self._count([unit])
+        failures = failures_of(self._folder, self._submission, causes, done.subjobs)
         reads = ElementReads()
         for element in (one for summary in done.summaries for one in summary.elements):
             reads.add_element(element)
@@ -93,12 +91,12 @@ class SubmittedTrain:
             status=RUNNING if is_at_work else ended or STOPPED,
             phase="run" if missing else "merge" if is_at_work else "write",
             subjobs=self.subjobs_count,
-            done=self._count(done.units),
-            running=self._count([one for one in missing if one in at_work]),
-            queued=self._count([one for one in missing if one in waiting - at_work]),
-            failed=self._count(failed),
+            done=len(done.subjobs),
+            running=self._count([one for one in missing if one in at_work], done),
+            queued=self._count([one for one in missing if one in waiting - at_work], done),
+            failed=len(failures),
             workers=sum(one.state == "running" for _, one in tasks),
-            causes=dict(by_cause),
+            causes=dict(Counter(one.cause for one in failures.values())),
             elements=elements,
             errors=errors_of(job) if job and ended else [],
             started=self._submission.started,
@@ -165,5 +163,6 @@ class SubmittedTrain:
             for unit in units
         }
 
-    def _count(self, units: set[FoldNode] | list[FoldNode]) -> int:
-        return sum(len(self._submission.tree.shares_of(unit)) for unit in units)
+    def _count(self, units: list[FoldNode], done: DoneUnits) -> int:
+        tree = self._submission.tree
+        return sum(index not in done.subjobs for unit in units for index in tree.shares_of(unit))

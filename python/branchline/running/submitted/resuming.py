@@ -8,13 +8,13 @@ from branchline.batch import batch_system
 from branchline.errors import BranchlineError, WagonError
 from branchline.jobs import FoldNode
 from branchline.report.job_files import read_status
-from branchline.running.submitted.causes import causes_of, deaths_of
+from branchline.running.submitted.causes import causes_of, deaths_of, failures_of
 from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.retrying import bad_nodes, memory_to_request, save_memory
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.submitting import send
-from branchline.running.submitted.units import UnitFailure
+from branchline.running.submitted.units import UnitFailure, subjob_nodes
 from branchline.sensors import FINISHED
 
 
@@ -69,9 +69,9 @@ def _retries_so_far(folder: BatchFolder) -> int:
 
 
 def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldNode], *, retry: int) -> int:
-    counts: Counter[str] = Counter()
-    for unit, cause in causes_of(folder, submission, dict.fromkeys(missing, "")).items():
-        counts[cause.partition(" (log: ")[0]] += len(submission.tree.shares_of(unit))
+    causes = causes_of(folder, submission, dict.fromkeys(missing, ""))
+    done = DoneUnits.of(folder, submission).subjobs
+    counts = Counter(one.message for one in failures_of(folder, submission, causes, done).values())
     deaths = deaths_of(folder, submission, missing)
     memory = memory_to_request(folder, submission, deaths)
     save_memory(folder, deaths)
@@ -79,5 +79,7 @@ def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldN
         # No task is alive. A damaged result would keep a new one from being written.
         for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
             path.unlink(missing_ok=True)
+        for node in subjob_nodes(submission.tree, unit):
+            folder.failed(node).unlink(missing_ok=True)
     send(folder, submission, bad_nodes(folder), retry, counts, memory)
     return counts.total()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from branchline.jobs import FoldNode, SubJob, Wait
@@ -20,11 +20,11 @@ from branchline.train.subjobs import SubJobQueue
 
 @dataclass(frozen=True)
 class UnitCalls:
-    """What a queue calls: ``begin`` says whether a unit is to be begun, ``reused`` takes the result of a sub-job that
-    need not run, ``less`` says how a unit saves memory.
+    """What a queue calls: ``begin`` begins a unit and says which of its sub-jobs are to run, ``reused`` takes the
+    result of a sub-job that need not run, ``less`` says how a unit saves memory.
     """
 
-    begin: Callable[[FoldNode], bool]
+    begin: Callable[[FoldNode], Sequence[int]]
     less: Callable[[FoldNode], LessMemory | None]
     reused: Callable[[int, ShareResult], None]
 
@@ -71,9 +71,8 @@ class UnitQueue(SubJobQueue):
                 if not self._units:
                     return None
                 unit = self._units.popleft()
-                if self._calls.begin(unit):
-                    self._less = self._calls.less(unit)
-                    self._indices.extend(self._tree.shares_of(unit))
+                self._indices.extend(self._calls.begin(unit))
+                self._less = self._calls.less(unit)
             drawn = self._drawn(self._indices.popleft())
             if drawn is not None:
                 return drawn

@@ -72,6 +72,11 @@ class UnitResult:
         return found
 
 
+def subjob_nodes(tree: FoldTree, unit: FoldNode) -> list[FoldNode]:
+    """The nodes of the sub-jobs of a unit that has several: each has a result of its own where the unit has none."""
+    return [FoldNode(0, index) for index in tree.shares_of(unit)] if unit.stage else []
+
+
 def joined_workers(parts: list[UnitResult]) -> list[WorkerSpan]:
     """The last that is known of each worker."""
     last: dict[tuple[str, int], WorkerSpan] = {}

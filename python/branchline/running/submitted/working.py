@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import cloudpickle
 
 from branchline.access import longest_wait_s
-from branchline.errors import BranchlineError
+from branchline.errors import BadFileError, BranchlineError, StorageError
 from branchline.jobs import (
     Context,
     Finished,
@@ -24,6 +25,7 @@ from branchline.jobs import (
     Repeated,
     Work,
 )
+from branchline.limits import UNIT_FIRST_FAILURES_MAX
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Leases
 from branchline.running.submitted.retrying import LessMemory
@@ -32,7 +34,7 @@ from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
-from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result
+from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.missing import MissingSubJobsError
 from branchline.train.recovery import Recovery
@@ -56,9 +58,19 @@ class StoredWork:
 
 @dataclass
 class _OpenUnit:
+    """What is known of a unit, by sub-job. ``before`` are results that an earlier task left of single sub-jobs."""
+
+    shares: range
+    before: dict[int, UnitResult] = field(default_factory=dict)
     results: dict[int, FoldedResult] = field(default_factory=dict)
+    failed: dict[int, JobError] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
-    rows: list[LedgerRows] = field(default_factory=list)
+    rows: dict[int, LedgerRows] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of its sub-jobs came to an end."""
+        return len(self.results) + len(self.failed) == len(self.shares)
 
 
 class UnitWorker:
@@ -92,7 +104,8 @@ class UnitWorker:
             except Exception as error:  # noqa: BLE001 - it is of the units at work; the others go on
                 for unit in list(self._open):
                     self._fail(unit, JobError.of(error))
-            for unit in list(self._open):
+            for unit, opened in list(self._open.items()):
+                self._write_alone(unit, opened)
                 self._drop(unit)
 
     def _queue(self, left: deque[FoldNode]) -> UnitQueue:
@@ -107,16 +120,24 @@ class UnitWorker:
         queue = UnitQueue(self._submission, self._plan, list(left), calls, self._reuse, self._kept)
         return queue
 
-    def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> bool:
+    def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> list[int]:
         left.remove(unit)
         if has_result(self._folder, unit, self._submission.id):
             log(f"{self._label(unit)}: done before")
-            return False
+            return []
         if not self._leases.take(self._folder.lease(unit)):
             log(f"{self._label(unit)}: another task works on it")
-            return False
-        self._open[unit] = _OpenUnit()
-        return True
+            return []
+        opened = self._open[unit] = _OpenUnit(self._tree.shares_of(unit))
+        for node in subjob_nodes(self._tree, unit):
+            if has_result(self._folder, node, self._submission.id):
+                with suppress(BadFileError, StorageError):  # it runs again
+                    opened.before[node.index] = UnitResult.read(self._folder, node)
+        opened.results = {index: one.folded for index, one in opened.before.items()}
+        opened.lost = [lost for one in opened.before.values() for lost in one.lost]
+        if opened.is_over:
+            self._write(unit, opened)
+        return [index for index in opened.shares if index not in opened.results]
 
     def _run(self, queue: UnitQueue, interruption: Interruption) -> None:
         settings, site = self._plan.settings, self._submission.site
@@ -151,11 +172,10 @@ class UnitWorker:
                 opened.lost.append(message)
             log(message)
             for index in recovery.take_set_aside():
-                unit, why = self._unit_of(index), recovery.set_aside[index]
-                queue.drop(unit)
+                why = recovery.set_aside[index]
                 what = f"{self._plan.shares[index].label} was set aside after {why.attempts} attempts: {why.cause}"
                 at = f", at: {why.doing}" if why.doing else ""
-                self._fail(unit, JobError.of(MissingSubJobsError(f"{what}{at}")))
+                self._fail_subjob(index, JobError.of(MissingSubJobsError(f"{what}{at}")), queue)
         elif isinstance(message, Finished):
             self._note_times(message.worker, message.value.times)
             if recovery.is_trial(message.index):
@@ -184,17 +204,35 @@ class UnitWorker:
         if kept is not None and not result.is_reused:
             kept.complete(result)
         if result.error is not None:
-            queue.drop(unit)
-            self._fail(unit, result.error)
+            self._fail_subjob(index, result.error, queue)
         elif result.interrupted:
+            self._write_alone(unit, opened)
             self._drop(unit)
         else:
             if self._reuse is not None:
                 self._reuse.missed(result)
-                opened.rows.append(self._reuse.rows_of(index, share, result))
+                opened.rows[index] = self._reuse.rows_of(index, share, result)
             opened.results[index] = FoldedResult.of(index, self._plan.shares[index], result, self._plan.faults)
-            if len(opened.results) == len(self._tree.shares_of(unit)):
-                self._write(unit, opened)
+            self._close_if_over(unit, opened)
+
+    def _fail_subjob(self, index: int, error: JobError, queue: UnitQueue) -> None:
+        """The others of its unit go on, unless all of the first ones failed."""
+        unit = self._unit_of(index)
+        opened = self._open.get(unit)
+        if opened is None or index in opened.results:
+            return
+        opened.failed[index] = error
+        if not opened.results and len(opened.failed) >= UNIT_FIRST_FAILURES_MAX:
+            queue.drop(unit)
+            self._fail(unit, error)
+        else:
+            self._close_if_over(unit, opened)
+
+    def _close_if_over(self, unit: FoldNode, opened: _OpenUnit) -> None:
+        if opened.is_over and opened.failed:
+            self._fail(unit, next(iter(opened.failed.values())))
+        elif opened.is_over:
+            self._write(unit, opened)
 
     def _unit_of(self, index: int) -> FoldNode:
         unit = FoldNode(0, index)
@@ -205,20 +243,43 @@ class UnitWorker:
     def _write(self, unit: FoldNode, opened: _OpenUnit) -> None:
         parts = [opened.results[index] for index in sorted(opened.results)]
         folded = parts[0] if unit.stage == 0 else fold(parts)
-        result = UnitResult(unit, folded, list(self._spans.values()), opened.lost)
+        workers = [span for one in opened.before.values() for span in one.workers]
+        result = UnitResult(unit, folded, [*workers, *self._spans.values()], opened.lost)
         wait_until_there(self._folder.out)
         try:
-            write_rows(self._folder, unit, opened.rows)
+            write_rows(self._folder, unit, list(opened.rows.values()))
             is_first = result.write(self._folder, self._submission.id)
         except BranchlineError as error:
             self._fail(unit, JobError.of(error))
             return
         self._folder.failed(unit).unlink(missing_ok=True)
+        for index in opened.before:
+            self._folder.result(FoldNode(0, index)).unlink(missing_ok=True)
         self._drop(unit)
         self.done += 1
         log(f"{self._label(unit)}: {folded.events} events{'' if is_first else ', as another task had it'}")
 
+    def _write_alone(self, unit: FoldNode, opened: _OpenUnit) -> None:
+        """Writes the sub-jobs that are done of a unit of several, each as a result of its own."""
+        lost = opened.lost
+        for node in subjob_nodes(self._tree, unit):
+            folded = opened.results.get(node.index)
+            if folded is None or node.index in opened.before:
+                continue
+            try:
+                write_rows(self._folder, node, [opened.rows[node.index]] if node.index in opened.rows else [])
+                UnitResult(node, folded, list(self._spans.values()), lost).write(self._folder, self._submission.id)
+            except BranchlineError as error:
+                log(f"the result of sub-job {node.index} is not kept: {error}")
+            lost = []
+
     def _fail(self, unit: FoldNode, error: JobError) -> None:
+        """The unit has no result, for this reason; those of its sub-jobs that are done are kept."""
+        opened = self._open.get(unit)
+        if opened is not None and unit.stage:
+            self._write_alone(unit, opened)
+            for index, why in opened.failed.items():
+                UnitFailure.of(why, self._task, self._log).write(self._folder.failed(FoldNode(0, index)))
         self._drop(unit)
         failure = UnitFailure.of(error, self._task, self._log)
         self.failed[unit] = failure.message
