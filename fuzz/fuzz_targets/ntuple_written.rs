@@ -9,7 +9,7 @@ use branchline_format::ntuple::footer::{read_footer, ClusterGroup};
 use branchline_format::ntuple::number_types::ColumnType;
 use branchline_format::ntuple::page_list::{read_page_list, ColumnPages, Page};
 use branchline_format::ntuple::schema::{read_header, Column, Field, Role, Schema, TypeInfo};
-use branchline_format::ntuple::write::elements::{decode, element_size, encode, encoded_anew};
+use branchline_format::ntuple::write::elements::{decode, element_size, encode, reencoded};
 use branchline_format::ntuple::write::envelope::NewEnvelope;
 use branchline_format::ntuple::write::page::{checked, sealed, unpacked};
 use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster};
@@ -206,7 +206,7 @@ fn page(input: &mut Input<'_>) {
     }
     let Ok(other) = other else { return };
     if other.natural() == encoding.natural() && element_size(&other) == size {
-        if let Ok(encoded) = encoded_anew(&encoding, &plain, count, &other) {
+        if let Ok(encoded) = reencoded(&encoding, &plain, count, &other) {
             assert_eq!(encoded.len() as u64, other.page_size(count as u64));
         }
     }

@@ -4,7 +4,7 @@ use branchline_format::number::Number;
 use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::read_tree;
 use branchline_format::write::classes::tree_infos;
-use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree};
+use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
 use branchline_format::write::{Changes, Recording};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
@@ -27,7 +27,7 @@ fn described(input: &mut Input<'_>) -> NewTree {
     let count = input.byte() % 16;
     let mut branches: Vec<NewBranch> = (0..count).map(|number| branch(input, number)).collect();
     for branch in &mut branches {
-        let last = branch.baskets.last().map_or(0, |basket| basket.1 + 1);
+        let last = branch.baskets.last().map_or(0, |basket| basket.first_entry + 1);
         entries_count = last.max(entries_count);
     }
     NewTree { name, title, entries_count, cluster_entries, compress: 505, branches }
@@ -49,14 +49,14 @@ fn branch(input: &mut Input<'_>, number: u8) -> NewBranch {
         3 => BranchKind::Lists(leaf),
         _ => BranchKind::Texts,
     };
-    let (mut first, mut place) = (0, 100);
+    let (mut first_entry, mut seek) = (0, 100);
     let basket = |_| {
-        let found = (u64::from(input.short()).max(80), first, place);
-        first += u64::from(input.byte()) + 1;
-        place += u64::from(input.long()) + found.0;
-        found
+        let written = WrittenBasket { size: u64::from(input.short()).max(80), first_entry, seek };
+        first_entry += u64::from(input.byte()) + 1;
+        seek += u64::from(input.long()) + written.size;
+        written
     };
-    let baskets: Vec<(u64, u64, u64)> = (0..number % 8).map(basket).collect();
+    let baskets = (0..number % 8).map(basket).collect();
     let (plain_bytes, stored_bytes, basket_size) = (5000, 1900, 32_000);
     NewBranch { name: format!("b{number}"), kind, baskets, plain_bytes, stored_bytes, basket_size }
 }
@@ -68,7 +68,7 @@ fn check(tree: &NewTree, key_size: u64) {
     assert_eq!((&read.name, read.entries_count), (&tree.name, tree.entries_count));
     assert_eq!(read.branches.len(), tree.branches.len());
     for (branch, made) in read.branches.iter().zip(&tree.branches) {
-        let places: Vec<u64> = made.baskets.iter().map(|basket| basket.1).collect();
+        let places: Vec<u64> = made.baskets.iter().map(|basket| basket.first_entry).collect();
         let found: Vec<u64> = branch.baskets.iter().map(|basket| basket.entry_start).collect();
         assert_eq!((&branch.path, found), (&made.name, places));
     }
