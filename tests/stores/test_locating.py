@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from tests.stores.conftest import Served
 from tests.stores.servers import free_port, program
 
 from branchline import Dataset
+from branchline.bridge.xrootd_files import _check_connection
 from branchline.dataset.located import located
 from branchline.errors import MissingFileError, StorageError
 
@@ -48,6 +50,11 @@ def test_a_lone_server_and_a_local_file_are_their_own_places(served: Served) -> 
     (lone,) = located(f"root://127.0.0.1:{served.xrootd.port}//small.root")
     assert lone.endswith(f":{served.xrootd.port}//small.root")
     assert located(str(served.data / "small.root")) == []
+
+
+def test_an_address_of_ipv6_is_connected_to_as_the_client_writes_it() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        _check_connection("[::1]", server.getsockname()[1])
 
 
 def test_a_file_that_no_server_has_is_an_error(served: Served) -> None:

@@ -72,7 +72,8 @@ def locate_by_xrootd(url: str, patience_s: float) -> list[str]:
 def _check_connection(host: str, port: int) -> None:
     """Raises BridgeError if no connection is possible: the client tries again for minutes, and ignores Ctrl-C."""
     try:
-        socket.create_connection((host, port), CONNECT_WAIT_S).close()
+        # The client has IPv6 addresses in brackets.
+        socket.create_connection((host.strip("[]"), port), CONNECT_WAIT_S).close()
     except OSError as error:
         kind: Kind = "timeout" if isinstance(error, TimeoutError) else "unreachable"
         raise BridgeError(kind, f"no connection to {host}:{port}: {error.strerror or error}") from error
