@@ -16,7 +16,7 @@ from branchline.errors import OptionError
 from branchline.ranges import ByteRange
 from branchline.tracing.file_map import BASKET, PAGE
 from branchline.tracing.summary import Parts, Requests, unwanted
-from branchline.tracing.trace import EXTENT, PART, REQUEST, Trace
+from branchline.tracing.trace import END_OF_FILE, EXTENT, MAPPED, NOT_CACHED, PART, REQUEST, Trace
 from branchline.tree import ChunkStream, Source
 
 
@@ -139,7 +139,7 @@ def _played(trace: Trace) -> tuple[list[list[tuple[str, list[ByteRange]]]], int]
     for row in sorted(rows, key=lambda row: row["sent_ns"] or 0):
         own = ranges.get(row["request"], [])
         if not own:
-            left_out += row["outcome"] not in ("mapped", "end of file")
+            left_out += row["outcome"] not in (END_OF_FILE, MAPPED, NOT_CACHED)
             continue
         thread = threads.setdefault((row["process"] or 0, row["thread"] or 0), [])
         thread.append((row["file"], [ByteRange(offset, length) for offset, length in own]))

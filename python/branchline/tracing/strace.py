@@ -22,7 +22,7 @@ from branchline.tracing.file_map import is_root_file, map_file
 from branchline.tracing.parts import with_parts
 from branchline.tracing.reads import Reads
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
-from branchline.tracing.trace import REQUEST, Codes, Group, Numbers, Trace
+from branchline.tracing.trace import END_OF_FILE, MAPPED, NOT_CACHED, OK, REQUEST, Codes, Group, Numbers, Trace
 from branchline.tracing.traced_job import TracedJob
 
 _PREFIX = "calls"
@@ -154,7 +154,9 @@ def _programs(process: Numbers, programs: dict[int, str]) -> Codes:
 
 def _outcomes(reads: Reads) -> Codes:
     errors, names = reads.codes("error"), reads.codes("name")
-    texts = [*errors.texts, "ok", "end of file", "mapped"]
+    # Only a read that must not wait ends so, as RWF_NOWAIT of preadv2(2) has it.
+    causes = [NOT_CACHED if one == "EAGAIN" else one for one in errors.texts]
+    texts = [*causes, OK, END_OF_FILE, MAPPED]
     well, behind, mapped = range(len(errors.texts), len(texts))
     found = np.where((reads.column("got_bytes") > 0) | (reads.column("size_bytes") == 0), well, behind)
     if "mmap" in names.texts:

@@ -19,7 +19,19 @@ from branchline.tracing.summary_rows import (
     Summary,
     Totals,
 )
-from branchline.tracing.trace import EXTENT, FILE, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
+from branchline.tracing.trace import (
+    EXTENT,
+    FILE,
+    MAPPED,
+    NO_FAILURES,
+    PART,
+    REQUEST,
+    SPAN,
+    Numbers,
+    Trace,
+    codes,
+    numbers,
+)
 
 #: Directories with a tree for each event, as ALICE's simulation writes them.
 EVENT_DIRECTORY = re.compile(r"(?:^|/)Event(\d+)/")
@@ -205,8 +217,8 @@ def _totals(trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[
         wall_s=trace.job.wall_ns / 1e9,
         reading_s=busy / 1e9,
         in_flight_mean=took / busy if busy else 0.0,
-        mapped_calls=ended.get("mapped", 0),
-        failed_calls=sum(count for one, count in ended.items() if one not in ("ok", "end of file", "mapped")),
+        mapped_calls=ended.get(MAPPED, 0),
+        failed_calls=sum(count for one, count in ended.items() if one not in NO_FAILURES),
     )
 
 

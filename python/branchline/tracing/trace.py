@@ -24,6 +24,10 @@ from branchline.report.whole_files import whole_file
 from branchline.tracing.traced_job import TracedJob
 
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
+#: What became of a request where no error is named. A read that must not wait finds nothing in the page cache, and
+#: another that waits for the disk follows it.
+OK, END_OF_FILE, MAPPED, NOT_CACHED = "ok", "end of file", "mapped", "not in the page cache"
+NO_FAILURES = (OK, END_OF_FILE, MAPPED, NOT_CACHED)
 #: The version of the format; a reader refuses a newer one.
 VERSION = 1
 #: The ending of the folder in which requests are collected, after the name of the trace.
@@ -60,7 +64,7 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("store", _TEXT, "The storage element that served it."),
     ("connection", pa.int64(), "The connection that carried it; of a local file its descriptor."),
     ("attempt", pa.int16(), "1 for the first try."),
-    ("outcome", _TEXT, "ok, end of file, or the error."),
+    ("outcome", _TEXT, "ok, end of file, mapped, not in the page cache, or the error."),
 )
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
 

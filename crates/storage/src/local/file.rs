@@ -162,7 +162,7 @@ impl LocalFile {
         let room = first.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
         let traced = self.journal("preadv2", range.offset, length);
         let cached = read_cached(&self.file, room, range.offset);
-        self.end_traced(traced, &self.file, if cached > 0 { Ok(cached) } else { Err(Errno::AGAIN) });
+        end_traced_try(traced, &self.file, cached);
         let mut calls_count = u64::from(cached > 0);
         let mut adviser = (cached < length).then(|| Adviser::new(&self.file, reads));
         if adviser.is_some() && self.is_on_network {
@@ -301,6 +301,14 @@ impl LocalFile {
             Err(error) => traced.ended(error.to_string()),
         }
     }
+}
+
+/// Ends the request of a read that only the kernel's cache was asked for: it is no failure where nothing was there.
+fn end_traced_try(traced: Option<journal::Request>, file: &File, cached: usize) {
+    let Some(mut traced) = traced else { return };
+    traced.over(file.as_raw_fd().unsigned_abs().into());
+    traced.got(cached as u64);
+    traced.ended(if cached > 0 { "ok" } else { "not in the page cache" });
 }
 
 impl Store for LocalFile {
