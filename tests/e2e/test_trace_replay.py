@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import uproot
 from tests.command_line import run_command
+from tests.page_cache import in_page_cache
 
 from branchline import Access
 from branchline.errors import MissingFileError, OptionError
@@ -26,7 +28,7 @@ SOME = ["branch_1", "branch_2", "branch_9", "branch_20"]
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A file of 13 MB, too large to be read whole."""
     path = tmp_path_factory.mktemp("here") / "events.root"
     random = np.random.default_rng(5)
@@ -34,7 +36,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tree = made.mktree("events", dict.fromkeys(BRANCHES, "float64"))
         for _ in range(3):
             tree.extend({name: random.normal(size=18_000) for name in BRANCHES})
-    return path
+    with in_page_cache(path):
+        yield path
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def trace(file: Path) -> Trace:
 def test_the_same_requests_make_the_same_calls_and_bytes_elsewhere(file: Path, trace: Trace, tmp_path: Path) -> None:
     shutil.copy(file, tmp_path)
     totals = summarise(trace).as_json()["totals"]
-    with recording(tmp_path / "again.parquet", "a test"):
+    with in_page_cache(tmp_path / "events.root"), recording(tmp_path / "again.parquet", "a test"):
         again = replay_requests(trace, str(tmp_path), Access())
     assert (again.read_calls, again.read_bytes) == (totals["read_calls"], totals["read_bytes"])
     assert (again.original_calls, again.original_bytes) == (totals["read_calls"], totals["read_bytes"])

@@ -24,6 +24,7 @@ from branchline.tracing.trace import (
     FILE,
     MAPPED,
     NO_FAILURES,
+    NOT_CACHED,
     PART,
     REQUEST,
     SPAN,
@@ -56,7 +57,9 @@ class Requests:
 
     @classmethod
     def of(cls, trace: Trace) -> Requests:
-        """The requests of a trace. Mapping a file into memory is no request."""
+        """The requests of a trace. Mapping a file into memory is none, nor is a read that found no page cache: the one
+        that follows it is counted.
+        """
         return trace.once("requests", lambda: cls._of(trace))
 
     @classmethod
@@ -69,7 +72,9 @@ class Requests:
             numbers(rows, "request"), file, numbers(rows, "offset"), numbers(rows, "size_bytes", 0),
             numbers(rows, "got_bytes", 0), sent, numbers(rows, "last_byte_ns", 0), numbers(rows, "thread"),
         ]  # fmt: skip
+        outcome, outcomes = codes(rows, "outcome")
         is_read = what != (whats.index("mmap") if "mmap" in whats else -2)
+        is_read &= outcome != (outcomes.index(NOT_CACHED) if NOT_CACHED in outcomes else -2)
         order = np.nonzero(is_read)[0][np.argsort(sent[is_read], kind="stable")]
         number, file, offset, requested, got, sent, last, thread = (column[order] for column in columns)
         end = _ends(trace, number, offset + got)

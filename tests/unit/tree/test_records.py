@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import pickle
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uproot
+from tests.page_cache import in_page_cache, is_in_page_cache
 from tests.unit.tree.conftest import Sample
 
 import branchline
@@ -35,22 +34,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
             tree.extend({name: random.normal(size=33_000) for name in "abcdef"})
     assert path.stat().st_size > WHOLE_FILE_BYTES + (2 << 20)
     return path
-
-
-def into_page_cache(path: Path) -> None:
-    """Else a read that finds only a part of its range there takes a second call."""
-    path.read_bytes()
-
-
-def is_in_page_cache(path: Path) -> bool:
-    with (
-        path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_WRITE, flags=mmap.MAP_PRIVATE) as mapped,
-    ):
-        start = ctypes.addressof(ctypes.c_char.from_buffer(mapped))
-        pages = (ctypes.c_ubyte * -(-len(mapped) // mmap.PAGESIZE))()
-        assert ctypes.CDLL(None).mincore(ctypes.c_void_p(start), ctypes.c_size_t(len(mapped)), pages) == 0
-    return all(page & 1 for page in pages)
 
 
 def records_of(path: Path, branches: list[str] | None, **settings: Any) -> StreamRecords:
@@ -93,8 +76,8 @@ def test_baskets_and_bytes_are_those_that_uproot_tells(sample: Sample, branches:
 def test_a_large_file_is_read_once_and_only_where_it_is_wanted(
     large: Path, branches: list[str], step: int | str
 ) -> None:
-    into_page_cache(large)
-    (record,) = records_of(large, branches, step_size=step).files
+    with in_page_cache(large):
+        (record,) = records_of(large, branches, step_size=step).files
     with uproot.open(large) as file:
         wanted = sum(file["events"][name].compressed_bytes for name in branches)
     assert record.compressed_bytes == wanted
@@ -106,15 +89,15 @@ def test_a_large_file_is_read_once_and_only_where_it_is_wanted(
 
 
 def test_neighbouring_baskets_of_a_large_file_come_in_one_call(large: Path) -> None:
-    into_page_cache(large)
-    (record,) = records_of(large, None).files
+    with in_page_cache(large):
+        (record,) = records_of(large, None).files
     # Head and tail, and 12 MB in pieces of at most 8 MiB.
     assert record.read_calls <= 5
 
 
 def test_a_read_that_is_partly_in_the_page_cache_takes_one_call_more(large: Path) -> None:
-    into_page_cache(large)
-    (whole,) = records_of(large, None).files
+    with in_page_cache(large):
+        (whole,) = records_of(large, None).files
     with large.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 2 << 20, 1 << 20, os.POSIX_FADV_DONTNEED)
