@@ -128,7 +128,8 @@ impl Checked<'_> {
         assert_eq!(checked_len(&whole), end);
         let middle = self.split.min(end);
         let mut parts = part(0..middle).expect("a part of what can be decoded");
-        parts.append(part(middle..end).expect("the other part of what can be decoded"));
+        let rest = part(middle..end).expect("the other part of what can be decoded");
+        parts.append(rest).expect("no more classes than in the whole");
         assert_eq!(checked_len(&parts), end);
         // Which types are met first, and so come first, depends on where a part begins.
         assert!(parts == whole || has_choices(&whole), "{parts:?} is made of parts, not {whole:?}");

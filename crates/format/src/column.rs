@@ -1,5 +1,10 @@
 //! Decoded values of a branch: native numbers, offsets, and trees of them.
 
+use crate::error::{FormatError, Result};
+
+/// Limit of the contents of a union, whose tags are signed bytes.
+const UNION_CONTENTS_MAX: usize = 1 << 7;
+
 /// Values of a branch over a range of entries. `B` holds native bytes of numbers, `O` offsets as 64-bit numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column<B = Vec<u8>, O = Vec<i64>> {
@@ -74,19 +79,20 @@ impl Column {
         }
     }
 
-    /// Appends another column of the same branch. Their forms are the same but for what pointers point to: where these
-    /// differ a union has both.
-    pub fn append(&mut self, other: Self) {
+    /// Appends another column of the same branch. Their forms are the same but for the classes of objects behind
+    /// pointers: where these differ, the result is a union of both.
+    ///
+    /// Fails where a union would need more contents than its tags can count.
+    pub fn append(&mut self, other: Self) -> Result<()> {
         if !self.is_like(&other) {
-            self.append_unlike(other);
-            return;
+            return self.append_unlike(other);
         }
         match (self, other) {
             (Self::Flat { values, .. }, Self::Flat { values: more, .. }) => values.extend_from_slice(&more),
-            (Self::Regular { content, .. }, Self::Regular { content: more, .. }) => content.append(*more),
+            (Self::Regular { content, .. }, Self::Regular { content: more, .. }) => content.append(*more)?,
             (Self::List { offsets, content }, Self::List { offsets: more_offsets, content: more }) => {
                 append_offsets(offsets, &more_offsets);
-                content.append(*more);
+                content.append(*more)?;
             }
             (Self::Text { offsets, bytes }, Self::Text { offsets: more_offsets, bytes: more }) => {
                 append_offsets(offsets, &more_offsets);
@@ -94,21 +100,22 @@ impl Column {
             }
             (Self::Record { count, members, .. }, Self::Record { count: more_count, members: more, .. }) => {
                 *count += more_count;
-                members.iter_mut().zip(more).for_each(|((_, member), (_, more))| member.append(more));
+                members.iter_mut().zip(more).try_for_each(|((_, member), (_, more))| member.append(more))?;
             }
             (Self::Tuple { count, items }, Self::Tuple { count: more_count, items: more }) => {
                 *count += more_count;
-                items.iter_mut().zip(more).for_each(|(item, more)| item.append(more));
+                items.iter_mut().zip(more).try_for_each(|(item, more)| item.append(more))?;
             }
             (Self::Option { valid, content }, Self::Option { valid: more_valid, content: more }) => {
                 valid.extend_from_slice(&more_valid);
-                content.append(*more);
+                content.append(*more)?;
             }
             (Self::Union { tags, contents }, Self::Union { tags: more_tags, contents: more }) => {
-                append_union(tags, contents, &more_tags, more);
+                append_union(tags, contents, &more_tags, more)?;
             }
-            _ => debug_assert!(false, "columns of two kinds are not appended"),
+            _ => return Err(FormatError::internal("columns of two kinds were found to be alike")),
         }
+        Ok(())
     }
 
     /// Whether both are of one kind, and records of one class.
@@ -130,19 +137,20 @@ impl Column {
     }
 
     /// Values of different forms become a union, unless one of the columns is empty.
-    fn append_unlike(&mut self, other: Self) {
+    fn append_unlike(&mut self, other: Self) -> Result<()> {
         if other.values_count() == 0 {
-            return;
+            return Ok(());
         }
         if self.values_count() == 0 {
             *self = other;
-            return;
+            return Ok(());
         }
         let whole = std::mem::replace(self, Self::Tuple { count: 0, items: Vec::new() });
         let (mut tags, mut contents) = whole.into_union();
         let (more_tags, more) = other.into_union();
-        append_union(&mut tags, &mut contents, &more_tags, more);
+        append_union(&mut tags, &mut contents, &more_tags, more)?;
         *self = Self::Union { tags, contents };
+        Ok(())
     }
 
     fn into_union(self) -> (Vec<u8>, Vec<Self>) {
@@ -178,14 +186,14 @@ impl Column {
         }
     }
 
-    /// Columns of one form joined in their order; none if there are none. The memory for all is taken at once, and each
-    /// is dropped as soon as it is copied.
-    pub fn joined(pieces: Vec<Self>) -> Option<Self> {
+    /// Columns of the same branch joined in their order; None if there are none. The memory for all is taken at once,
+    /// and each is dropped as soon as it is copied. Fails as [`Column::append`] does.
+    pub fn joined(pieces: Vec<Self>) -> Result<Option<Self>> {
         let mut rest = pieces.into_iter();
-        let mut whole = rest.next()?;
+        let Some(mut whole) = rest.next() else { return Ok(None) };
         whole.reserve(&rest.as_slice().iter().collect::<Vec<_>>());
-        rest.for_each(|piece| whole.append(piece));
-        Some(whole)
+        rest.try_for_each(|piece| whole.append(piece))?;
+        Ok(Some(whole))
     }
 
     /// Takes memory for other columns of the same form.
@@ -285,25 +293,31 @@ impl<B, O> Column<B, O> {
     }
 }
 
-/// Appends a union to another one. Contents of the same form are joined: pointers of one basket meet the same classes
-/// as those of another, but maybe in another order.
-fn append_union(tags: &mut Vec<u8>, contents: &mut Vec<Column>, more_tags: &[u8], more: Vec<Column>) {
+/// Appends a union to another one. Contents of the same form are joined: the pointers of two baskets may lead to the
+/// same classes in another order.
+fn append_union(tags: &mut Vec<u8>, contents: &mut Vec<Column>, more_tags: &[u8], more: Vec<Column>) -> Result<()> {
     let in_order = contents.len() == more.len() && contents.iter().zip(&more).all(|(one, other)| one.is_like(other));
     let mut places = Vec::with_capacity(more.len());
     for (index, other) in more.into_iter().enumerate() {
         let known = if in_order { Some(index) } else { contents.iter().position(|one| one.is_like(&other)) };
         match known.and_then(|place| Some((place, contents.get_mut(place)?))) {
             Some((place, one)) => {
-                one.append(other);
+                one.append(other)?;
                 places.push(place as u8);
             }
             None => {
+                if contents.len() >= UNION_CONTENTS_MAX {
+                    let message =
+                        format!("pointers of one member lead to objects of over {UNION_CONTENTS_MAX} classes");
+                    return Err(FormatError::unsupported(message));
+                }
                 places.push(contents.len() as u8);
                 contents.push(other);
             }
         }
     }
     tags.extend(more_tags.iter().filter_map(|tag| places.get(usize::from(*tag))));
+    Ok(())
 }
 
 /// Bytes of a number of this NumPy type, whose name ends in them.
@@ -333,7 +347,7 @@ mod tests {
     #[test]
     fn pointers_to_other_classes_become_a_union() {
         let mut column = pointers(&[1, 0], record("A", &[1]));
-        column.append(pointers(&[1], record("B", &[2])));
+        column.append(pointers(&[1], record("B", &[2]))).unwrap();
         let union = Column::Union { tags: vec![0, 1], contents: vec![record("A", &[1]), record("B", &[2])] };
         assert_eq!(column, pointers(&[1, 0, 1], union));
     }
@@ -342,14 +356,28 @@ mod tests {
     fn unions_are_joined_class_by_class() {
         let contents = |a: &[u8], b: &[u8]| vec![record("A", a), record("B", b)];
         let mut column = Column::Union { tags: vec![0, 1], contents: contents(&[1], &[2]) };
-        column.append(Column::Union { tags: vec![0, 1, 1], contents: vec![record("B", &[3]), record("A", &[4, 5])] });
+        column
+            .append(Column::Union { tags: vec![0, 1, 1], contents: vec![record("B", &[3]), record("A", &[4, 5])] })
+            .unwrap();
         assert_eq!(column, Column::Union { tags: vec![0, 1, 1, 0, 0], contents: contents(&[1, 4, 5], &[2, 3]) });
     }
 
     #[test]
     fn pointers_that_were_all_null_take_the_class_of_others() {
         let mut column = pointers(&[0], record("A", &[]));
-        column.append(pointers(&[1], record("B", &[7])));
+        column.append(pointers(&[1], record("B", &[7]))).unwrap();
         assert_eq!(column, pointers(&[0, 1], record("B", &[7])));
+    }
+
+    #[test]
+    fn a_union_has_no_more_contents_than_its_tags_can_count() {
+        let mut column = pointers(&[1], record("0", &[0]));
+        for number in 1..UNION_CONTENTS_MAX {
+            column.append(pointers(&[1], record(&number.to_string(), &[0]))).unwrap();
+        }
+        let Column::Option { content, .. } = &column else { panic!("{column:?}") };
+        let Column::Union { tags, .. } = content.as_ref() else { panic!("{content:?}") };
+        assert_eq!(tags.last(), Some(&(i8::MAX as u8)));
+        assert!(column.append(pointers(&[1], record("one more", &[0]))).is_err());
     }
 }

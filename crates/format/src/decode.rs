@@ -99,6 +99,15 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
     Ok(column)
 }
 
+/// A column that was made for another layout than the one that is decoded.
+fn wrong_column() -> FormatError {
+    FormatError::internal("lists are decoded into a column of another kind")
+}
+
+fn misfit() -> FormatError {
+    FormatError::damaged(0, "the counts of the entries do not fit the data of the basket")
+}
+
 fn no_bounds() -> FormatError {
     FormatError::damaged(0, "the basket does not say where its entries begin")
 }
@@ -124,7 +133,7 @@ fn decode_run(
     header: RunHeader,
     column: &mut Column,
 ) -> Result<()> {
-    let Column::List { offsets, content } = column else { return Err(no_bounds()) };
+    let Column::List { offsets, content } = column else { return Err(wrong_column()) };
     let element_size = entry_size(scalar, dimensions);
     let mut end = 0;
     for pair in bounds[entries.start..=entries.end].windows(2) {
@@ -146,18 +155,16 @@ fn decode_counted(
     dimensions: &[usize],
     column: &mut Column,
 ) -> Result<()> {
-    let Column::List { offsets, content } = column else { return Err(no_bounds()) };
+    let Column::List { offsets, content } = column else { return Err(wrong_column()) };
     let element_size = entry_size(scalar, dimensions);
     let size_of = |counts: &[i64]| -> Result<usize> {
         let total = counts.iter().try_fold(0usize, |total, count| {
             usize::try_from(*count).ok().and_then(|count| total.checked_add(count.checked_mul(element_size)?))
         });
-        total
-            .filter(|total| *total <= plain.data.len())
-            .ok_or_else(|| FormatError::damaged(0, "the counts of the entries do not fit the data of the basket"))
+        total.filter(|total| *total <= plain.data.len()).ok_or_else(misfit)
     };
     if counts.len() != plain.entries_count || size_of(counts)? != plain.data.len() {
-        return Err(FormatError::damaged(0, "the counts of the entries do not fit the data of the basket"));
+        return Err(misfit());
     }
     let start = size_of(&counts[..entries.start])?;
     let stop = size_of(&counts[..entries.end])?;
@@ -179,8 +186,7 @@ fn decode_pointed(
     dimensions: &[usize],
     column: &mut Column,
 ) -> Result<()> {
-    let misfit = || FormatError::damaged(0, "the counts of the entries do not fit the data of the basket");
-    let Column::List { offsets, content } = column else { return Err(no_bounds()) };
+    let Column::List { offsets, content } = column else { return Err(wrong_column()) };
     if counts.len() != plain.entries_count {
         return Err(misfit());
     }
@@ -213,8 +219,10 @@ fn decode_arrays(
     column: &mut Column,
 ) -> Result<()> {
     let misfit = || FormatError::damaged(0, "the counts of the arrays do not fit the entries of the basket");
-    let Column::List { offsets, content } = column else { return Err(misfit()) };
-    let Column::List { offsets: array_offsets, content: values } = content.as_mut() else { return Err(misfit()) };
+    let Column::List { offsets, content } = column else { return Err(wrong_column()) };
+    let Column::List { offsets: array_offsets, content: values } = content.as_mut() else {
+        return Err(wrong_column());
+    };
     if bounds.len() != plain.entries_count + 1 {
         return Err(misfit());
     }

@@ -127,9 +127,14 @@ pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     let start = cursor.position() as u64;
     let key = parse_detached_key(cursor)?;
     if key.size < key.key_size {
-        return Err(FormatError::damaged(start, format!("a record of {} bytes is shorter than its key", key.size)));
+        return Err(shorter_than_key(start, key.size));
     }
     Ok(key)
+}
+
+/// The error of a record at this offset that ends within its key.
+pub(crate) fn shorter_than_key(offset: u64, record_size: u64) -> FormatError {
+    FormatError::damaged(offset, format!("a record of {record_size} bytes is shorter than its key"))
 }
 
 /// Reads the TKey of an object that has no record of its own; its size may be 0.
@@ -223,6 +228,9 @@ impl TKey {
 }
 
 /// The plain bytes of the object of a key.
+///
+/// Returns [`DecodeError::MissingBytes`] while parts of its record are not in memory, and an error of the format where
+/// the record is not in the file, is shorter than its key, or does not decompress to the size that the key says.
 pub fn read_object(
     loaded: &LoadedBytes,
     key: &TKey,
@@ -230,7 +238,8 @@ pub fn read_object(
 ) -> std::result::Result<Vec<u8>, DecodeError> {
     let record = loaded.get(key.seek, key.size)?;
     let named = |error: FormatError| DecodeError::from(error.in_object(format!("{} {}", key.class_name, key.name)));
-    let stored = &record[key.key_size as usize..];
+    let stored = usize::try_from(key.key_size).ok().and_then(|key_size| record.get(key_size..));
+    let stored = stored.ok_or_else(|| named(shorter_than_key(key.seek, key.size)))?;
     let sizes = key.sizes();
     if !sizes.is_compressed() {
         return Ok(stored.to_vec());
@@ -241,4 +250,29 @@ pub fn read_object(
     let mut plain = vec![0; plain_size];
     decompressor.decompress_into(stored, &mut plain).map_err(damaged)?;
     Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_ends_within_its_key_is_damaged() {
+        let loaded = LoadedBytes::whole(vec![0; 100].into());
+        let key = TKey {
+            size: 10,
+            object_size: 5,
+            key_size: 20,
+            cycle: 1,
+            date: 0,
+            seek: 50,
+            class_name: "TH1F".to_string(),
+            name: "h".to_string(),
+            title: String::new(),
+        };
+        let Err(DecodeError::Format(error)) = read_object(&loaded, &key, &mut Decompressor::new()) else {
+            panic!("a record of 10 bytes was read with a key of 20");
+        };
+        assert_eq!((error.kind, error.object.as_str()), (ErrorKind::Damaged, "TH1F h"));
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use branchline_format::column::Column;
+use branchline_format::error::FormatError;
 use branchline_slab::{Buffer, Pool, SharedSlab, Slab};
 use branchline_trace::Counter;
 
@@ -149,7 +150,8 @@ impl Chunk {
     }
 
     fn finish_column(&self, column: usize, column_parts: Option<UnfinishedColumn>) -> Result<Values> {
-        let shape = self.tree.shape(self.columns[column])?;
+        let branch = self.columns[column];
+        let shape = self.tree.shape(branch)?;
         match column_parts {
             Some(UnfinishedColumn::InPlace { values, offsets }) => {
                 let unfinished = || self.internal("a basket is still being decoded");
@@ -158,7 +160,12 @@ impl Chunk {
                 Ok(values_in_place(shape, values, offsets))
             }
             Some(UnfinishedColumn::Pieces(pieces)) => {
-                let whole = Column::joined(pieces.into_iter().flatten().collect()).unwrap_or_else(|| shape.empty());
+                let named = |error: FormatError| {
+                    let object = format!("tree {}, branch {}", self.tree.path(), self.tree.branch_path(branch));
+                    ReadError::from_format(self.tree.file().path(), &error.in_object(object))
+                };
+                let joined = Column::joined(pieces.into_iter().flatten().collect()).map_err(named)?;
+                let whole = joined.unwrap_or_else(|| shape.empty());
                 Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
             }
             None => Err(self.internal("a column was never begun")),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::compress::Setting;
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::file::{parse_detached_key, parse_key_sizes, KeySizes};
+use crate::file::{parse_detached_key, parse_key_sizes, shorter_than_key, KeySizes};
 
 /// What TBasket::Streamer writes behind the TKey.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub fn read_basket_head(cursor: &mut Cursor<'_>) -> Result<(KeySizes, BasketHead
     }
     let head = read_head(cursor)?;
     if key.size < key.key_size {
-        return Err(FormatError::damaged(0, format!("a record of {} bytes is shorter than its key", key.size)));
+        return Err(shorter_than_key(0, key.size));
     }
     Ok((key, head))
 }

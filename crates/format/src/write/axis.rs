@@ -177,14 +177,20 @@ impl Axis {
         (0..self.bins + 2).map(Some).collect()
     }
 
-    /// Both bin by bin.
-    pub(super) fn by_number(&self, other: &Self) -> std::result::Result<Joined, String> {
+    /// Refuses an axis with other bins. It makes nothing for each bin, as files may claim any number of them.
+    pub(super) fn check_same_bins(&self, other: &Self) -> std::result::Result<(), String> {
         if self.edges != other.edges {
             return Err("its bins have other edges".to_string());
         }
-        if !self.has_limits_of(other) {
-            return Err(format!("it has {}, not {}", other.words(), self.words()));
+        match self.has_limits_of(other) {
+            true => Ok(()),
+            false => Err(format!("it has {}, not {}", other.words(), self.words())),
         }
+    }
+
+    /// Joins two axes with the same bins, bin by bin. The histograms must have cells for their bins.
+    fn by_number(&self, other: &Self) -> std::result::Result<Joined, String> {
+        self.check_same_bins(other)?;
         Ok(Joined { axis: self.clone(), one: self.as_it_is(), two: other.as_it_is() })
     }
 

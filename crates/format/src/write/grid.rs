@@ -20,7 +20,7 @@ impl Addend {
         let mut has_other_labels = false;
         for owner in self.parts(grid, OwnerKind::Axis) {
             let (Some(one), Some(two)) = (self.axes.get(&owner), other.axes.get(&owner)) else { continue };
-            one.by_number(two)?;
+            one.check_same_bins(two)?;
             has_other_labels |= one.labels != two.labels;
         }
         let count = |of: &Self, owner: usize| of.numbers.get(&(owner, "fData")).map_or(0, Numbers::len);
@@ -81,5 +81,33 @@ impl Addend {
         {
             one.add(two);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::super::axis::{Axis, Labels};
+    use super::*;
+
+    #[test]
+    fn axes_of_any_number_of_bins_are_compared_without_memory_for_each_bin() {
+        let axis =
+            Axis { bins: 1 << 60, low: 0.0, high: 1.0, edges: Vec::new(), labels: Labels::Named(Vec::new()), bits: 0 };
+        let grid = |axis: &Axis| Addend {
+            owners: vec![(OwnerKind::Grid, "THnSparseT<TArrayD>".to_string()), (OwnerKind::Axis, "TAxis".to_string())],
+            numbers: HashMap::new(),
+            axes: HashMap::from([(1, axis.clone())]),
+            relabelled: HashSet::new(),
+            bits: HashMap::new(),
+            sparse: HashMap::new(),
+            waiting: HashMap::new(),
+            others: 0,
+            is_fixed: false,
+        };
+        assert_eq!(grid(&axis).check_grid(&grid(&axis), 0), Ok(false));
+        let longer = Axis { high: 2.0, ..axis.clone() };
+        assert!(grid(&axis).check_grid(&grid(&longer), 0).is_err());
     }
 }

@@ -89,7 +89,7 @@ impl<'a> Counting<'a> {
                     })
                 }
             };
-            column.append(part.map_err(named)?);
+            part.and_then(|part| column.append(part)).map_err(named)?;
         }
         let counts = Arc::new(Counts::of(&column).ok_or_else(wrong)?);
         self.last.insert(branch, (entries, Arc::clone(&counts)));

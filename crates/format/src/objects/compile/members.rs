@@ -215,8 +215,10 @@ impl Compiler<'_> {
         usual_members: &Members<'_>,
     ) -> Result<Version> {
         let mut members = Members::default();
+        let mut by_name: HashMap<&str, &Member<'_>> = HashMap::with_capacity(usual_members.all.len());
+        by_name.extend(usual_members.all.iter().rev().map(|member| (member.element.name.as_str(), member)));
         for element in &info.elements {
-            let known = usual_members.all.iter().find(|member| member.element.name == element.name);
+            let known = by_name.get(element.name.as_str()).copied();
             let member = match known {
                 Some(known) if is_same(known.element, element) => Member { element, ..known.clone() },
                 Some(known) => match converted(element, known) {
@@ -228,11 +230,12 @@ impl Compiler<'_> {
             members.all.push(member);
         }
         let mut version = version_of(info, &members);
+        let mut elements: HashMap<&str, Vec<&Element>> = HashMap::with_capacity(info.elements.len());
+        info.elements.iter().for_each(|element| elements.entry(&element.name).or_default().push(element));
         for known in &usual_members.all {
-            let is_there = info.elements.iter().any(|element| {
-                element.name == known.element.name
-                    && (is_same(known.element, element) || is_number_pair(known, element))
-            });
+            let same_name = elements.get(known.element.name.as_str()).map_or(&[][..], Vec::as_slice);
+            let is_there =
+                same_name.iter().any(|element| is_same(known.element, element) || is_number_pair(known, element));
             if !is_there {
                 for (_, form) in &known.forms {
                     check_default(form, 1)?;

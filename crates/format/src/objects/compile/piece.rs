@@ -1,5 +1,7 @@
 //! What a part of a class is compiled to.
 
+use std::collections::HashSet;
+
 use crate::objects::model::form::Form;
 use crate::objects::model::steps::{Counter, Step};
 
@@ -15,9 +17,11 @@ impl Piece {
     pub(crate) fn record(members: Vec<(&str, Self)>) -> Self {
         let mut steps = Vec::new();
         let mut forms: Vec<(String, Form)> = Vec::new();
+        let mut taken: HashSet<String> = HashSet::new();
         for (name, piece) in members {
-            let is_taken = forms.iter().any(|(before, _)| before == name);
+            let is_taken = taken.contains(name);
             let name = if is_taken { format!("{name}#{}", forms.len() + 1) } else { name.to_string() };
+            taken.insert(name.clone());
             steps.extend(piece.steps);
             forms.push((name, piece.form));
         }
