@@ -53,7 +53,7 @@ impl Fetched {
             if missing.is_empty() {
                 return Ok((header, directories.entries_below("", &self.loaded)?));
             }
-            missing.into_iter().for_each(|(offset, size)| self.fetch(offset, size));
+            missing.into_iter().for_each(|range| self.fetch(range.offset, range.size));
         }
     }
 }

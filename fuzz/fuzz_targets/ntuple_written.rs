@@ -5,14 +5,14 @@ use branchline_format::compress::{Codec, Compressor, Decompressor, Setting};
 use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::encoding::Kind;
 use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind, Link, Locator};
-use branchline_format::ntuple::footer::{read_footer, ClusterGroup};
+use branchline_format::ntuple::footer::{read_footer, ClusterGroup, Footer};
 use branchline_format::ntuple::number_types::ColumnType;
 use branchline_format::ntuple::page_list::{read_page_list, ColumnPages, Page};
-use branchline_format::ntuple::schema::{read_header, Column, Field, Role, Schema, TypeInfo};
+use branchline_format::ntuple::schema::{read_header, Alias, Column, Field, LaterParts, Role, Schema, TypeInfo};
 use branchline_format::ntuple::write::elements::{decode, element_size, encode, reencoded};
 use branchline_format::ntuple::write::envelope::NewEnvelope;
 use branchline_format::ntuple::write::page::{checked, sealed, unpacked};
-use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster};
+use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster, NewColumn};
 use branchline_format::ntuple::write::schema::{write_footer, write_header};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
@@ -61,7 +61,7 @@ fn field(input: &mut Input<'_>, number: usize, fields_count: usize) -> Field {
         array_size: optional(input, |input| u64::from(input.long())),
         source: optional(input, |input| usize::from(input.byte()) % fields_count),
         type_checksum: optional(input, |input| input.long()),
-        later: (0, Vec::new()),
+        later: LaterParts::default(),
         children: Vec::new(),
         columns: Vec::new(),
     }
@@ -81,8 +81,10 @@ fn schema(input: &mut Input<'_>) -> Schema {
     let columns_count = usize::from(input.byte() % 32);
     let fields = (0..fields_count).map(|number| field(input, number, fields_count)).collect();
     let columns = (0..columns_count).map(|_| column(input, fields_count)).collect();
-    let alias =
-        |input: &mut Input<'_>| (usize::from(input.byte()) % columns_count, usize::from(input.byte()) % fields_count);
+    let alias = |input: &mut Input<'_>| Alias {
+        column: usize::from(input.byte()) % columns_count,
+        field: usize::from(input.byte()) % fields_count,
+    };
     let aliases_count = if columns_count == 0 { 0 } else { input.byte() % 4 };
     let aliases = (0..aliases_count).map(|_| alias(input)).collect();
     let type_info = |input: &mut Input<'_>| TypeInfo {
@@ -121,7 +123,7 @@ fn described(input: &mut Input<'_>) {
     let group = ClusterGroup { first_entry: 0, entries_count, clusters_count: clusters.len() as u32, page_list: link };
     let footer = write_footer(&made, std::slice::from_ref(&group)).expect("a group has room");
     let (footer, _) = read(EnvelopeKind::Footer, &footer, setting);
-    let (_, groups) = read_footer(&footer, &envelope, header).expect("what was written is read");
+    let Footer { groups, .. } = read_footer(&footer, &envelope, header).expect("what was written is read");
     // A group without entries says nothing.
     let wanted: &[ClusterGroup] = if entries_count > 0 { std::slice::from_ref(&group) } else { &[] };
     assert_eq!(groups, wanted);
@@ -129,7 +131,7 @@ fn described(input: &mut Input<'_>) {
     assert_eq!(found.len(), clusters.len());
     for (one, cluster) in found.iter().zip(&clusters) {
         assert_eq!((&one.entries, one.columns_count()), (&cluster.entries, cluster.columns.len()));
-        for (number, (_, wanted)) in cluster.columns.iter().enumerate() {
+        for (number, NewColumn { pages: wanted, .. }) in cluster.columns.iter().enumerate() {
             let read = one.pages(number).expect("pages are read").expect("there is the column");
             assert_eq!((&read.pages, read.is_suppressed), (&wanted.pages, wanted.is_suppressed));
         }
@@ -142,7 +144,9 @@ fn clusters(input: &mut Input<'_>) -> Vec<NewCluster> {
     let mut made = Vec::new();
     for _ in 0..input.byte() % 8 {
         let end = start + u64::from(input.long());
-        let columns = (0..columns_count).map(|_| (u64::from(input.long()), column_pages(input))).collect();
+        let columns = (0..columns_count)
+            .map(|_| NewColumn { first_element: u64::from(input.long()), pages: column_pages(input) })
+            .collect();
         made.push(NewCluster { entries: start..end, columns });
         start = end;
     }

@@ -7,7 +7,7 @@ use branchline_format::compress::Decompressor;
 use branchline_format::error::Result;
 use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind, Link, Locator};
-use branchline_format::ntuple::footer::{read_footer, ClusterGroup};
+use branchline_format::ntuple::footer::{read_footer, ClusterGroup, Footer};
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
 use branchline_format::ntuple::schema::{read_header, Schema};
 use branchline_format::objects::Classes;
@@ -46,7 +46,7 @@ pub fn described(header: &[u8], footer: &[u8]) -> Result<(Schema, Vec<ClusterGro
     let known = read_header(&header)?;
     // No feature flags are set: any that is ends the reading.
     let footer = [&[0; 8][..], &of_header(&header, footer)].concat();
-    let (schema, groups) = read_footer(&envelope(EnvelopeKind::Footer, &footer), &header, known)?;
+    let Footer { schema, groups } = read_footer(&envelope(EnvelopeKind::Footer, &footer), &header, known)?;
     Ok((schema, groups, header.checksum))
 }
 

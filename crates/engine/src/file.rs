@@ -282,7 +282,7 @@ impl File {
             if missing.is_empty() {
                 return directories.entries_below(path, &reader.loaded).map_err(named);
             }
-            let ranges: Vec<ByteRange> = missing.iter().map(|(offset, size)| ByteRange::new(*offset, *size)).collect();
+            let ranges: Vec<ByteRange> = missing.iter().map(|range| ByteRange::new(range.offset, range.size)).collect();
             for some in ranges.chunks(limits::METADATA_RANGES_MAX) {
                 reader.read(coalesce(some, self.gap_bytes(), MAX_JOINED_BYTES).ranges)?;
             }

@@ -10,7 +10,7 @@ use branchline_format::file::read_object;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::cluster::FieldCluster;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind};
-use branchline_format::ntuple::footer::{linked_sets_count, read_footer, ClusterGroup};
+use branchline_format::ntuple::footer::{linked_sets_count, read_footer, ClusterGroup, Footer};
 use branchline_format::ntuple::form::{standalone_form, Form};
 use branchline_format::ntuple::names::{branches, Branch};
 use branchline_format::ntuple::page_list::{read_page_list, Cluster, Page};
@@ -84,7 +84,7 @@ impl Ntuple {
         let footer = envelope(&anchor.footer, EnvelopeKind::Footer)?;
         let known = read_header(&header).map_err(named)?;
         let description = known.description.clone();
-        let (schema, groups) = read_footer(&footer, &header, known).map_err(named)?;
+        let Footer { schema, groups } = read_footer(&footer, &header, known).map_err(named)?;
         let classes = schema.classes(classes).map_err(named)?;
         let branches = branches(&schema);
         Ok(Self {

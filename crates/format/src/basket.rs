@@ -8,6 +8,22 @@ use crate::layout::{Layout, RunHeader};
 use crate::scalar::Scalar;
 use crate::tree::embedded::{read_basket_head, BasketHead, EmbeddedBasket};
 
+/// Memory that decompressing a basket takes, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScratchBytes {
+    /// The buffer of the plain bytes, which the next basket uses again.
+    pub kept: u64,
+    /// What the codec itself takes, until it returns.
+    pub passing: u64,
+}
+
+impl ScratchBytes {
+    /// Both together.
+    pub fn sum(self) -> u64 {
+        self.kept.saturating_add(self.passing)
+    }
+}
+
 /// The record of a basket before decompression.
 #[derive(Debug, Clone)]
 pub struct BasketRecord<'a> {
@@ -17,7 +33,7 @@ pub struct BasketRecord<'a> {
 }
 
 impl<'a> BasketRecord<'a> {
-    /// Reads key and head; `bytes` is the whole record, `entries_count` what the branch says of it.
+    /// Reads key and head of a whole record. Fails unless it has the number of entries that its branch records.
     pub fn parse(bytes: &'a [u8], entries_count: u64) -> Result<Self> {
         let basket = Self::of(bytes)?;
         if basket.head.entries_count as u64 != entries_count {
@@ -27,7 +43,7 @@ impl<'a> BasketRecord<'a> {
         Ok(basket)
     }
 
-    /// The same for any number of entries.
+    /// Reads key and head of a whole record, whatever its number of entries.
     pub fn of(bytes: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(bytes);
         let (key, head) = read_basket_head(&mut cursor)?;
@@ -53,12 +69,14 @@ impl<'a> BasketRecord<'a> {
         self.key.check_plain_size()
     }
 
-    /// Bytes that decompressing it takes for a while: what comes out, and what the codec works with. None for a basket
-    /// that is not compressed, or whose sizes are wrong, which decompressing it reports.
-    pub fn scratch_bytes(&self) -> (u64, u64) {
+    /// Memory that decompressing it takes. 0 for a basket that is not compressed, or whose sizes are wrong:
+    /// [`BasketRecord::decompress`] returns the error.
+    pub fn scratch(&self) -> ScratchBytes {
         match self.plain_size() {
-            Ok(size) if self.key.is_compressed() => (size as u64, working_bytes(self.stored, size)),
-            _ => (0, 0),
+            Ok(size) if self.key.is_compressed() => {
+                ScratchBytes { kept: size as u64, passing: working_bytes(self.stored, size) }
+            }
+            _ => ScratchBytes::default(),
         }
     }
 
@@ -81,12 +99,12 @@ impl<'a> BasketRecord<'a> {
         }
     }
 
-    /// Whether it is stored where the entries begin.
+    /// Whether it stores the offsets of its entries.
     pub fn stores_bounds(&self) -> bool {
         self.key.object_size > self.data_size() as u64 && !self.head.generates_offsets()
     }
 
-    /// Values that a run layout holds in this basket, if they are known before decompression.
+    /// Elements of all entries of a run layout, if they are known before decompression.
     pub fn run_elements_count(&self, layout: &Layout) -> Option<usize> {
         let Layout::Run { scalar, dimensions, header, .. } = layout else { return None };
         let headers = header.size() * self.head.entries_count;
@@ -106,12 +124,13 @@ impl<'a> BasketRecord<'a> {
         check_declared_size(self.stored, size).map_err(|error| FormatError::damaged(0, error.to_string()))
     }
 
-    /// Whether all its entries have `size` bytes, by what its head says.
+    /// Whether all its entries have `entry_size` bytes, by its head.
     pub fn has_entries_of(&self, entry_size: usize) -> bool {
         entry_size.checked_mul(self.head.entries_count) == Some(self.data_size())
     }
 
-    /// Decompresses into `room`, whose former content is overwritten, and returns all plain bytes of the basket.
+    /// Decompresses into `room`, whose former content is overwritten, and returns all plain bytes of the basket. Fails
+    /// if the record is damaged.
     pub fn decompress<'p>(&self, decompressor: &mut Decompressor, room: &'p mut Vec<u8>) -> Result<&'p [u8]>
     where
         'a: 'p,
@@ -184,7 +203,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Start of each entry and end of the last, or none when the basket does not store them.
+    /// Start of each entry in the data and end of the last; None if the basket does not store them. Fails if an entry
+    /// ends before it begins.
     pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
         let mut bounds = match self.offsets {
             Offsets::Embedded(bounds) => match bounds {
@@ -207,7 +227,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Whether it says of its entries that they lay elsewhere when they were written (TBasket::fDisplacement).
+    /// Whether it stores where its entries were when they were filled (TBasket::fDisplacement).
     pub fn has_displacements(&self) -> bool {
         match self.offsets {
             Offsets::Stored { rest, .. } => rest.len() > 4 * (self.entries_count + 2) && !self.generates_offsets,
@@ -215,7 +235,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Where its entries lay when they were written, counted from the start of the key, if it says so.
+    /// Where its entries were when they were filled, counted from the start of the key, if it stores that.
     pub fn displacements(&self) -> Result<Option<Vec<u32>>> {
         let Offsets::Stored { rest, .. } = self.offsets else { return Ok(None) };
         if !self.has_displacements() {
@@ -234,7 +254,7 @@ impl<'a> Plain<'a> {
         (0..self.entries_count).map(|_| cursor.u32()).collect::<Result<_>>().map(Some)
     }
 
-    /// Bytes of each entry, where the basket does not say where they begin.
+    /// Bytes of each entry of a basket without entry offsets, all of which must have the same size.
     pub fn fixed_size(&self) -> Result<usize> {
         if self.generates_offsets {
             return Err(FormatError::unsupported("its baskets leave to a counter where their entries begin"));
@@ -243,7 +263,7 @@ impl<'a> Plain<'a> {
         self.fixed_range(size, 0..self.entries_count).map(|_| size)
     }
 
-    /// Bounds of entries that all have `entry_size` bytes.
+    /// The bytes of these entries, in a basket whose entries all have `entry_size` bytes.
     pub fn fixed_range(&self, entry_size: usize, entries: std::ops::Range<usize>) -> Result<&'a [u8]> {
         if entry_size.checked_mul(self.entries_count) != Some(self.data.len()) {
             let message = format!(
@@ -264,8 +284,8 @@ fn stored_bounds(rest: &[u8], key_size: usize, are_sizes: bool, entries_count: u
     let mut cursor = Cursor::new(rest);
     let count = i64::from(cursor.i32()?);
     let count = cursor.checked_count(count, 4)?;
-    // uproot 3 writes this number in place of the count, then all offsets and a 0. ROOT believes it, and reads all
-    // entries behind the third from memory that it never filled.
+    // uproot 3 writes this number in place of the count, then all offsets and a 0. ROOT uses it as the count, and reads
+    // the offsets of all entries behind the third from uninitialised memory.
     let is_of_uproot3 = count == UPROOT3_COUNT && rest.len() == 4 * (entries_count + 2);
     if count < entries_count && !is_of_uproot3 {
         return Err(FormatError::damaged(0, format!("{count} entry offsets for {entries_count} entries")));
@@ -288,7 +308,7 @@ fn stored_bounds(rest: &[u8], key_size: usize, are_sizes: bool, entries_count: u
     Ok(bounds)
 }
 
-/// The value bytes of an entry of a run, behind its header, which is checked.
+/// The bytes of the values of an entry of a run. Fails if its header does not agree with its size.
 pub fn run_values(entry: &[u8], header: RunHeader, element_size: usize) -> Result<&[u8]> {
     let wrong = |what: String| Err(FormatError::damaged(0, what));
     let Some(values) = entry.get(header.size()..) else {

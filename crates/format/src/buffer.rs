@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::cursor::{Cursor, VersionHeader};
+use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, IS_REFERENCED, MAP_OFFSET, NEW_CLASS_TAG, VERSION_COUNT_MASK};
 
@@ -25,28 +25,38 @@ pub enum Pointer {
     },
 }
 
+/// The members of a TNamed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameAndTitle {
+    /// TNamed::fName.
+    pub name: String,
+    /// TNamed::fTitle.
+    pub title: String,
+}
+
 /// A cursor over the plain bytes of an object, with the classes named in it so far.
 #[derive(Debug, Clone)]
 pub struct ObjectBuffer<'a> {
     /// The reading position.
     pub cursor: Cursor<'a>,
-    /// Size of the key, which the references count too.
-    base: u64,
-    /// By where they were named. A tree names few classes and refers to them for each branch and leaf.
+    /// Bytes of the key in front of the object: references count from the start of the key.
+    key_size: u64,
+    /// Names of classes by the reference under which later tags refer to them. A tree names few classes and refers to
+    /// them for each branch and leaf.
     classes: BTreeMap<u64, Rc<str>>,
 }
 
 impl<'a> ObjectBuffer<'a> {
     /// Plain bytes of an object whose key has `key_size` bytes.
     pub fn new(bytes: &'a [u8], key_size: u64) -> Self {
-        Self { cursor: Cursor::new(bytes), base: key_size, classes: BTreeMap::new() }
+        Self { cursor: Cursor::new(bytes), key_size, classes: BTreeMap::new() }
     }
 
     fn reference(&self, position: usize) -> u64 {
-        position as u64 + self.base + MAP_OFFSET
+        position as u64 + self.key_size + MAP_OFFSET
     }
 
-    /// Reads a pointer up to where its object starts.
+    /// Reads a pointer up to where its object starts (TBufferFile::ReadObjectAny, ReadClass).
     pub fn pointer(&mut self) -> Result<Pointer> {
         let start = self.cursor.position();
         let first = self.cursor.u32()?;
@@ -83,7 +93,7 @@ impl<'a> ObjectBuffer<'a> {
         })
     }
 
-    /// Steps over a TObject.
+    /// Steps over a TObject (TObject::Streamer).
     pub fn skip_tobject(&mut self) -> Result<()> {
         let version = self.cursor.i16()?;
         if version & VERSION_COUNT_MASK != 0 {
@@ -92,23 +102,23 @@ impl<'a> ObjectBuffer<'a> {
         self.cursor.skip(4)?; // fUniqueID
         let bits = self.cursor.u32()?;
         if bits & IS_REFERENCED != 0 {
-            self.cursor.skip(2)?;
+            self.cursor.skip(2)?; // the process id of TRefs
         }
         Ok(())
     }
 
-    /// Name and title of a TNamed.
-    pub fn tnamed(&mut self) -> Result<(String, String)> {
+    /// Reads a TNamed (TNamed::Streamer).
+    pub fn tnamed(&mut self) -> Result<NameAndTitle> {
         let header = self.cursor.version_header()?;
         self.skip_tobject()?;
         let name = self.cursor.string()?;
         let title = self.cursor.string()?;
         self.cursor.finish(header)?;
-        Ok((name, title))
+        Ok(NameAndTitle { name, title })
     }
 
-    /// The head of a TObjArray: its header and the number of pointers that follow.
-    pub fn tobjarray(&mut self) -> Result<(VersionHeader, usize)> {
+    /// Reads the head of a TObjArray and returns the number of pointers that follow (TObjArray::Streamer).
+    pub fn tobjarray(&mut self) -> Result<usize> {
         let header = self.cursor.version_header()?;
         if header.version > 2 {
             self.skip_tobject()?;
@@ -118,18 +128,19 @@ impl<'a> ObjectBuffer<'a> {
         }
         let count = i64::from(self.cursor.i32()?);
         let _lower_bound = self.cursor.i32()?;
-        Ok((header, self.cursor.checked_count(count, 4)?))
+        self.cursor.checked_count(count, 4)
     }
 
-    /// The head of a TList: its header and the number of pointers (each followed by an option string).
-    pub fn tlist(&mut self) -> Result<(VersionHeader, usize)> {
+    /// Reads the head of a TList and returns the number of pointers that follow, each with an option string behind it
+    /// (TList::Streamer).
+    pub fn tlist(&mut self) -> Result<usize> {
         let header = self.cursor.version_header()?;
         if header.version > 3 {
             self.skip_tobject()?;
             self.cursor.string_bytes()?;
         }
         let count = i64::from(self.cursor.i32()?);
-        Ok((header, self.cursor.checked_count(count, 4)?))
+        self.cursor.checked_count(count, 4)
     }
 
     /// Moves behind an object that began with a pointer.

@@ -1,29 +1,29 @@
-//! What a streamer info says of a class: its bases and members in the order of streaming.
+//! The content of a streamer info: a class with its bases and members in the order of streaming.
 
 use crate::member_kind::MemberKind;
 use crate::range::FloatRange;
 use crate::type_code::{ARRAY_STEP, DOUBLE32, FLOAT16};
 
 /// One member or base class of a class.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Element {
     /// Member or base class name.
     pub name: String,
-    /// Its comment, where ranges and counters are declared.
+    /// The comment behind the member in the C++ code, where ranges and counters are declared.
     pub title: String,
     /// TStreamerElement::fType (TVirtualStreamerInfo::EReadWrite).
     pub type_code: i32,
-    /// Elements of a fixed array, 0 or 1 for a single value.
+    /// Elements of a fixed array; 0 or 1 for a single value (TStreamerElement::fArrayLength).
     pub array_length: usize,
-    /// Its dimensions, outermost first.
+    /// Extents of the fixed array, outermost first.
     pub dimensions: Vec<usize>,
-    /// C++ type.
+    /// C++ type of the member; `BASE` for a base class.
     pub type_name: String,
-    /// Member that counts a variable array.
+    /// Name of the member that holds the length of a variable array; empty for all other members.
     pub count_name: String,
     /// TStreamerSTL::fSTLtype.
     pub stl_type: i32,
-    /// TStreamerSTL::fCtype: type code of what a container holds.
+    /// Type code of the elements of a container (TStreamerSTL::fCtype).
     pub content_type: i32,
     /// TStreamerBase::fBaseVersion.
     pub base_version: i32,
@@ -36,7 +36,7 @@ pub struct ClassInfo {
     pub name: String,
     /// Its version.
     pub version: i32,
-    /// Checksum of its members.
+    /// Checksum of its members (TStreamerInfo::fCheckSum).
     pub checksum: u32,
     /// Bases and members in the order of streaming.
     pub elements: Vec<Element>,

@@ -12,6 +12,7 @@ mod record;
 mod setting;
 
 pub use codec::Codec;
+pub(crate) use codec::COMPRESSION_FACTOR_MAX;
 pub use compressor::Compressor;
 pub use decompressor::Decompressor;
 pub use error::{CompressError, CompressFault};

@@ -13,9 +13,9 @@ pub struct Cursor<'a> {
 /// The version header of a streamed object: `ReadVersion` of TBufferFile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionHeader {
-    /// The class version; 0 means that a checksum follows (foreign classes).
+    /// The class version; 0 means that a checksum follows, as for classes without ClassDef.
     pub version: i16,
-    /// Where the object ends, when its length is recorded.
+    /// Position behind the object, if it has a byte count.
     pub end: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ macro_rules! numbers {
 
 /// Text of a file; bytes that are not UTF-8 are replaced.
 pub fn text_of(bytes: &[u8]) -> String {
-    // Nearly all of it is valid, which is found out faster at once than piece by piece.
+    // Nearly all texts are valid UTF-8, and checking the whole first is faster than the lossy conversion.
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), str::to_owned)
 }
 
@@ -86,8 +86,8 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.position
     }
 
-    /// Steps over everything up to a position, which may not lie behind what was read: bytes that could be read again
-    /// and again would be read for ever.
+    /// Steps over everything up to a position. It must not be before the current one: going back would let damaged
+    /// bytes make a decoder read them for ever.
     pub fn skip_to(&mut self, position: usize) -> Result<()> {
         let size = position.checked_sub(self.position).ok_or_else(|| {
             let message = format!("an object ends at {position}, before its members do");
@@ -114,7 +114,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A count from the file, which is believed only if `count` elements of `element_size_min` bytes still fit.
+    /// A count from the file. Fails unless `count` elements of at least `element_size_min` bytes fit into the bytes
+    /// left.
     pub fn checked_count(&self, count: i64, element_size_min: usize) -> Result<usize> {
         usize::try_from(count)
             .ok()
@@ -127,7 +128,7 @@ impl<'a> Cursor<'a> {
             })
     }
 
-    /// The length byte (or 255 and four bytes) in front of a TString.
+    /// The length of a TString: one byte, or 255 and four bytes (TString::ReadBuffer).
     pub fn string_length(&mut self) -> Result<usize> {
         let short = self.u8()?;
         if short < 255 {
@@ -157,7 +158,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Byte count (if there is one) and version of a streamed object.
+    /// Byte count, if there is one, and version of a streamed object (TBufferFile::ReadVersion).
     pub fn version_header(&mut self) -> Result<VersionHeader> {
         let start = self.position;
         let count = self.u32();
@@ -178,7 +179,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves to the end of an object whose header was read, wherever its fields ended.
+    /// Steps to the end of an object whose header was read, over members that were not read.
     pub fn finish(&mut self, header: VersionHeader) -> Result<()> {
         match header.end {
             Some(end) => self.skip_to(end),

@@ -9,12 +9,12 @@ use crate::error::{FormatError, Result};
 use crate::layout::{Layout, RunHeader};
 use crate::scalar::Scalar;
 
-/// How many elements there are, from the branch that counts them, for all entries of a basket.
+/// Numbers of elements of all entries of a basket, from the branch that counts them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counts {
     /// Of each entry.
     Entries(Vec<i64>),
-    /// Of each element of each entry: where the elements of an entry begin and end, and their counts.
+    /// Of each element of each entry: the offsets of the entries in the elements, and the counts of the elements.
     Elements(Vec<i64>, Vec<i64>),
 }
 
@@ -45,7 +45,7 @@ impl Counts {
     }
 }
 
-/// Whole numbers of a type that NumPy calls so; none of others.
+/// The values of whole numbers with this NumPy type name; None for all other types.
 pub fn whole_numbers(dtype: &str, bytes: &[u8]) -> Option<Vec<i64>> {
     fn all<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> i64) -> Vec<i64> {
         bytes.as_chunks::<SIZE>().0.iter().map(|raw| number(*raw)).collect()
@@ -62,8 +62,8 @@ pub fn whole_numbers(dtype: &str, bytes: &[u8]) -> Option<Vec<i64>> {
     })
 }
 
-/// Decodes `entries` of a basket. `counts` are needed where the basket does not store where its entries begin, and for
-/// arrays within elements.
+/// Decodes `entries` of a basket. `counts` are needed where the basket does not store entry offsets, and for arrays
+/// within elements. Fails where the bytes do not fit the layout or the counts.
 pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&Counts>) -> Result<Column> {
     let mut column = Column::empty(layout);
     match layout {
@@ -177,7 +177,7 @@ fn decode_counted(
     Ok(())
 }
 
-/// The same behind a byte for each entry, which is 0 for a null pointer.
+/// Runs without entry offsets, each behind a byte that is 0 for a null pointer.
 fn decode_pointed(
     plain: &Plain<'_>,
     counts: &[i64],
@@ -209,7 +209,7 @@ fn decode_pointed(
     Ok(())
 }
 
-/// Elements that each have a byte, which is 0 for a null pointer, and their own number of values.
+/// Arrays within elements: each is behind a byte that is 0 for a null pointer, and has its own count.
 fn decode_arrays(
     plain: &Plain<'_>,
     entries: Range<usize>,

@@ -5,16 +5,14 @@ use std::sync::OnceLock;
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
-use crate::file::{parse_key, read_key_at, seek, FileHeader, TKey};
-use crate::loaded_bytes::{DecodeError, LoadedBytes};
+use crate::file::{parse_key, read_key_at, seek, FileHeader, TKey, KEY_SIZE_MIN};
+use crate::loaded_bytes::{DecodeError, LoadedBytes, MissingRange};
 use crate::marks::BIG_VERSION;
 
 /// Bytes that hold any directory's record behind its key.
 const DIRECTORY_SIZE_MAX: u64 = 60;
 /// Directories nested deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 64;
-/// Bytes of numbers and three length bytes: no key is shorter.
-const KEY_SIZE_MIN: u64 = 29;
 /// Keys and paths may take this many times the bytes of the file, as names of directories are repeated in paths, and
 /// never more than the second: directories that list each other, level by level, would make any number of them.
 const KEYS_FACTOR_MAX: u64 = 16;
@@ -39,7 +37,7 @@ impl Directory {
         &self.keys
     }
 
-    /// Its keys of this name: one for each cycle.
+    /// Its keys with this name, one for each cycle.
     pub fn named(&self, name: &str) -> impl Iterator<Item = &TKey> {
         let by_name = self.by_name.get_or_init(|| {
             let mut by_name: HashMap<String, Vec<usize>> = HashMap::with_capacity(self.keys.len());
@@ -60,7 +58,7 @@ pub fn is_directory(key: &TKey) -> bool {
 /// The reading of a directory, which continues where it stopped when bytes were missing.
 #[derive(Debug, Clone)]
 struct DirectoryReader {
-    /// What it is called in messages.
+    /// Its name in errors.
     name: String,
     state: State,
 }
@@ -110,11 +108,11 @@ impl DirectoryReader {
     }
 }
 
-/// Place and size of a directory's list of keys.
+/// Offset and size in bytes of a directory's list of keys, from the directory's record (TDirectoryFile::Streamer).
 fn parse_record(bytes: &[u8]) -> Result<(u64, u64)> {
     let mut cursor = Cursor::new(bytes);
     let version = cursor.i16()?;
-    cursor.skip(8)?; // two dates
+    cursor.skip(8)?; // fDatimeC, fDatimeM
     let keys_size = cursor.i32()?;
     let _name_size = cursor.i32()?;
     let big = version > BIG_VERSION;
@@ -124,7 +122,7 @@ fn parse_record(bytes: &[u8]) -> Result<(u64, u64)> {
     Ok((offset, u64::try_from(keys_size).unwrap_or(0)))
 }
 
-/// Reads a list of keys, of which the directory says that it has `size` bytes.
+/// Reads a list of keys, which has `size` bytes by its directory (TDirectoryFile::ReadKeys).
 fn read_list(loaded: &LoadedBytes, offset: u64, size: u64) -> std::result::Result<Vec<TKey>, DecodeError> {
     let head = read_key_at(loaded, offset)?;
     // uproot 3 never updates the record's size in the key of the list, only the size of its content and the one in the
@@ -149,13 +147,13 @@ pub struct Entry {
 /// The directories of a file, each read when it is first needed.
 #[derive(Debug)]
 pub struct Directories {
-    /// By where their keys lie; the top directory has none and is at 0.
+    /// Directories that were read, by the offset of their record; the top one is at [`TOP`].
     known: HashMap<u64, Directory>,
     reading: HashMap<u64, DirectoryReader>,
     file_size: u64,
 }
 
-/// Where the top directory is among [`Directories`].
+/// Stands for the offset of the top directory, which has no key in another one.
 const TOP: u64 = 0;
 
 impl Directories {
@@ -165,38 +163,38 @@ impl Directories {
         Self { known: HashMap::new(), reading, file_size }
     }
 
-    /// The keys of the top directory, found again where it has no list of them.
+    /// A file whose top directory has no list of keys: these were found by walking over its records.
     pub fn recovered(keys: Vec<TKey>, file_size: u64) -> Self {
         Self { known: HashMap::from([(TOP, Directory::new(keys))]), reading: HashMap::new(), file_size }
     }
 
-    /// Reads the directories with this path (the top one is `""`) and all below them as far as the bytes that are there
-    /// allow; returns ranges that are missing, none when it is done.
-    pub fn read_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<(u64, u64)>> {
+    /// Reads the directories with this path (the top one is `""`) and all below them, as far as the bytes in memory
+    /// allow. Returns the ranges that are missing, sorted; none when all are read.
+    pub fn read_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<MissingRange>> {
         let mut missing = Vec::new();
-        let mut miss = |error| match error {
+        let mut note_missing = |error| match error {
             DecodeError::MissingBytes { offset, size } => {
-                missing.push((offset, size));
+                missing.push(MissingRange { offset, size });
                 Ok(())
             }
             DecodeError::Format(error) => Err(error),
         };
-        let mut waiting = match self.places(path, loaded) {
-            Ok(places) => places,
+        let mut waiting = match self.directories_at(path, loaded) {
+            Ok(seeks) => seeks,
             Err(error) => {
-                miss(error)?;
+                note_missing(error)?;
                 Vec::new()
             }
         };
-        let mut met: HashSet<u64> = waiting.iter().copied().collect();
-        while let Some(place) = waiting.pop() {
-            if let Err(error) = self.read(place, loaded) {
-                miss(error)?;
+        let mut queued: HashSet<u64> = waiting.iter().copied().collect();
+        while let Some(seek) = waiting.pop() {
+            if let Err(error) = self.read(seek, loaded) {
+                note_missing(error)?;
                 continue;
             }
-            for key in self.known.get(&place).into_iter().flat_map(Directory::keys).filter(|key| is_directory(key)) {
-                if met.insert(key.seek) {
-                    announce(&self.known, &mut self.reading, key, &key.name);
+            for key in self.known.get(&seek).into_iter().flat_map(Directory::keys).filter(|key| is_directory(key)) {
+                if queued.insert(key.seek) {
+                    begin_reading(&self.known, &mut self.reading, key, &key.name);
                     waiting.push(key.seek);
                 }
             }
@@ -205,33 +203,33 @@ impl Directories {
         Ok(missing)
     }
 
-    /// Where the directories with this path are known.
-    fn places(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<u64>, DecodeError> {
+    /// The offsets of the keys of the directories with this path, one for each cycle.
+    fn directories_at(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<u64>, DecodeError> {
         if path.is_empty() {
             return Ok(vec![TOP]);
         }
         let keys = self.find(path, loaded)?;
         let directories = keys.iter().filter(|key| is_directory(key));
-        directories.clone().for_each(|key| announce(&self.known, &mut self.reading, key, path));
+        directories.clone().for_each(|key| begin_reading(&self.known, &mut self.reading, key, path));
         Ok(directories.map(|key| key.seek).collect())
     }
 
     /// The keys right in the directories with this path, of which the top one is `""`.
     pub fn keys_in(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<TKey>, DecodeError> {
         let mut keys = Vec::new();
-        for place in self.places(path, loaded)? {
-            self.read(place, loaded)?;
-            keys.extend(self.known.get(&place).into_iter().flat_map(Directory::keys).cloned());
+        for seek in self.directories_at(path, loaded)? {
+            self.read(seek, loaded)?;
+            keys.extend(self.known.get(&seek).into_iter().flat_map(Directory::keys).cloned());
         }
         Ok(keys)
     }
 
-    /// Goes on with the reading of a directory.
-    fn read(&mut self, place: u64, loaded: &LoadedBytes) -> std::result::Result<(), DecodeError> {
-        if let Some(reader) = self.reading.get_mut(&place) {
+    /// Continues to read the directory whose key is at `seek`.
+    fn read(&mut self, seek: u64, loaded: &LoadedBytes) -> std::result::Result<(), DecodeError> {
+        if let Some(reader) = self.reading.get_mut(&seek) {
             let directory = reader.read(loaded)?;
-            self.reading.remove(&place);
-            self.known.insert(place, directory);
+            self.reading.remove(&seek);
+            self.known.insert(seek, directory);
         }
         Ok(())
     }
@@ -239,30 +237,32 @@ impl Directories {
     /// The keys with this path, one for each cycle. Only the directories that lead there are read.
     pub fn find(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<TKey>, DecodeError> {
         let mut found = Vec::new();
-        // Names may have slashes in them, so that several ways may lead there: directories and what is left of the
-        // path.
-        let mut ways = vec![(TOP, path)];
-        let mut gone: HashSet<(u64, usize)> = HashSet::new();
-        while let Some((place, rest)) = ways.pop() {
-            if !gone.insert((place, rest.len())) {
+        // Names may have slashes in them, so the path may be split in several ways: each route is a directory and the
+        // rest of the path.
+        let mut routes = vec![(TOP, path)];
+        let mut visited: HashSet<(u64, usize)> = HashSet::new();
+        while let Some((seek, rest)) = routes.pop() {
+            if !visited.insert((seek, rest.len())) {
                 continue;
             }
-            self.read(place, loaded)?;
-            let Some(directory) = self.known.get(&place) else { continue };
+            self.read(seek, loaded)?;
+            let Some(directory) = self.known.get(&seek) else { continue };
             found.extend(directory.named(rest).cloned());
             for (slash, _) in rest.match_indices('/') {
                 for key in directory.named(&rest[..slash]).filter(|key| is_directory(key)) {
-                    announce(&self.known, &mut self.reading, key, &path[..path.len() - rest.len() + slash]);
-                    ways.push((key.seek, &rest[slash + 1..]));
+                    begin_reading(&self.known, &mut self.reading, key, &path[..path.len() - rest.len() + slash]);
+                    routes.push((key.seek, &rest[slash + 1..]));
                 }
             }
         }
         Ok(found)
     }
 
-    /// All keys below the directories with this path, a directory before what is in it, once all are read.
+    /// All keys below the directories with this path, a directory before what is in it. [`Directories::read_below`]
+    /// must have read them all. Fails for directories that are nested in a loop or list more keys than the file can
+    /// have.
     pub fn entries_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<Entry>> {
-        let places = self.places(path, loaded).map_err(|error| match error {
+        let seeks = self.directories_at(path, loaded).map_err(|error| match error {
             DecodeError::Format(error) => error,
             DecodeError::MissingBytes { offset, .. } => FormatError::internal(format!(
                 "the directory at offset {offset} was not read before its keys were listed"
@@ -270,34 +270,32 @@ impl Directories {
         })?;
         let room = self.file_size.saturating_mul(KEYS_FACTOR_MAX).min(KEYS_SIZE_MAX);
         let mut walk = Walk { directories: self, room, entries: Vec::new() };
-        places.into_iter().try_for_each(|place| walk.add(place, path, 0))?;
+        seeks.into_iter().try_for_each(|seek| walk.add(seek, path, 0))?;
         Ok(walk.entries)
     }
 }
 
-/// Adds a directory that is to be read.
-fn announce(known: &HashMap<u64, Directory>, reading: &mut HashMap<u64, DirectoryReader>, key: &TKey, path: &str) {
+/// Adds a reader of the directory of a key, unless it is known or being read.
+fn begin_reading(known: &HashMap<u64, Directory>, reading: &mut HashMap<u64, DirectoryReader>, key: &TKey, path: &str) {
     if !known.contains_key(&key.seek) {
         reading.entry(key.seek).or_insert_with(|| DirectoryReader::of_key(key, path));
     }
 }
 
+/// The list of all keys below a directory, while it is made.
 struct Walk<'w> {
     directories: &'w Directories,
-    /// Bytes that more keys may take.
+    /// Bytes that further keys and paths may take.
     room: u64,
     entries: Vec<Entry>,
 }
 
 impl Walk<'_> {
-    fn add(&mut self, place: u64, prefix: &str, depth: usize) -> Result<()> {
+    fn add(&mut self, seek: u64, prefix: &str, depth: usize) -> Result<()> {
         if depth > DEPTH_MAX {
-            return Err(FormatError::damaged(
-                place,
-                format!("directories are nested in a loop: {}", shortened(prefix)),
-            ));
+            return Err(FormatError::damaged(seek, format!("directories are nested in a loop: {}", shortened(prefix))));
         }
-        for key in self.directories.known.get(&place).map_or(&[][..], Directory::keys) {
+        for key in self.directories.known.get(&seek).map_or(&[][..], Directory::keys) {
             let path = if prefix.is_empty() { key.name.clone() } else { [prefix, "/", &key.name].concat() };
             self.room = self.room.checked_sub(KEY_SIZE_MIN + path.len() as u64).ok_or_else(|| {
                 FormatError::damaged(key.seek, "the directories list more keys than the file has room for")
@@ -340,7 +338,7 @@ mod tests {
         }
     }
 
-    /// Directories that are all read: their places and keys.
+    /// Directories that are all read: their offsets and keys.
     fn directories(known: Vec<(u64, Vec<TKey>)>, file_size: u64) -> Directories {
         let known = known.into_iter().map(|(place, keys)| (place, Directory::new(keys))).collect();
         Directories { known, reading: HashMap::new(), file_size }

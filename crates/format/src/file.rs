@@ -1,6 +1,6 @@
 //! TFile: its header, and the keys of its records (ROOT's "TFile and TKey" format description).
 
-use crate::compress::{check_declared_size, CompressError, Decompressor};
+use crate::compress::{check_declared_size, CompressError, Decompressor, COMPRESSION_FACTOR_MAX};
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, FormatError, Result};
 use crate::loaded_bytes::{DecodeError, LoadedBytes};
@@ -12,21 +12,21 @@ const HEADER_SIZE_MAX: u64 = 100;
 const KEY_GUESS_SIZE: u64 = 512;
 /// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
 const OBJECT_SIZE_MAX: u64 = 1 << 30;
-/// No codec of ROOT's shrinks data by more than this (LZMA and zstd on constant bytes come near).
-const COMPRESSION_FACTOR_MAX: u64 = 40_000;
+/// Bytes of the numbers of a TKey and of three empty names: no key is shorter.
+pub(crate) const KEY_SIZE_MIN: u64 = 29;
 
-/// The first bytes of a file.
+/// The header of a file (TFile::Init, TFile::WriteHeader).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHeader {
     /// Version of ROOT that wrote it, e.g. 62206; without the mark of big files.
     pub version: i32,
-    /// Where the first record lies.
+    /// Offset of the first record (TFile::fBEGIN).
     pub begin: u64,
-    /// End of the file as the header says.
+    /// Size of the file in bytes, by the header (TFile::fEND).
     pub end: u64,
     /// Compression setting, 100 * algorithm + level.
     pub compress: i32,
-    /// Where the list of streamer infos lies; 0 when there is none.
+    /// Offset of the record with the list of streamer infos; 0 if there is none.
     pub seek_info: u64,
     /// Bytes of that record.
     pub info_size: u64,
@@ -64,7 +64,8 @@ impl FileHeader {
     }
 }
 
-/// Reads the header of a file.
+/// Reads the header of a file. Fails with [`ErrorKind::NotRoot`] for other files, and with [`ErrorKind::Truncated`] if
+/// the file is shorter than its header says.
 pub fn read_header(loaded: &LoadedBytes) -> std::result::Result<FileHeader, DecodeError> {
     if loaded.file_size() == 0 {
         return Err(FormatError::new(ErrorKind::NotRoot, 0, "the file is empty").into());
@@ -103,13 +104,14 @@ fn parse_header(bytes: &[u8]) -> Result<FileHeader> {
     Ok(FileHeader { version, begin, end, compress, seek_info, info_size, name_size })
 }
 
+/// Reads an offset in the file, of 64 bits in the large form of headers and keys, else of 32.
 pub(crate) fn seek(cursor: &mut Cursor<'_>, big: bool) -> Result<u64> {
     let position = cursor.position() as u64;
     let value = if big { cursor.i64()? } else { i64::from(cursor.i32()?) };
     u64::try_from(value).map_err(|_| FormatError::damaged(position, format!("a negative seek of {value}")))
 }
 
-/// Reads the key at the start of a record.
+/// Reads the key of the record at this offset of the file.
 pub fn read_key_at(loaded: &LoadedBytes, offset: u64) -> std::result::Result<TKey, DecodeError> {
     let bytes = loaded.get_up_to(offset, KEY_GUESS_SIZE)?;
     let key = match parse_key(&mut Cursor::new(bytes)) {
@@ -122,7 +124,7 @@ pub fn read_key_at(loaded: &LoadedBytes, offset: u64) -> std::result::Result<TKe
     key.map_err(|error| error.in_object(format!("key at {offset}")).into())
 }
 
-/// Reads a TKey at the start of a record.
+/// Reads the TKey at the start of a record (TKey::ReadKeyBuffer).
 pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     let start = cursor.position() as u64;
     let key = parse_detached_key(cursor)?;

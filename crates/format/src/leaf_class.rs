@@ -16,7 +16,7 @@ const fn leaf(number: Number, class_name: &'static str, letter: char, is_unsigne
     LeafClass { number, class_name, letter, is_unsigned }
 }
 
-/// Of two leaves with the same number the first is the one that is written.
+/// Of two leaves with the same number the first one is used for writing.
 const ALL: [LeafClass; 13] = [
     leaf(Number::Bool, "TLeafO", 'O', false),
     leaf(Number::I8, "TLeafB", 'B', false),

@@ -9,6 +9,15 @@ use bytes::Bytes;
 
 use crate::error::{ErrorKind, FormatError};
 
+/// A range of bytes of a file that a decoder needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MissingRange {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Bytes from there on.
+    pub size: u64,
+}
+
 /// Why a decoder returned no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeError {
@@ -33,7 +42,7 @@ impl From<FormatError> for DecodeError {
 #[derive(Debug, Clone, Default)]
 pub struct LoadedBytes {
     file_size: u64,
-    /// Pieces by where they begin. None lies within another: of two the one that begins later ends later.
+    /// Pieces by their offset. None is inside another: of two pieces the one that begins later ends later.
     pieces: BTreeMap<u64, Bytes>,
 }
 
@@ -79,7 +88,8 @@ impl LoadedBytes {
         (end <= start + piece.len() as u64).then_some((piece, (offset - start) as usize))
     }
 
-    /// `size` bytes at `offset`.
+    /// `size` bytes at `offset`. Fails with [`DecodeError::MissingBytes`] if they are not in memory, and with an error
+    /// of the format if they are beyond the end of the file.
     pub fn get(&self, offset: u64, size: u64) -> Result<&[u8], DecodeError> {
         let end = offset.checked_add(size).filter(|end| *end <= self.file_size);
         if end.is_none() {
@@ -95,7 +105,7 @@ impl LoadedBytes {
         }
     }
 
-    /// Between one and `size` bytes at `offset`: as many as the file has.
+    /// Up to `size` bytes at `offset`, fewer at the end of the file; fails as [`LoadedBytes::get`] does.
     pub fn get_up_to(&self, offset: u64, size: u64) -> Result<&[u8], DecodeError> {
         let size = size.min(self.file_size.saturating_sub(offset)).max(1);
         self.get(offset, size)

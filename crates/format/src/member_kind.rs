@@ -4,7 +4,7 @@
 use crate::range::FloatRange;
 use crate::scalar::Scalar;
 use crate::type_code::{
-    ANY, ANY_INLINE, ANY_POINTER, ANY_POINTER_PLAIN, ARRAY_STEP, ARTIFICIAL, BASE, BITS, CHAR_STAR, NOT_STORED, OBJECT,
+    ANY, ANY_INLINE, ANY_POINTER, ANY_POINTER_PLAIN, ARRAY_STEP, BASE, BITS, CACHE, CHAR_STAR, NOT_STORED, OBJECT,
     OBJECT_INLINE, OBJECT_POINTER, OLD_SEEKS, STL, STL_ARRAY, STL_POINTER, STL_POINTER_ARRAY, STL_STRING,
     STL_STRING_ARRAY, STREAMER, STREAM_LOOP, STREAM_LOOP_ARRAY, TNAMED, TOBJECT, TSTRING,
 };
@@ -18,7 +18,7 @@ pub(crate) enum MemberKind {
     Number(Scalar),
     /// A fixed array of numbers.
     FixedArray(Scalar),
-    /// A byte that says whether there is one, and an array that another member counts.
+    /// A byte that is 0 for a null pointer, and an array whose length another member holds.
     CountedArray(Scalar),
     /// TObject::fBits.
     Bits,
@@ -37,13 +37,13 @@ pub(crate) enum MemberKind {
     /// A container of the standard library, a std::string, or an object with a streamer of its own, behind one header
     /// for all of an array.
     Container,
-    /// An array of objects that another member counts.
+    /// An array of objects whose length another member holds (kStreamLoop).
     ObjectArray,
-    /// Made in memory, and not stored.
+    /// A member that exists in memory only.
     NotStored,
-    /// Offsets of baskets in old branches, of 32 bits behind a 1 and of 64 bits behind a 2.
+    /// Offsets of baskets in old branches: a byte that is 2 for offsets of 64 bits, else they have 32, and the offsets.
     OldSeeks,
-    /// Nothing that is known.
+    /// A type code that is not known.
     Unknown,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Times {
 }
 
 impl MemberKind {
-    /// What a type code says of a member with this range.
+    /// The kind of a member with this type code; `range` is that of a packed number.
     pub(crate) fn of(type_code: i32, range: Option<FloatRange>) -> Self {
         let number = |code, kind: fn(Scalar) -> Self| Scalar::of_type_code(code, range).map_or(Self::Unknown, kind);
         match type_code {
@@ -71,7 +71,7 @@ impl MemberKind {
                 Self::Container
             }
             STREAM_LOOP | STREAM_LOOP_ARRAY => Self::ObjectArray,
-            NOT_STORED | ARTIFICIAL.. => Self::NotStored,
+            NOT_STORED | CACHE.. => Self::NotStored,
             OLD_SEEKS => Self::OldSeeks,
             _ => Self::Unknown,
         }

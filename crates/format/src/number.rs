@@ -1,9 +1,9 @@
-//! The numbers that ROOT stores, and how they are called in C++, in NumPy and by ROOT's classes.
+//! The types of numbers that ROOT stores, and their names in C++, in NumPy and in ROOT's classes.
 
 use crate::cursor::Cursor;
 use crate::error::Result;
 
-/// A number as it is in memory.
+/// A type of numbers as they are in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Number {
@@ -24,7 +24,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// All of them.
+    /// All types.
     pub(crate) const ALL: [Self; 12] = [
         Self::Bool,
         Self::I8,
@@ -59,12 +59,12 @@ impl Number {
         })
     }
 
-    /// The number that NumPy calls so: kind and bytes.
+    /// The number with this NumPy type name, such as `i4`.
     pub fn of_dtype(dtype: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|number| number.dtype() == dtype)
     }
 
-    /// The numbers in a TArray class.
+    /// The element type of a TArray class; None for all other classes.
     pub(crate) fn of_array_class(class_name: &str) -> Option<Self> {
         Some(match class_name {
             "TArrayC" => Self::I8,
@@ -77,7 +77,7 @@ impl Number {
         })
     }
 
-    /// Its bytes.
+    /// Bytes of one value.
     pub const fn size(self) -> usize {
         match self {
             Self::Bool | Self::I8 | Self::U8 => 1,
@@ -87,7 +87,7 @@ impl Number {
         }
     }
 
-    /// NumPy's name of it: kind and bytes.
+    /// NumPy's type name: a letter for the kind and the bytes of a value, such as `f8`.
     pub const fn dtype(self) -> &'static str {
         match self {
             Self::Bool => "b1",
@@ -105,7 +105,7 @@ impl Number {
         }
     }
 
-    /// C++'s name of it; half precision, of which it has none, is called a float.
+    /// The C++ type name. C++ has none for half precision, which is a `float` here.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -132,8 +132,8 @@ impl Number {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
-    /// Reads one, big-endian. Of a number with a fraction that is cut off; one that is too large for 64 bits with a
-    /// sign keeps its bits.
+    /// Reads a big-endian value. A fraction is cut off. An unsigned value of 64 bits keeps its bits, and so may become
+    /// negative.
     pub(crate) fn read(self, cursor: &mut Cursor<'_>) -> Result<i64> {
         Ok(match self {
             Self::Bool | Self::U8 => i64::from(cursor.u8()?),
@@ -149,7 +149,7 @@ impl Number {
         })
     }
 
-    /// Writes one, big-endian; none if the number has no room for it.
+    /// Adds a value to `out`, big-endian. None if this type cannot hold it.
     pub(crate) fn write(self, value: i64, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::Bool | Self::U8 => out.extend(u8::try_from(value).ok()?.to_be_bytes()),

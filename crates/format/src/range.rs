@@ -1,4 +1,4 @@
-//! The range and number of bits that a Double32_t or Float16_t is stored with, declared as `[xmin,xmax,nbits]`.
+//! The range and parse_bound of bits that a Double32_t or Float16_t is stored with, declared as `[xmin,xmax,nbits]`.
 
 use std::f64::consts::PI;
 
@@ -27,8 +27,8 @@ impl FloatRange {
         let mut brackets = title.split('[').skip(1).take(2).filter_map(|rest| rest.split_once(']'));
         let inside = brackets.find_map(|(inside, _)| inside.contains(',').then_some(inside))?;
         let mut parts = inside.splitn(3, ',');
-        let xmin = number(parts.next()?);
-        let xmax = number(parts.next()?);
+        let xmin = parse_bound(parts.next()?);
+        let xmax = parse_bound(parts.next()?);
         let bits = parts.next().and_then(|text| text.trim().parse::<u32>().ok());
         let bits = bits.filter(|bits| (2..=32).contains(bits)).unwrap_or(32);
         if xmin >= xmax {
@@ -47,8 +47,9 @@ impl FloatRange {
     }
 }
 
-/// A number in the small language of ranges: a literal, or pi, 2pi, 2*pi, twopi, pi/2, pi/4, with a sign; else 0.
-fn number(text: &str) -> f64 {
+/// A bound as TStreamerElement's GetRange reads it: a literal, or one of pi, 2pi, 2*pi, twopi, pi/2 and pi/4, with a
+/// sign. Anything else is 0.
+fn parse_bound(text: &str) -> f64 {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
     if !text.contains("pi") {
         return text.parse().unwrap_or(0.0);

@@ -1,26 +1,23 @@
-//! Files that were never closed, as those of a job that was killed: their records are walked through from the first
-//! one, as TFile::Recover of ROOT does, and what of them belongs to the top directory is found again.
+//! Files that were never closed, such as those of a job that was killed: a walk over all records finds the keys of the
+//! top directory again, as TFile::Recover does.
 
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::file::{parse_key, seek, FileHeader, TKey};
+use crate::file::{parse_key, seek, FileHeader, TKey, KEY_SIZE_MIN};
 use crate::loaded_bytes::{DecodeError, LoadedBytes};
 use crate::marks::BIG_VERSION;
 
 /// Bytes that hold nearly every key.
 const KEY_GUESS_SIZE: u64 = 1 << 10;
-/// Bytes of the numbers of a key and its three names at the least.
-const RECORD_SIZE_MIN: u64 = 29;
-/// Records of these classes are no objects of a directory: baskets, pages of RNTuples, and lists of keys and of free
-/// space.
-const NO_OBJECTS: [&str; 4] = ["TBasket", "RBlob", "TFile", ""];
+/// Classes of records that no directory lists: baskets, pages of RNTuples, and lists of keys and of free space.
+const NOT_IN_DIRECTORIES: [&str; 4] = ["TBasket", "RBlob", "TFile", ""];
 
 /// The walk through the records of a file, which continues where it stopped when bytes were missing.
 #[derive(Debug)]
 pub struct Recovery {
     /// Where the next record begins.
     next: u64,
-    /// Where the top directory is, which its keys name.
+    /// Offset of the top directory, which its keys record.
     directory: u64,
     /// The keys in the top directory, in the order of their records.
     pub keys: Vec<TKey>,
@@ -37,12 +34,12 @@ impl Recovery {
     /// Walks on as far as the bytes that are there allow. It ends with the file, or where its records do: the last one
     /// may be written in part.
     pub fn walk(&mut self, loaded: &LoadedBytes) -> std::result::Result<(), DecodeError> {
-        while loaded.file_size().saturating_sub(self.next) >= RECORD_SIZE_MIN {
+        while loaded.file_size().saturating_sub(self.next) >= KEY_SIZE_MIN {
             let bytes = loaded.get_up_to(self.next, KEY_GUESS_SIZE)?;
             let size = i64::from(Cursor::new(bytes).i32()?);
             if size > 0 && self.next.saturating_add(size as u64) <= loaded.file_size() {
                 match key_and_directory(bytes) {
-                    Ok((key, directory)) => self.meet(key, directory),
+                    Ok((key, directory)) => self.keep_own(key, directory),
                     Err(_) => break,
                 }
             } else if size >= 0 {
@@ -54,10 +51,11 @@ impl Recovery {
         Ok(())
     }
 
-    fn meet(&mut self, key: TKey, directory: u64) {
-        // A record that was copied from elsewhere, as by a fast merge, says another place.
+    /// Keeps the key of a record if it is one of the top directory.
+    fn keep_own(&mut self, key: TKey, directory: u64) {
+        // The key of a record that was copied from elsewhere, as a fast merge does it, has another offset.
         let is_own = directory == self.directory && key.seek == self.next;
-        if !is_own || NO_OBJECTS.contains(&key.class_name.as_str()) {
+        if !is_own || NOT_IN_DIRECTORIES.contains(&key.class_name.as_str()) {
             return;
         }
         if key.name == "StreamerInfo" {
@@ -68,7 +66,7 @@ impl Recovery {
     }
 }
 
-/// A key, and where the directory is that it belongs to.
+/// A key, and the offset of the directory that it belongs to (TKey::fSeekPdir, behind fSeekKey).
 fn key_and_directory(bytes: &[u8]) -> Result<(TKey, u64)> {
     let big = Cursor::at(bytes, 4).i16()? > BIG_VERSION;
     let directory = seek(&mut Cursor::at(bytes, if big { 26 } else { 22 }), big)?;

@@ -1,8 +1,8 @@
-//! The values of a column in another order, as variants have them whose indexes do not follow each other.
+//! The values of a column in another order, for variants whose indexes are not consecutive.
 
 use crate::column::Column;
 
-/// The values with these numbers, in their order; each number is below the number of values, and stands there once.
+/// The values with these indexes, in the order of `order`. Each index is below the number of values and occurs once.
 pub fn reordered(column: &Column, order: &[usize]) -> Column {
     match column {
         Column::Flat { dtype, values } => {
@@ -64,7 +64,7 @@ fn moved_lists(offsets: &[i64], order: &[usize]) -> (Vec<i64>, Vec<usize>) {
     (moved, elements)
 }
 
-/// Of each value what those before it count together.
+/// For each value the sum of the counts of all values before it.
 fn counts_before(values: &[u8], count: impl Fn(&u8) -> usize) -> Vec<usize> {
     let mut sum = 0;
     let before = |value: &u8| {

@@ -1,4 +1,4 @@
-//! The classes that ROOT brings with it, by version: files do not have to describe them.
+//! The classes of ROOT's own libraries, by version: files do not have to describe them.
 //!
 //! uproot writes objects of PyROOT without streamer infos, and old files leave out versions that ROOT knew anyway. ROOT
 //! reads both by the dictionaries of its libraries; here four tables have them:
@@ -21,7 +21,7 @@ const TABLES: [&str; 3] = [
     include_str!("root_classes/stated.txt"),
 ];
 
-/// What files themselves say of these versions, if anything, is less than what was written.
+/// Versions whose streamer infos, where a file has them, leave out members that were written.
 const TABLE_BY_HAND: &str = include_str!("root_classes/by_hand.txt");
 
 /// Classes by name, of each the newest version first.
@@ -37,7 +37,7 @@ fn read(tables: &[&'static str]) -> Classes {
         for line in table.lines() {
             match (line.strip_prefix('\t'), class.as_deref_mut().and_then(|versions| versions.last_mut())) {
                 (Some(line), Some(info)) => info.elements.extend(element(line)),
-                (None, _) => class = begun(line, &mut classes),
+                (None, _) => class = begin_class(line, &mut classes),
                 (Some(_), None) => debug_assert!(false, "an element without a class: {line}"),
             }
         }
@@ -64,7 +64,7 @@ pub fn by_hand(name: &str, version: i32) -> Option<&'static ClassInfo> {
 }
 
 /// Adds the class and version that a line names, whose elements follow.
-fn begun<'c>(line: &'static str, classes: &'c mut Classes) -> Option<&'c mut Vec<ClassInfo>> {
+fn begin_class<'c>(line: &'static str, classes: &'c mut Classes) -> Option<&'c mut Vec<ClassInfo>> {
     let (name, version) = line.split_once('\t')?;
     let info = ClassInfo { name: name.to_string(), version: version.parse().ok()?, checksum: 0, elements: Vec::new() };
     let versions = classes.entry(name).or_default();
@@ -72,23 +72,13 @@ fn begun<'c>(line: &'static str, classes: &'c mut Classes) -> Option<&'c mut Vec
     Some(versions)
 }
 
-/// The element in a line: type code, name, type, and what else there is of it (see `tests/peers/root_classes.py`).
+/// The element in a line: type code, name and type, then dimensions, counter, base version, range and container type
+/// where it has them (`tests/peers/root_classes.py` writes such lines).
 fn element(line: &str) -> Option<Element> {
     let mut words = line.split('\t');
     let type_code = words.next()?.parse().ok()?;
     let (name, type_name) = (words.next()?.to_string(), words.next()?.to_string());
-    let mut element = Element {
-        name,
-        title: String::new(),
-        type_code,
-        array_length: 0,
-        dimensions: Vec::new(),
-        type_name,
-        count_name: String::new(),
-        stl_type: 0,
-        content_type: 0,
-        base_version: 0,
-    };
+    let mut element = Element { name, type_code, type_name, ..Element::default() };
     for word in words {
         match word.split_at(1) {
             ("[", extent) => element.dimensions.push(extent.trim_end_matches(']').parse().ok()?),

@@ -27,7 +27,8 @@ impl From<Number> for Scalar {
 }
 
 impl Scalar {
-    /// The number behind a basic type code (TVirtualStreamerInfo::EReadWrite) with the range of its member.
+    /// The number with this type code (TVirtualStreamerInfo::EReadWrite), packed with the range of its member. None for
+    /// codes of anything else.
     pub fn of_type_code(code: i32, range: Option<FloatRange>) -> Option<Self> {
         Some(Self::Plain(match code {
             type_code::CHAR | type_code::LEGACY_CHAR => Number::I8,
@@ -47,7 +48,7 @@ impl Scalar {
         }))
     }
 
-    /// A Float16_t with this range.
+    /// A Float16_t with this range, or with the mantissa of one that declares none.
     pub fn float16(range: Option<FloatRange>) -> Self {
         Self::Float16(range.unwrap_or(FloatRange::Mantissa { bits: FLOAT16_BITS }))
     }
@@ -61,7 +62,7 @@ impl Scalar {
         }
     }
 
-    /// What it is in memory.
+    /// The type of the decoded values.
     pub const fn number(self) -> Number {
         match self {
             Self::Plain(number) => number,
@@ -98,7 +99,7 @@ impl Scalar {
         }
     }
 
-    /// Decodes as many values as `stored` holds into `out`, which has room for exactly as many.
+    /// Decodes all values in `stored` into `out`, which must have room for exactly these.
     pub fn decode(self, stored: &[u8], out: &mut [u8]) {
         debug_assert_eq!(stored.len() / self.stored_size() * self.size(), out.len());
         match self {
@@ -153,6 +154,7 @@ fn swap<const SIZE: usize>(stored: &[u8], out: &mut [u8]) {
     });
 }
 
+/// Decodes big-endian floats to doubles.
 fn widen(stored: &[u8], out: &mut [u8]) {
     let (stored, _) = stored.as_chunks::<4>();
     let (out, _) = out.as_chunks_mut::<8>();
@@ -163,6 +165,7 @@ fn widen(stored: &[u8], out: &mut [u8]) {
     });
 }
 
+/// Decodes values one by one.
 fn convert<const STORED: usize, const SIZE: usize>(
     stored: &[u8],
     out: &mut [u8],

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 pub use crate::class_info::{ClassInfo, Element};
 
-use crate::buffer::{ObjectBuffer, Pointer};
+use crate::buffer::{NameAndTitle, ObjectBuffer, Pointer};
 use crate::error::{FormatError, Result};
 use crate::root_classes;
 use crate::type_code::{BASE, STL};
@@ -14,24 +14,25 @@ use crate::type_code::{BASE, STL};
 #[derive(Debug, Clone, Default)]
 pub struct ClassInfos {
     by_name: HashMap<String, Vec<ClassInfo>>,
-    /// Names without what may be spelled in several ways.
-    by_squeezed_name: HashMap<String, String>,
+    /// Names of these classes by their [`spelling_key`].
+    name_by_spelling: HashMap<String, String>,
 }
 
 /// A class name without spaces and `std::`, which streamer infos and other places do not always spell alike.
-fn squeezed(name: &str) -> String {
+fn spelling_key(name: &str) -> String {
     name.replace("std::", "").chars().filter(|letter| !letter.is_whitespace()).collect()
 }
 
 impl ClassInfos {
-    /// Reads the TList of TStreamerInfo from the plain bytes of its record.
+    /// Reads the TList of TStreamerInfo from the plain bytes of its record, behind a key of `key_size` bytes.
     pub fn read(bytes: &[u8], key_size: u64) -> Result<Self> {
         let mut infos = Self::default();
         infos.read_list(&mut ObjectBuffer::new(bytes, key_size))?;
         Ok(infos)
     }
 
-    /// Adds those of a TList that stands behind a pointer, as an RNTuple has it.
+    /// Adds the classes of a list of streamer infos in an RNTuple (section "Extra type information"): the
+    /// list is there as ROOT writes a pointer to it, with its class in front.
     pub fn add_pointed(&mut self, bytes: &[u8]) -> Result<()> {
         let mut buffer = ObjectBuffer::new(bytes, 0);
         match buffer.pointer()? {
@@ -39,12 +40,18 @@ impl ClassInfos {
                 self.read_list(&mut buffer)?;
                 buffer.finish_pointer(end)
             }
-            _ => Err(FormatError::damaged(0, "what should be a list of streamer infos is something else")),
+            Pointer::New { class_name, .. } => Err(FormatError::damaged(
+                0,
+                format!("an object of class {class_name} instead of a list of streamer infos"),
+            )),
+            Pointer::Null | Pointer::Seen(_) => {
+                Err(FormatError::damaged(0, "a pointer without an object instead of a list of streamer infos"))
+            }
         }
     }
 
     fn read_list(&mut self, buffer: &mut ObjectBuffer<'_>) -> Result<()> {
-        let (_, count) = buffer.tlist()?;
+        let count = buffer.tlist()?;
         for _ in 0..count {
             let pointer = buffer.pointer()?;
             if let Pointer::New { class_name, end, .. } = &pointer {
@@ -60,7 +67,7 @@ impl ClassInfos {
         Ok(())
     }
 
-    /// Adds what others say of classes and versions that these lack.
+    /// Adds those classes and versions of another file's that are missing here.
     pub fn add_missing(&mut self, others: &Self) {
         for info in others.by_name.values().flatten() {
             if self.named(&info.name).iter().all(|known| known.version != info.version) {
@@ -71,7 +78,7 @@ impl ClassInfos {
 
     fn insert(&mut self, info: ClassInfo) {
         if !self.by_name.contains_key(&info.name) {
-            self.by_squeezed_name.insert(squeezed(&info.name), info.name.clone());
+            self.name_by_spelling.insert(spelling_key(&info.name), info.name.clone());
         }
         self.by_name.entry(info.name.clone()).or_default().push(info);
     }
@@ -114,15 +121,14 @@ impl ClassInfos {
     /// The versions of a class of this name that the file describes, however its spaces are set and whether it says
     /// `std::` or not.
     fn named(&self, name: &str) -> &[ClassInfo] {
-        let squeezed_alike = || self.by_name.get(self.by_squeezed_name.get(&squeezed(name))?);
-        self.by_name.get(name).or_else(squeezed_alike).map_or(&[], Vec::as_slice)
+        let other_spelling = || self.by_name.get(self.name_by_spelling.get(&spelling_key(name))?);
+        self.by_name.get(name).or_else(other_spelling).map_or(&[], Vec::as_slice)
     }
 
-    /// All arrays that a member counts, of any class: their names and its.
-    pub fn counted_arrays(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// The members of all classes of the file that are arrays whose length another member holds.
+    pub fn counted_arrays(&self) -> impl Iterator<Item = &Element> {
         let elements = self.by_name.values().flatten().flat_map(|info| &info.elements);
-        let counted = elements.filter(|element| !element.count_name.is_empty());
-        counted.map(|element| (element.name.as_str(), element.count_name.as_str()))
+        elements.filter(|element| !element.count_name.is_empty())
     }
 
     /// Whether `name` is `base` or inherits from it.
@@ -152,14 +158,15 @@ fn unknown_length(class_name: &str) -> FormatError {
     FormatError::damaged(0, format!("an object of class {class_name} has no recorded length"))
 }
 
+/// Reads a TStreamerInfo (TStreamerInfo::Streamer).
 fn read_info(buffer: &mut ObjectBuffer<'_>) -> Result<ClassInfo> {
     let header = buffer.cursor.version_header()?;
-    let (name, _) = buffer.tnamed()?;
+    let name = buffer.tnamed()?.name;
     let checksum = buffer.cursor.u32()?;
     let version = buffer.cursor.i32()?;
     let mut elements = Vec::new();
     if let Pointer::New { end, .. } = buffer.pointer()? {
-        let (_, count) = buffer.tobjarray()?;
+        let count = buffer.tobjarray()?;
         for _ in 0..count {
             if let Pointer::New { class_name, end, .. } = buffer.pointer()? {
                 elements.push(read_element(buffer, &class_name)?);
@@ -172,6 +179,7 @@ fn read_info(buffer: &mut ObjectBuffer<'_>) -> Result<ClassInfo> {
     Ok(ClassInfo { name, version, checksum, elements })
 }
 
+/// Reads an element of one of the classes that inherit from TStreamerElement.
 fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Element> {
     if class_name == "TStreamerElement" {
         return read_element_base(buffer);
@@ -200,9 +208,11 @@ fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Eleme
     Ok(element)
 }
 
+/// Reads a TStreamerElement (TStreamerElement::Streamer). Since version 2 it has room for five dimensions; in version 1
+/// a count is in front of them.
 fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
     let header = buffer.cursor.version_header()?;
-    let (name, title) = buffer.tnamed()?;
+    let NameAndTitle { name, title } = buffer.tnamed()?;
     let cursor = &mut buffer.cursor;
     let type_code = cursor.i32()?;
     let _size = cursor.i32()?;
@@ -226,10 +236,7 @@ fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
         array_length: usize::try_from(array_length).unwrap_or(0),
         dimensions,
         type_name,
-        count_name: String::new(),
-        stl_type: 0,
-        content_type: 0,
-        base_version: 0,
+        ..Element::default()
     })
 }
 
@@ -240,15 +247,9 @@ mod tests {
     fn class(name: &str, bases: &[&str]) -> ClassInfo {
         let base = |name: &&str| Element {
             name: (*name).to_string(),
-            title: String::new(),
-            type_code: 0,
-            array_length: 0,
-            dimensions: Vec::new(),
             type_name: "BASE".to_string(),
-            count_name: String::new(),
-            stl_type: 0,
-            content_type: 0,
             base_version: 1,
+            ..Element::default()
         };
         ClassInfo { name: name.to_string(), version: 1, checksum: 0, elements: bases.iter().map(base).collect() }
     }

@@ -11,7 +11,8 @@ pub(crate) const SHORT: i32 = 2;
 pub(crate) const INT: i32 = 3;
 pub(crate) const LONG: i32 = 4;
 pub(crate) const FLOAT: i32 = 5;
-/// An int that counts an array; ROOT makes any number with a sign and a smaller code one.
+/// kCounter: an int that holds the length of arrays. ROOT gives this code to every such member whose own code is
+/// smaller.
 pub(crate) const COUNTER: i32 = 6;
 pub(crate) const CHAR_STAR: i32 = 7;
 pub(crate) const DOUBLE: i32 = 8;
@@ -27,27 +28,42 @@ pub(crate) const LONG64: i32 = 16;
 pub(crate) const UNSIGNED_LONG64: i32 = 17;
 pub(crate) const BOOL: i32 = 18;
 pub(crate) const FLOAT16: i32 = 19;
-/// Numbers have codes below this; the same plus it are fixed arrays, plus twice it variable ones.
+/// kOffsetL: numbers have smaller codes than this. A fixed array has the code of its numbers plus this; kOffsetP, the
+/// offset of variable arrays, is twice this.
 pub(crate) const ARRAY_STEP: i32 = 20;
+/// kObject: an object of a class that inherits from TObject.
 pub(crate) const OBJECT: i32 = 61;
+/// kAny: an object of any other class.
 pub(crate) const ANY: i32 = 62;
-/// A pointer that is never null: the object itself is streamed (`//->`).
+/// kObjectp: a pointer that is never null (`//->`): the object itself is streamed.
 pub(crate) const OBJECT_INLINE: i32 = 63;
+/// kObjectP: a pointer to an object of a class that inherits from TObject.
 pub(crate) const OBJECT_POINTER: i32 = 64;
+/// kTString.
 pub(crate) const TSTRING: i32 = 65;
+/// kTObject.
 pub(crate) const TOBJECT: i32 = 66;
+/// kTNamed.
 pub(crate) const TNAMED: i32 = 67;
+/// kAnyp: a pointer to an object of any other class that is never null.
 pub(crate) const ANY_INLINE: i32 = 68;
+/// kAnyP: a pointer to an object of any other class.
 pub(crate) const ANY_POINTER: i32 = 69;
+/// kAnyPnoVT: a pointer to an object of a class without virtual functions.
 pub(crate) const ANY_POINTER_PLAIN: i32 = 70;
+/// kSTLp: a pointer to a container of the standard library.
 pub(crate) const STL_POINTER: i32 = 71;
 pub(crate) const STL_POINTER_ARRAY: i32 = STL_POINTER + ARRAY_STEP;
+/// kSTL: a container of the standard library.
 pub(crate) const STL: i32 = 300;
 pub(crate) const STL_ARRAY: i32 = STL + ARRAY_STEP;
+/// kSTLstring: a std::string.
 pub(crate) const STL_STRING: i32 = 365;
 pub(crate) const STL_STRING_ARRAY: i32 = STL_STRING + ARRAY_STEP;
+/// kStreamer: an object with a streamer of its own.
 pub(crate) const STREAMER: i32 = 500;
+/// kStreamLoop: an array of objects whose length another member holds.
 pub(crate) const STREAM_LOOP: i32 = 501;
 pub(crate) const STREAM_LOOP_ARRAY: i32 = STREAM_LOOP + ARRAY_STEP;
-/// Members from here on are made in memory and not stored.
-pub(crate) const ARTIFICIAL: i32 = 600;
+/// kCache. Members with this code or a larger one, such as kArtificial, exist in memory only.
+pub(crate) const CACHE: i32 = 600;

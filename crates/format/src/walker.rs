@@ -1,5 +1,5 @@
-//! Walks through objects by the streamer infos of their classes. A visitor says which members it wants, and is given
-//! what they hold and where they are: `tree` reads the metadata of trees so, and `write` takes records apart.
+//! Walks through objects by the streamer infos of their classes. A visitor names the members that it wants, and gets
+//! their values and positions. With it `tree` reads the metadata of trees, and `write` takes records apart.
 
 mod collections;
 mod description;

@@ -15,7 +15,7 @@ use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::cluster::{FieldCluster, FieldReader, Scratch, Stored, Unpacker};
 use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Locator};
-use branchline_format::ntuple::footer::read_footer;
+use branchline_format::ntuple::footer::{read_footer, Footer};
 use branchline_format::ntuple::form::{standalone_form, Form};
 use branchline_format::ntuple::names::branches;
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
@@ -231,7 +231,7 @@ fn opened(parts: &Parts) -> Result<(Bytes, Schema, Vec<Cluster>), String> {
     let header = envelope(&header, EnvelopeKind::Header)?;
     let footer = envelope(&footer, EnvelopeKind::Footer)?;
     let known = read_header(&header).map_err(|error| error.to_string())?;
-    let (schema, groups) = read_footer(&footer, &header, known).map_err(|error| error.to_string())?;
+    let Footer { schema, groups } = read_footer(&footer, &header, known).map_err(|error| error.to_string())?;
     let mut clusters = Vec::new();
     for group in &groups {
         let list = envelope(&group.page_list, EnvelopeKind::PageList)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use branchline_format::basket::BasketRecord;
+use branchline_format::basket::{BasketRecord, ScratchBytes};
 use branchline_format::cursor::Cursor;
 use branchline_format::error::Result as FormatResult;
 use branchline_format::file::parse_key_sizes;
@@ -50,34 +50,22 @@ impl BasketSource {
 
     /// What decompressing it takes for a while. A shared basket takes nothing: its plain bytes stay.
     pub(crate) fn scratch(&self, entries_count: u64) -> ScratchBytes {
-        let (kept, passing) = match self {
-            Self::Record(bytes) => match BasketRecord::parse(bytes, entries_count) {
-                Ok(record) => record.scratch_bytes(),
-                // Decoding reports the error.
-                Err(_) => (0, 0),
-            },
-            Self::Shared(_) | Self::Embedded(_) => (0, 0),
-            Self::Pages(pages) => (pages.cluster.largest_page_bytes(&pages.ntuple.schema), 0),
-        };
-        ScratchBytes { kept, passing }
+        match self {
+            // Decoding reports the error of a record that does not parse.
+            Self::Record(bytes) => {
+                BasketRecord::parse(bytes, entries_count).map_or(ScratchBytes::default(), |record| record.scratch())
+            }
+            Self::Shared(_) | Self::Embedded(_) => ScratchBytes::default(),
+            Self::Pages(pages) => {
+                let kept = pages.cluster.largest_page_bytes(&pages.ntuple.schema);
+                ScratchBytes { kept, passing: 0 }
+            }
+        }
     }
 
     /// Where they are in memory.
     pub(crate) fn address(&self) -> usize {
         self.stored().as_ptr() as usize
-    }
-}
-
-/// What decompressing a basket takes: a buffer for its bytes, and what the codec itself takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ScratchBytes {
-    pub(crate) kept: u64,
-    pub(crate) passing: u64,
-}
-
-impl ScratchBytes {
-    pub(crate) fn sum(self) -> u64 {
-        self.kept.saturating_add(self.passing)
     }
 }
 

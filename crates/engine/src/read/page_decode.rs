@@ -2,8 +2,7 @@
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{FormatError, Result as FormatResult};
-use branchline_format::ntuple::cluster::{Scratch, Unpacker};
-use branchline_format::ntuple::envelope::Locator;
+use branchline_format::ntuple::cluster::{Scratch, Unpacker, UsedPage};
 use branchline_trace::journal;
 
 use crate::read::basket_source::{BasketSource, ClusterPages};
@@ -59,9 +58,9 @@ pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<
 }
 
 /// Records in the trace which pages were used.
-fn trace_pages(task: &Task, pages: &[(usize, Locator)]) {
+fn trace_pages(task: &Task, pages: &[UsedPage]) {
     let (tree, index) = (&task.chunk.tree, task.chunk.columns[task.column]);
-    for (column, page) in pages {
+    for UsedPage { column, locator } in pages {
         journal::used_page(&journal::UsedPage {
             file: tree.home(index).path(),
             tree: tree.path(),
@@ -69,7 +68,7 @@ fn trace_pages(task: &Task, pages: &[(usize, Locator)]) {
             column: *column,
             cluster: task.basket,
             entries: task.basket_start..task.basket_start + task.entries_count,
-            place: journal::UsedRange { offset: page.offset, size_bytes: page.size },
+            place: journal::UsedRange { offset: locator.offset, size_bytes: locator.size },
         });
     }
 }

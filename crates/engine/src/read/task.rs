@@ -8,10 +8,11 @@ use branchline_format::decode::Counts;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_slab::Part;
 
+use branchline_format::basket::ScratchBytes;
 use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, Result};
-use crate::read::basket_source::{BasketSource, ScratchBytes};
+use crate::read::basket_source::BasketSource;
 use crate::read::budget::TaskAtWork;
 use crate::read::chunk::{Chunk, Reporter};
 use crate::read::fetch_request::BasketId;

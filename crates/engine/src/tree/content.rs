@@ -8,7 +8,7 @@ use std::sync::Arc;
 use branchline_format::column::Column;
 use branchline_format::error::FormatError;
 use branchline_format::layout::{Kind, Layout};
-use branchline_format::ntuple::form::Form;
+use branchline_format::ntuple::form::{FixedNumbers, Form};
 use branchline_storage::ByteRange;
 
 use crate::branch_info::{BranchInfo, State};
@@ -197,7 +197,7 @@ impl Shape<'_> {
             }
             Self::Baskets(_) => None,
             Self::Clusters(form) => {
-                let (number, dimensions) = form.fixed().or_else(|| form.run())?;
+                let FixedNumbers { number, dimensions } = form.fixed().or_else(|| form.run())?;
                 Some(Numbers { dtype: number.dtype(), size: number.size(), dimensions })
             }
         }

@@ -10,7 +10,7 @@ use branchline_format::layout::{kind_of, Layout};
 use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::anchor::{read_anchor, CLASS_NAME};
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link};
-use branchline_format::ntuple::footer::read_footer;
+use branchline_format::ntuple::footer::{read_footer, Footer};
 use branchline_format::ntuple::form::standalone_form;
 use branchline_format::ntuple::names::branches;
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
@@ -157,7 +157,7 @@ impl Anatomy {
         };
         let header = envelope(&anchor.header, EnvelopeKind::Header)?;
         let footer = envelope(&anchor.footer, EnvelopeKind::Footer)?;
-        let (schema, groups) = read_footer(&footer, &header, read_schema(&header).ok()?).ok()?;
+        let Footer { schema, groups } = read_footer(&footer, &header, read_schema(&header).ok()?).ok()?;
         let lists: Option<Vec<Vec<Cluster>>> = groups
             .iter()
             .map(|group| {

@@ -3,6 +3,10 @@
 /// An L4 payload starts with the xxh64 of the rest, big-endian.
 pub(super) const LZ4_CHECKSUM_BYTES: usize = 8;
 
+/// No codec makes more plain bytes of a compressed one (LZMA and zstd on constant bytes come near). See
+/// [`Codec::factor_max`] for each of them.
+pub(crate) const COMPRESSION_FACTOR_MAX: u64 = 40_000;
+
 /// How a record is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Codec {
@@ -66,8 +70,8 @@ impl Codec {
         }
     }
 
-    /// Plain bytes that a byte of a payload can give at most.
-    pub(super) fn factor_max(self) -> usize {
+    /// Upper limit of the plain bytes that one byte of a payload can give.
+    pub(crate) fn factor_max(self) -> usize {
         match self {
             Codec::None => 1,
             // A length of 258 in two bits.
@@ -75,7 +79,7 @@ impl Codec {
             // Each byte that continues a length adds 255 to it.
             Codec::Lz4 => 255,
             // Lengths of 273 in a tenth of a bit.
-            Codec::Lzma => 40_000,
+            Codec::Lzma => COMPRESSION_FACTOR_MAX as usize,
             // Blocks of 128 KiB that are one byte again and again take four.
             Codec::Zstd => 32_768,
         }

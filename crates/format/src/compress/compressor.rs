@@ -16,13 +16,13 @@ const LZMA_DICTIONARY_BYTES_MIN: usize = 4096;
 /// The dictionaries of its presets from 1 to 9.
 const LZMA_DICTIONARY_BYTES: [u32; 9] =
     [1 << 20, 2 << 20, 4 << 20, 4 << 20, 8 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
-/// What the framing of any codec takes beyond incompressible bytes is less than this and a 64th of them.
+/// Payloads of incompressible bytes are longer than these by less than this and a 64th of them, for all codecs.
 const FRAMING_BYTES: usize = 1024;
 
 /// The contexts of all codecs, made when first needed and used again: one `Compressor` per thread.
 #[derive(Default)]
 pub struct Compressor {
-    /// For the level with which it was made.
+    /// The level that the context was made for, and the context.
     deflate: Option<(u8, libdeflater::Compressor)>,
     zstd: Option<zstd_safe::CCtx<'static>>,
     /// The buffer that payloads are compressed into.
@@ -35,8 +35,8 @@ impl Compressor {
         Self::default()
     }
 
-    /// Adds the records of `plain` to `out` and returns true, or leaves `out` as it is and returns false:
-    /// such bytes are to be stored plain. So ROOT does with what would not become smaller.
+    /// Adds the records of `plain` to `out` and returns true. Returns false and leaves `out` as it is where they would
+    /// not be smaller: the caller stores such bytes plain, as ROOT does (R__zipMultipleAlgorithm).
     pub fn compress(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let is_smaller = setting != Setting::NONE
@@ -66,7 +66,7 @@ impl Compressor {
         Some(())
     }
 
-    /// Fills the room with a payload and returns its size; none where the codec fails.
+    /// Fills the room with a payload and returns its bytes; None where the codec fails.
     fn payload(&mut self, setting: Setting, plain: &[u8]) -> Option<usize> {
         let level = setting.level();
         match setting.codec() {

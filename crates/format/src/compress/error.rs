@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::Codec;
 
-/// A sequence of compression records that cannot be decompressed. Trying again helps only if the bytes came over an
-/// unreliable way.
+/// A sequence of compression records that cannot be decompressed. A retry helps only if the bytes were damaged on their
+/// way here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompressError {
     /// Where the record starts, from the start of the sequence.
@@ -107,7 +107,10 @@ impl fmt::Display for CompressFault {
                 write!(formatter, "it promises {plain_bytes} plain bytes, but only {room_bytes} are missing")
             }
             Self::Implausible { promised_bytes, payload_bytes } => {
-                write!(formatter, "it promises {promised_bytes} plain bytes, which {payload_bytes} cannot give")
+                write!(
+                    formatter,
+                    "it promises {promised_bytes} plain bytes, which {payload_bytes} compressed bytes cannot give"
+                )
             }
             Self::Checksum { stored, computed } => {
                 write!(formatter, "its checksum is {computed:016x}, but {stored:016x} was written")

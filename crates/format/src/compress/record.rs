@@ -1,4 +1,4 @@
-//! A sequence of compression records: their headers, and the sizes in them.
+//! A sequence of compression records (R__unzip_header): their headers, and the sizes in them.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
         }
         Ok(())
     };
-    // Damaged records give an error when they are decompressed.
+    // Decompressing damaged records returns the error.
     drop(walk(records, plain_bytes, visit));
     most
 }
@@ -29,19 +29,19 @@ fn xz_dictionary_bytes(payload: &[u8]) -> Option<u64> {
     let (size, flags) = (*payload.get(STREAM_HEADER_BYTES)?, *payload.get(STREAM_HEADER_BYTES + 1)?);
     let header = payload.get(STREAM_HEADER_BYTES..)?.get(..4 * (usize::from(size) + 1))?;
     let mut rest = header.get(2..)?;
-    let number = |rest: &mut &[u8]| -> Option<()> {
+    let skip_number = |rest: &mut &[u8]| -> Option<()> {
         let length = rest.iter().position(|byte| byte & 0x80 == 0)? + 1;
         *rest = rest.get(length..)?;
         Some(())
     };
     for given in [0x40, 0x80] {
         if flags & given != 0 {
-            number(&mut rest)?; // compressed and plain size
+            skip_number(&mut rest)?; // compressed and plain size
         }
     }
     for _filter in 0..=(flags & 3) {
         let id = *rest.first()?;
-        number(&mut rest)?;
+        skip_number(&mut rest)?;
         let properties_size = usize::from(*rest.first()?);
         let properties = rest.get(1..)?.get(..properties_size)?;
         if id == LZMA2 {
@@ -53,7 +53,8 @@ fn xz_dictionary_bytes(payload: &[u8]) -> Option<u64> {
     None
 }
 
-/// Refuses records that cannot decompress to `plain_bytes`, by their headers. Call it before memory is taken for these.
+/// Refuses records that cannot decompress to `plain_bytes` bytes, by their headers. Callers do so before they take
+/// memory for these.
 pub fn check_declared_size(records: &[u8], plain_bytes: usize) -> Result<(), CompressError> {
     walk(records, plain_bytes, |record, _| record.check_declared_size()).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! How something is to be compressed: a codec and a level, as ROOT counts them and in words such as `zstd:5`.
+//! A codec and a level, as a number of ROOT and as a text such as `zstd:5`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,10 +20,11 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Stored as it is.
+    /// No compression.
     pub const NONE: Self = Self { codec: Codec::None, level: 0 };
 
-    /// A codec that ROOT writes, with a level from 1 to 9; level 0 is not to compress.
+    /// A codec that ROOT writes, with a level from 1 to 9; level 0 means no compression. None for other levels and
+    /// codecs.
     pub fn new(codec: Codec, level: u8) -> Option<Self> {
         match (codec, level) {
             (Codec::None, _) | (Codec::Zlib | Codec::Lzma | Codec::Lz4 | Codec::Zstd, 0) => Some(Self::NONE),
@@ -33,14 +34,15 @@ impl Setting {
         }
     }
 
-    /// What a number of ROOT says (TFile's and TBranch's fCompress); none of one that means nothing to ROOT.
+    /// The setting of a number of ROOT, 100 * algorithm + level (TFile::fCompress, TBranch::fCompress). None for an
+    /// algorithm that ROOT does not have.
     pub fn of_root(number: i64) -> Option<Self> {
         let level = u8::try_from(number.checked_rem(100)?).ok()?;
         let (_, codec) = ALGORITHMS.iter().find(|(algorithm, _)| *algorithm == number / 100)?;
         Self::new(*codec, level.min(LEVEL_MAX))
     }
 
-    /// The number by which ROOT calls it.
+    /// ROOT's number for it, 100 * algorithm + level.
     pub fn as_root(self) -> i32 {
         let algorithm = match self.codec {
             Codec::None | Codec::OldCs => 0,
@@ -63,7 +65,7 @@ impl Setting {
     }
 }
 
-/// In words, as [`FromStr`] reads them.
+/// The text that [`FromStr`] parses.
 impl fmt::Display for Setting {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.codec {
@@ -73,7 +75,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Words that are no setting.
+/// A text that is no setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSetting(String);
 

@@ -36,7 +36,7 @@ pub enum Layout {
         scalar: Scalar,
         /// Extents of each element.
         dimensions: Vec<usize>,
-        /// What stands in front of them.
+        /// The header in front of them.
         header: RunHeader,
         /// Index of the branch that says how many there are, needed where baskets have no entry offsets.
         count: Option<usize>,
@@ -52,7 +52,7 @@ pub enum Layout {
     Objects(Program),
 }
 
-/// What stands in front of a run of values.
+/// The header in front of a run of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunHeader {
     /// Nothing.
@@ -77,7 +77,7 @@ impl RunHeader {
     }
 }
 
-/// Bytes of a fixed array as it is stored or decoded, whichever takes more; none beyond any number.
+/// Bytes of a fixed array as it is stored or decoded, whichever takes more; None if the number overflows.
 pub(super) fn array_size(scalar: Scalar, dimensions: &[usize]) -> Option<usize> {
     let element = scalar.size().max(scalar.stored_size());
     dimensions.iter().try_fold(element, |size, extent| size.checked_mul(*extent))
@@ -92,7 +92,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of what has a fixed size in an entry, or in an element of one; none beyond any number.
+    /// Bytes of the part of an entry, or of an element of it, that has a fixed size; None if the number overflows.
     pub(super) fn fixed_size(&self) -> Option<usize> {
         match self {
             Self::Fixed { scalar, dimensions } | Self::Run { scalar, dimensions, .. } => {

@@ -33,7 +33,7 @@ fn too_large() -> FormatError {
     FormatError::damaged(0, "it declares arrays that are longer than any entry can be")
 }
 
-/// What a branch holds.
+/// What a branch holds. Never fails: a branch that cannot be read is [`Kind::Unreadable`] with the reason.
 pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     let kind = declared_kind(branch, classes);
     match kind.layout() {
@@ -51,7 +51,7 @@ fn declared_kind(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     let kind = match (&branch.element, branch.class_name.as_str()) {
         (Some(element), "TBranchElement") => kind_of_element(branch, element, classes),
         (Some(element), "TBranchObject") => named_objects(element, classes),
-        // Which of the branches below, one for each class, has an element of a container of pointers.
+        // For each element of a container of pointers the index of the branch with the objects of its class.
         (Some(element), "TBranchSTL") => kind_of_whole("TIndArray", STREAMED, element, classes),
         (None, "TBranch") => Ok(kind_of_leaves(&branch.leaves, classes)),
         (_, class_name) => Ok(unsupported(class_name, "branches of this class are not read yet")),
@@ -166,12 +166,12 @@ fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Clas
         }
         branch_type if element.id < 0 => kind_of_whole(&element.class_name, branch_type, element, classes),
         branch_type => {
-            let made;
+            let undescribed;
             let member = match member {
                 Some(member) => member,
                 None => {
-                    made = undescribed_member(branch, element)?;
-                    &made
+                    undescribed = undescribed_member(branch, element)?;
+                    &undescribed
                 }
             };
             let is_collected = matches!(branch_type, CLONES_MEMBER | COLLECTION_MEMBER);
@@ -180,8 +180,8 @@ fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Clas
     }
 }
 
-/// The member that a branch holds. Its number is one in the memory of the writing program, where members may have been
-/// added that are not stored: the name decides.
+/// The member that a branch holds. Its index counts the members in the memory of the writing program, which may have
+/// more than are stored: the name decides.
 fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Element]) -> Option<&'i Element> {
     let mut name = branch.name.strip_suffix('.').unwrap_or(&branch.name);
     // The extents of an array stand behind the name; brackets in the name of the branch above stand before it.
@@ -210,15 +210,10 @@ fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Eleme
     let length = branch.leaves.first().and_then(|leaf| usize::try_from(leaf.length).ok()).unwrap_or(1);
     Ok(Element {
         name: branch.name.clone(),
-        title: String::new(),
         type_code,
         array_length: length,
-        dimensions: Vec::new(),
         type_name: element.class_name.clone(),
-        count_name: String::new(),
-        stl_type: 0,
-        content_type: 0,
-        base_version: 0,
+        ..Element::default()
     })
 }
 
@@ -246,7 +241,7 @@ fn kind_of_whole(class_name: &str, branch_type: i32, element: &ElementBranch, cl
     Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
 }
 
-/// Objects of any class behind its name.
+/// Objects of any class, each behind the name of its class.
 fn named_objects(element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
     let mut compiler = Compiler::new(classes);
     let piece = compiler.named_object(&element.class_name);

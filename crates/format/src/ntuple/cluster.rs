@@ -13,7 +13,8 @@ use crate::error::{FormatError, Result};
 use crate::reordered::reordered;
 
 use super::column_read::ColumnReader;
-pub use super::column_read::{Decompress, Scratch, Stored, Unpacker};
+pub use super::column_read::{Decompress, Scratch, Stored, Unpacker, UsedPage};
+use super::encoding::Switch;
 use super::envelope::Locator;
 use super::form::{optional, Form};
 use super::page_list::{Cluster, ColumnPages, Page};
@@ -28,14 +29,16 @@ pub struct FieldCluster {
     pages: HashMap<usize, ColumnPages>,
 }
 
-/// Where elements are: those wanted, and how many there must be in all outside collections.
+/// The elements of a column that are wanted.
 #[derive(Debug, Clone)]
-struct Place {
+struct Wanted {
+    /// Counted from the start of the cluster.
     elements: Range<u64>,
+    /// Elements that the column must have in the cluster; None within collections, where it is not known.
     expected: Option<u64>,
 }
 
-impl Place {
+impl Wanted {
     fn count(&self) -> usize {
         (self.elements.end - self.elements.start) as usize
     }
@@ -76,7 +79,7 @@ impl FieldCluster {
         found.map(|()| Self { entries_count: cluster.entries_count(), pages })
     }
 
-    /// Of every column the last of its pages that is there: it may have entries behind those that were read.
+    /// The last loaded page of each column, by its offset: it may have entries behind those that were read.
     pub fn last_pages<'a>(&'a self, stored: &'a Stored) -> impl Iterator<Item = (u64, &'a Bytes)> {
         let part = |page: &Page| Some((page.locator.offset, stored.part(page.locator.offset)?));
         self.pages.values().filter_map(move |column| column.pages.iter().rev().find_map(part))
@@ -88,7 +91,7 @@ impl FieldCluster {
         active.flat_map(|column| column.pages.iter().map(Page::stored))
     }
 
-    /// What decompressing the largest of its pages takes.
+    /// Bytes of memory that decompressing the largest of its pages takes.
     pub fn largest_page_bytes(&self, schema: &Schema) -> u64 {
         let largest = |(column, pages): (&usize, &ColumnPages)| {
             let encoding = schema.columns[*column].encoding.as_ref().ok()?;
@@ -100,7 +103,7 @@ impl FieldCluster {
     /// Elements that all lists of the cluster have together, if the field is a list of numbers.
     pub fn run_elements(&self, schema: &Schema, form: &Form) -> Option<u64> {
         let Form::List { content, .. } = form else { return None };
-        let (_, dimensions) = form.run()?;
+        let dimensions = form.run()?.dimensions;
         let mut columns = Vec::new();
         content.each_column(&mut |column| columns.push(column));
         let active = self.active(schema, columns.iter().map(|column| (*column, *column)))?;
@@ -109,7 +112,7 @@ impl FieldCluster {
         (each > 0 && elements.is_multiple_of(each)).then(|| elements / each)
     }
 
-    /// Of several representations the one that is not suppressed here. Each is given by its first column.
+    /// The one of several representations that is not suppressed in this cluster. Each is given by its first column.
     fn active<T>(&self, schema: &Schema, representations: impl Iterator<Item = (usize, T)>) -> Option<T> {
         let mut later = None;
         for (column, representation) in representations {
@@ -141,8 +144,8 @@ pub struct FieldReader<'a> {
 static NO_PAGES: ColumnPages = ColumnPages { pages: Vec::new(), is_suppressed: false, compression: None };
 
 impl<'a> FieldReader<'a> {
-    /// Parts of the file that are missing for these entries of the cluster. When none are, they can be decoded; until
-    /// then there may be others once these are there.
+    /// Ranges of the file that are missing for these entries of the cluster. If there are none, the entries can be
+    /// decoded. Else call it again once they are loaded: more may be missing then, behind the ends of collections.
     pub fn missing(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<Locator>> {
         let mut missing = Vec::new();
         if *entries == (0..self.cluster.entries_count) {
@@ -150,7 +153,7 @@ impl<'a> FieldReader<'a> {
                 missing.extend(self.stored.missing(page)?);
             }
         } else {
-            self.find_missing(self.form, self.place(entries), unpacker, &mut missing)?;
+            self.find_missing(self.form, self.wanted(entries), unpacker, &mut missing)?;
         }
         missing.sort_by_key(|locator| (locator.offset, locator.size));
         missing.dedup();
@@ -164,15 +167,16 @@ impl<'a> FieldReader<'a> {
 
     /// Decodes these entries of the cluster.
     pub fn decode(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Column> {
-        self.column_of(self.form, self.place(entries), unpacker)
+        self.column_of(self.form, self.wanted(entries), unpacker)
     }
 
-    /// Decodes numbers to their place, which has room for exactly as many.
+    /// Decodes the numbers of these entries into `values`, which must have room for exactly these.
     pub fn decode_fixed(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>, values: &mut [u8]) -> Result<()> {
-        self.numbers_to(self.form, self.place(entries), unpacker, values)
+        self.numbers_to(self.form, self.wanted(entries), unpacker, values)
     }
 
-    /// Decodes all entries of a list of numbers to their place: its ends, counted on from `first`, and its values.
+    /// Decodes all entries of a list of numbers: the ends of the lists, to which `first` is added, and their values.
+    /// Both buffers must have room for exactly these.
     pub fn decode_run(
         &self,
         first: i64,
@@ -181,22 +185,22 @@ impl<'a> FieldReader<'a> {
         values: &mut [u8],
     ) -> Result<()> {
         let Form::List { columns, content } = self.form else { return Err(wrong_form()) };
-        let ends = self.ends(columns, &self.place(&(0..self.cluster.entries_count)), unpacker)?;
+        let ends = self.ends(columns, &self.wanted(&(0..self.cluster.entries_count)), unpacker)?;
         for (offset, end) in offsets.iter_mut().zip(&ends[1..]) {
             *offset = first + *end as i64;
         }
         let last = ends.last().copied().unwrap_or(0);
-        self.numbers_to(content, Place::inside(0..last), unpacker, values)
+        self.numbers_to(content, Wanted::inside(0..last), unpacker, values)
     }
 
-    fn place(&self, entries: &Range<u64>) -> Place {
-        Place { elements: entries.clone(), expected: Some(self.cluster.entries_count) }
+    fn wanted(&self, entries: &Range<u64>) -> Wanted {
+        Wanted { elements: entries.clone(), expected: Some(self.cluster.entries_count) }
     }
 
     /// A reader of the column that is not suppressed here.
-    fn reader(&self, columns: &[usize], place: &Place) -> Result<ColumnReader<'a>> {
+    fn reader(&self, columns: &[usize], wanted: &Wanted) -> Result<ColumnReader<'a>> {
         let number = self.cluster.active(self.schema, columns.iter().map(|column| (*column, *column)));
-        self.column(number.ok_or_else(all_suppressed)?, place.expected)
+        self.column(number.ok_or_else(all_suppressed)?, wanted.expected)
     }
 
     fn column(&self, number: usize, expected: Option<u64>) -> Result<ColumnReader<'a>> {
@@ -214,52 +218,54 @@ impl<'a> FieldReader<'a> {
     fn find_missing(
         &self,
         form: &Form,
-        place: Place,
+        wanted: Wanted,
         unpacker: &mut Unpacker<'_>,
         missing: &mut Vec<Locator>,
     ) -> Result<()> {
         match form {
-            Form::Number { columns, .. } => self.miss(&self.reader(columns, &place)?, &place.elements, missing),
+            Form::Number { columns, .. } => {
+                self.add_missing(&self.reader(columns, &wanted)?, &wanted.elements, missing)
+            }
             Form::Cardinality { columns } => {
-                self.miss(&self.reader(columns, &place)?, &with_end_before(&place.elements), missing)
+                self.add_missing(&self.reader(columns, &wanted)?, &with_end_before(&wanted.elements), missing)
             }
             Form::Text { columns } | Form::Streamed { columns, .. } => {
                 let [ends, bytes] = self.byte_columns(columns)?;
-                match self.known_content(&self.column(ends, place.expected)?, &place, unpacker, missing)? {
-                    Some(content) => self.miss(&self.column(bytes, None)?, &content, missing),
+                match self.known_content(&self.column(ends, wanted.expected)?, &wanted, unpacker, missing)? {
+                    Some(content) => self.add_missing(&self.column(bytes, None)?, &content, missing),
                     None => Ok(()),
                 }
             }
-            Form::Regular { size, content } => self.find_missing(content, place.repeated(*size)?, unpacker, missing),
+            Form::Regular { size, content } => self.find_missing(content, wanted.repeated(*size)?, unpacker, missing),
             Form::List { columns, content } | Form::Option { columns, content } => {
-                match self.known_content(&self.reader(columns, &place)?, &place, unpacker, missing)? {
-                    Some(elements) => self.find_missing(content, Place::inside(elements), unpacker, missing),
+                match self.known_content(&self.reader(columns, &wanted)?, &wanted, unpacker, missing)? {
+                    Some(elements) => self.find_missing(content, Wanted::inside(elements), unpacker, missing),
                     None => Ok(()),
                 }
             }
             Form::Record { members, .. } => {
-                members.iter().try_for_each(|(_, one)| self.find_missing(one, place.clone(), unpacker, missing))
+                members.iter().try_for_each(|(_, one)| self.find_missing(one, wanted.clone(), unpacker, missing))
             }
             Form::Tuple(items) => {
-                items.iter().try_for_each(|one| self.find_missing(one, place.clone(), unpacker, missing))
+                items.iter().try_for_each(|one| self.find_missing(one, wanted.clone(), unpacker, missing))
             }
             Form::Union { columns, contents } => {
-                let reader = self.reader(columns, &place)?;
+                let reader = self.reader(columns, &wanted)?;
                 let known = missing.len();
-                self.miss(&reader, &place.elements, missing)?;
+                self.add_missing(&reader, &wanted.elements, missing)?;
                 if missing.len() > known {
                     return Ok(());
                 }
-                let switches = reader.switches(place.elements, unpacker)?;
+                let switches = reader.switches(wanted.elements, unpacker)?;
                 let each = contents.iter().zip(alternatives(&switches, contents.len())?);
                 each.into_iter().try_for_each(|(one, alternative)| {
-                    self.find_missing(one, Place::inside(alternative.elements), unpacker, missing)
+                    self.find_missing(one, Wanted::inside(alternative.elements), unpacker, missing)
                 })
             }
         }
     }
 
-    fn miss(&self, reader: &ColumnReader<'_>, elements: &Range<u64>, missing: &mut Vec<Locator>) -> Result<()> {
+    fn add_missing(&self, reader: &ColumnReader<'_>, elements: &Range<u64>, missing: &mut Vec<Locator>) -> Result<()> {
         reader.check(elements, 1)?;
         for page in reader.pages_of(elements) {
             missing.extend(self.stored.missing(page)?);
@@ -271,19 +277,19 @@ impl<'a> FieldReader<'a> {
     fn known_content(
         &self,
         reader: &ColumnReader<'_>,
-        place: &Place,
+        wanted: &Wanted,
         unpacker: &mut Unpacker<'_>,
         missing: &mut Vec<Locator>,
     ) -> Result<Option<Range<u64>>> {
-        if place.elements.is_empty() {
+        if wanted.elements.is_empty() {
             return Ok(Some(0..0));
         }
         let known = missing.len();
-        let (start, end) = (place.elements.start, place.elements.end);
-        self.miss(reader, &with_end_before(&(start..start + 1)), missing)?;
-        self.miss(reader, &(end - 1..end), missing)?;
+        let (start, end) = (wanted.elements.start, wanted.elements.end);
+        self.add_missing(reader, &with_end_before(&(start..start + 1)), missing)?;
+        self.add_missing(reader, &(end - 1..end), missing)?;
         // The pages between have the ends that decoding needs.
-        self.miss(reader, &place.elements, missing)?;
+        self.add_missing(reader, &wanted.elements, missing)?;
         if missing.len() > known {
             return Ok(None);
         }
@@ -304,78 +310,89 @@ impl<'a> FieldReader<'a> {
     }
 
     /// The bytes of strings or objects, and where each of them ends.
-    fn bytes(&self, columns: &[[usize; 2]], place: &Place, unpacker: &mut Unpacker<'_>) -> Result<(Vec<i64>, Vec<u8>)> {
+    fn bytes(
+        &self,
+        columns: &[[usize; 2]],
+        wanted: &Wanted,
+        unpacker: &mut Unpacker<'_>,
+    ) -> Result<(Vec<i64>, Vec<u8>)> {
         let [ends, bytes] = self.byte_columns(columns)?;
-        let ends = ends_of(&self.column(ends, place.expected)?, place, unpacker)?;
+        let ends = ends_of(&self.column(ends, wanted.expected)?, wanted, unpacker)?;
         let mut all = Vec::new();
         self.column(bytes, None)?.append_numbers(content_of(&ends), Number::U8, unpacker, &mut all)?;
         Ok((offsets_of(&ends), all))
     }
 
     /// Where each of these collections begins, and where the last one ends.
-    fn ends(&self, columns: &[usize], place: &Place, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
-        ends_of(&self.reader(columns, place)?, place, unpacker)
+    fn ends(&self, columns: &[usize], wanted: &Wanted, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
+        ends_of(&self.reader(columns, wanted)?, wanted, unpacker)
     }
 
-    fn column_of(&self, form: &Form, place: Place, unpacker: &mut Unpacker<'_>) -> Result<Column> {
-        let count = place.count();
+    fn column_of(&self, form: &Form, wanted: Wanted, unpacker: &mut Unpacker<'_>) -> Result<Column> {
+        let count = wanted.count();
         Ok(match form {
             Form::Number { columns, number } => {
                 let mut values = Vec::new();
-                self.reader(columns, &place)?.append_numbers(place.elements, *number, unpacker, &mut values)?;
+                self.reader(columns, &wanted)?.append_numbers(wanted.elements, *number, unpacker, &mut values)?;
                 Column::Flat { dtype: number.dtype(), values }
             }
             Form::Text { columns } => {
-                let (offsets, bytes) = self.bytes(columns, &place, unpacker)?;
+                let (offsets, bytes) = self.bytes(columns, &wanted, unpacker)?;
                 Column::Text { offsets, bytes }
             }
             Form::Streamed { columns, program } => {
-                let (offsets, bytes) = self.bytes(columns, &place, unpacker)?;
+                let (offsets, bytes) = self.bytes(columns, &wanted, unpacker)?;
                 program.decode_streamed(&bytes, &offsets)?
             }
             Form::Cardinality { columns } => {
-                let ends = self.ends(columns, &place, unpacker)?;
+                let ends = self.ends(columns, &wanted, unpacker)?;
                 let counts = ends.windows(2).flat_map(|pair| ((pair[1] - pair[0]) as i64).to_ne_bytes());
                 Column::Flat { dtype: Number::I64.dtype(), values: counts.collect() }
             }
             Form::Regular { size, content } => {
-                let content = self.column_of(content, place.repeated(*size)?, unpacker)?;
+                let content = self.column_of(content, wanted.repeated(*size)?, unpacker)?;
                 Column::Regular { size: *size, content: Box::new(content) }
             }
             Form::List { columns, content } => {
-                let ends = self.ends(columns, &place, unpacker)?;
-                let content = self.column_of(content, Place::inside(content_of(&ends)), unpacker)?;
+                let ends = self.ends(columns, &wanted, unpacker)?;
+                let content = self.column_of(content, Wanted::inside(content_of(&ends)), unpacker)?;
                 Column::List { offsets: offsets_of(&ends), content: Box::new(content) }
             }
             Form::Option { columns, content } => {
-                let ends = self.ends(columns, &place, unpacker)?;
+                let ends = self.ends(columns, &wanted, unpacker)?;
                 let valid = validity(&ends)?;
-                let content = self.column_of(content, Place::inside(content_of(&ends)), unpacker)?;
+                let content = self.column_of(content, Wanted::inside(content_of(&ends)), unpacker)?;
                 Column::Option { valid, content: Box::new(content) }
             }
             Form::Record { class_name, members } => {
                 let read =
-                    |(name, one): &(String, Form)| Ok((name.clone(), self.column_of(one, place.clone(), unpacker)?));
+                    |(name, one): &(String, Form)| Ok((name.clone(), self.column_of(one, wanted.clone(), unpacker)?));
                 let members = members.iter().map(read).collect::<Result<_>>()?;
                 Column::Record { class_name: class_name.clone(), count, members }
             }
             Form::Tuple(items) => {
-                let items = items.iter().map(|one| self.column_of(one, place.clone(), unpacker));
+                let items = items.iter().map(|one| self.column_of(one, wanted.clone(), unpacker));
                 Column::Tuple { count, items: items.collect::<Result<_>>()? }
             }
-            Form::Union { columns, contents } => self.union(columns, contents, place, unpacker)?,
+            Form::Union { columns, contents } => self.union(columns, contents, wanted, unpacker)?,
         })
     }
 
-    fn union(&self, columns: &[usize], contents: &[Form], place: Place, unpacker: &mut Unpacker<'_>) -> Result<Column> {
-        let switches = self.reader(columns, &place)?.switches(place.elements, unpacker)?;
+    fn union(
+        &self,
+        columns: &[usize],
+        contents: &[Form],
+        wanted: Wanted,
+        unpacker: &mut Unpacker<'_>,
+    ) -> Result<Column> {
+        let switches = self.reader(columns, &wanted)?.switches(wanted.elements, unpacker)?;
         let alternatives = alternatives(&switches, contents.len())?;
-        let tags: Vec<u8> = switches.iter().map(|(_, tag)| *tag as u8).collect();
+        let tags: Vec<u8> = switches.iter().map(|switch| switch.tag as u8).collect();
         let none = Column::Flat { dtype: "unknown", values: Vec::new() };
         let missing_count = tags.iter().filter(|tag| **tag == 0).count();
         let mut columns = vec![Column::Option { valid: vec![0; missing_count], content: Box::new(none) }];
         for (form, Alternative { elements, order }) in contents.iter().zip(alternatives) {
-            let content = self.column_of(form, Place::inside(elements.clone()), unpacker)?;
+            let content = self.column_of(form, Wanted::inside(elements.clone()), unpacker)?;
             let count = order.as_ref().map_or((elements.end - elements.start) as usize, Vec::len);
             let ordered = order.map(|order| reordered(&content, &order));
             let mut content = optional(ordered.unwrap_or(content));
@@ -387,18 +404,18 @@ impl<'a> FieldReader<'a> {
         Ok(Column::Union { tags, contents: columns })
     }
 
-    fn numbers_to(&self, form: &Form, place: Place, unpacker: &mut Unpacker<'_>, values: &mut [u8]) -> Result<()> {
+    fn numbers_to(&self, form: &Form, wanted: Wanted, unpacker: &mut Unpacker<'_>, values: &mut [u8]) -> Result<()> {
         match form {
             Form::Number { columns, number } => {
-                let reader = self.reader(columns, &place)?;
-                reader.check(&place.elements, number.size())?;
-                if place.count() * number.size() != values.len() {
-                    let message = format!("{} elements where room is for {} bytes", place.count(), values.len());
+                let reader = self.reader(columns, &wanted)?;
+                reader.check(&wanted.elements, number.size())?;
+                if wanted.count() * number.size() != values.len() {
+                    let message = format!("{} elements where room is for {} bytes", wanted.count(), values.len());
                     return Err(FormatError::internal(message));
                 }
-                reader.numbers(place.elements, *number, unpacker, values)
+                reader.numbers(wanted.elements, *number, unpacker, values)
             }
-            Form::Regular { size, content } => self.numbers_to(content, place.repeated(*size)?, unpacker, values),
+            Form::Regular { size, content } => self.numbers_to(content, wanted.repeated(*size)?, unpacker, values),
             Form::Text { .. }
             | Form::Streamed { .. }
             | Form::Cardinality { .. }
@@ -428,8 +445,8 @@ fn with_end_before(elements: &Range<u64>) -> Range<u64> {
     elements.start.saturating_sub(u64::from(!elements.is_empty()))..elements.end
 }
 
-fn ends_of(reader: &ColumnReader<'_>, place: &Place, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
-    let elements = &place.elements;
+fn ends_of(reader: &ColumnReader<'_>, wanted: &Wanted, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
+    let elements = &wanted.elements;
     let mut ends = if elements.start == 0 || elements.is_empty() { vec![0] } else { Vec::new() };
     reader.indexes(with_end_before(elements), unpacker, &mut ends)?;
     if ends.is_sorted() {
@@ -443,13 +460,13 @@ fn content_of(ends: &[u64]) -> Range<u64> {
     ends.first().copied().unwrap_or(0)..ends.last().copied().unwrap_or(0)
 }
 
-/// The same counted from the first; the elements were found to be there, so the numbers are no larger than memory.
+/// The ends counted from the first. The elements were found to be there, so no offset is larger than memory.
 fn offsets_of(ends: &[u64]) -> Vec<i64> {
     let first = ends.first().copied().unwrap_or(0);
     ends.iter().map(|end| (end - first) as i64).collect()
 }
 
-/// Which of these collections, which hold at most one element, hold one.
+/// For each of these collections of at most one element whether it holds one: 1 or 0.
 fn validity(ends: &[u64]) -> Result<Vec<u8>> {
     let one = |(position, pair): (usize, &[u64])| match pair[1] - pair[0] {
         count @ (0 | 1) => Ok(count as u8),
@@ -461,7 +478,7 @@ fn validity(ends: &[u64]) -> Result<Vec<u8>> {
     ends.windows(2).enumerate().map(one).collect()
 }
 
-/// What variants have of one of their alternatives.
+/// The elements of one alternative that variants hold.
 pub(super) struct Alternative {
     /// The elements from the first to the last that they have.
     pub(super) elements: Range<u64>,
@@ -469,10 +486,10 @@ pub(super) struct Alternative {
     pub(super) order: Option<Vec<usize>>,
 }
 
-/// The elements of each alternative.
-pub(super) fn alternatives(switches: &[(u64, u32)], count: usize) -> Result<Vec<Alternative>> {
+/// The elements of each of `count` alternatives that these variants have.
+pub(super) fn alternatives(switches: &[Switch], count: usize) -> Result<Vec<Alternative>> {
     let mut indexes: Vec<Vec<u64>> = vec![Vec::new(); count];
-    for (index, tag) in switches {
+    for Switch { index, tag } in switches {
         let Some(place) = (*tag as usize).checked_sub(1) else { continue };
         let damaged = |what: String| FormatError::damaged(0, format!("a variant {what}"));
         let of_tag =

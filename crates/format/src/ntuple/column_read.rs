@@ -7,17 +7,15 @@ use std::ops::Range;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{check_declared_size, Codec, CompressError};
+use crate::compress::{check_declared_size, Codec, CompressError, COMPRESSION_FACTOR_MAX};
 use crate::error::{FormatError, Result};
 use crate::loaded_bytes::DecodeError;
 
-use super::encoding::Encoding;
+use super::encoding::{Encoding, Switch};
 use super::envelope::{blob, Locator};
 use super::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use crate::number::Number;
 
-/// No codec of ROOT's shrinks data by more than this.
-const COMPRESSION_FACTOR_MAX: u64 = 40_000;
 /// No page is larger: ROOT's own limit for what it compresses is 1 GiB.
 const PAGE_SIZE_MAX: u64 = 1 << 30;
 /// The most memory for zeros of elements from before a column was added, in multiples of the bytes of the file.
@@ -106,7 +104,16 @@ impl Scratch {
     }
 }
 
-/// What decoding takes and what it has cost.
+/// A page that was decompressed, for traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsedPage {
+    /// Number of its column in the schema.
+    pub column: usize,
+    /// Where its compressed bytes are in the file.
+    pub locator: Locator,
+}
+
+/// What decoding needs, and what it has cost so far.
 pub struct Unpacker<'a> {
     /// The codecs.
     pub decompress: &'a mut Decompress<'a>,
@@ -118,8 +125,8 @@ pub struct Unpacker<'a> {
     pub plain_bytes: u64,
     /// Codec of the last page.
     pub codec: Codec,
-    /// The pages that were read, each with its column, where a caller wants them.
-    pub pages: Option<Vec<(usize, Locator)>>,
+    /// The pages that were decompressed, if the caller wants a list of them.
+    pub pages: Option<Vec<UsedPage>>,
 }
 
 impl<'a> Unpacker<'a> {
@@ -128,12 +135,12 @@ impl<'a> Unpacker<'a> {
         Self { decompress, scratch, stored_bytes: 0, plain_bytes: 0, codec: Codec::None, pages: None }
     }
 
-    /// A page of a column is unpacked now; `bytes` is its size then.
+    /// Counts a page of a column that has `plain_bytes` bytes after decompression.
     fn count(&mut self, column: usize, page: &Page, plain_bytes: usize) {
         self.stored_bytes += page.locator.size;
         self.plain_bytes += plain_bytes as u64;
         if let Some(pages) = &mut self.pages {
-            pages.push((column, page.locator));
+            pages.push(UsedPage { column, locator: page.locator });
         }
     }
 }
@@ -263,19 +270,9 @@ impl ColumnReader<'_> {
 
     /// Bytes of a page after decompression, before memory is taken for them.
     fn plain_size(&self, page: &Page) -> Result<usize> {
-        let size = self.encoding.page_size(page.elements_count);
-        if size > plain_size_max(page) {
-            let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
-            return Err(FormatError::damaged(page.locator.offset, message));
-        }
-        let size = size as usize;
         let stored = self.fetched(page)?;
-        let stored = stored.get(..page.locator.size as usize).unwrap_or_default();
-        if size != stored.len() {
-            check_declared_size(stored, size)
-                .map_err(|error| FormatError::damaged(page.locator.offset, error.to_string()))?;
-        }
-        Ok(size)
+        let compressed = stored.get(..page.locator.size as usize).unwrap_or_default();
+        checked_plain_size(&self.encoding, page, compressed)
     }
 
     /// Appends numbers of this kind; memory is taken page by page, as the bytes that they come from are seen.
@@ -379,13 +376,13 @@ impl ColumnReader<'_> {
         })
     }
 
-    /// Indexes and tags of variants.
-    pub(super) fn switches(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<(u64, u32)>> {
+    /// Elements of a column of variants.
+    pub(super) fn switches(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<Switch>> {
         self.check(&elements, 16)?;
         let mut out = Vec::with_capacity((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
         self.each_part(elements, unpacker, |part, _| match part {
             Part::Zeros(count) => {
-                out.resize(out.len() + count, (0, 0));
+                out.resize(out.len() + count, Switch::default());
                 Ok(())
             }
             Part::Page { plain, wanted, .. } => self.encoding.switches(plain, wanted, &mut out),
@@ -408,9 +405,20 @@ pub(super) fn verified<'a>(stored: &'a [u8], page: &Page) -> Result<&'a [u8]> {
     Ok(compressed)
 }
 
-/// Bytes that a page can have after decompression.
-pub(super) fn plain_size_max(page: &Page) -> u64 {
-    page.locator.size.saturating_mul(COMPRESSION_FACTOR_MAX).min(PAGE_SIZE_MAX)
+/// Bytes of a page after decompression. Refuses sizes that its compressed bytes cannot have, before memory is taken for
+/// them.
+pub(super) fn checked_plain_size(encoding: &Encoding, page: &Page, compressed: &[u8]) -> Result<usize> {
+    let size = encoding.page_size(page.elements_count);
+    if size > page.locator.size.saturating_mul(COMPRESSION_FACTOR_MAX).min(PAGE_SIZE_MAX) {
+        let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
+        return Err(FormatError::damaged(page.locator.offset, message));
+    }
+    let size = size as usize;
+    if size != compressed.len() {
+        check_declared_size(compressed, size)
+            .map_err(|error| FormatError::damaged(page.locator.offset, error.to_string()))?;
+    }
+    Ok(size)
 }
 
 fn unpack(decompress: &mut Decompress<'_>, stored: &[u8], room: &mut [u8]) -> Result<Codec> {

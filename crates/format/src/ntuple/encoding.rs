@@ -40,6 +40,15 @@ pub enum Kind {
     },
 }
 
+/// One element of the column of a variant (section "Column Description", column type Switch).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Switch {
+    /// Number of the value among those of its alternative in the cluster.
+    pub index: u64,
+    /// The alternative: 1 is the first, 0 means that there is no value.
+    pub tag: u32,
+}
+
 /// Kind and width of the elements of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Encoding {
@@ -242,14 +251,15 @@ impl Encoding {
         Ok(())
     }
 
-    /// Decodes indexes and tags of variants.
-    pub(super) fn switches(&self, plain: &[u8], wanted: Range<usize>, out: &mut Vec<(u64, u32)>) -> Result<()> {
+    /// Decodes some elements of a page of variants.
+    pub(super) fn switches(&self, plain: &[u8], wanted: Range<usize>, out: &mut Vec<Switch>) -> Result<()> {
         if self.kind != Kind::Switch {
             return Err(FormatError::internal("a column without tags is decoded as that of a variant"));
         }
         for raw in plain[12 * wanted.start..12 * wanted.end].as_chunks::<12>().0 {
             let [i0, i1, i2, i3, i4, i5, i6, i7, tag @ ..] = *raw;
-            out.push((u64::from_le_bytes([i0, i1, i2, i3, i4, i5, i6, i7]), u32::from_le_bytes(tag)));
+            let index = u64::from_le_bytes([i0, i1, i2, i3, i4, i5, i6, i7]);
+            out.push(Switch { index, tag: u32::from_le_bytes(tag) });
         }
         Ok(())
     }
@@ -394,7 +404,7 @@ mod tests {
         plain.extend(2u32.to_le_bytes());
         let mut switches = Vec::new();
         encoding.switches(&plain, 0..1, &mut switches).unwrap();
-        assert_eq!(switches, [(5, 2)]);
+        assert_eq!(switches, [Switch { index: 5, tag: 2 }]);
     }
 
     #[test]

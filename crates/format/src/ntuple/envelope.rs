@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{check_declared_size, CompressError, Decompressor};
+use crate::compress::{check_declared_size, CompressError, Decompressor, COMPRESSION_FACTOR_MAX};
 use crate::error::{FormatError, Result};
 use crate::loaded_bytes::{DecodeError, LoadedBytes};
 
@@ -18,8 +18,6 @@ pub(super) const CHECKSUM_SIZE: usize = 8;
 const KEY_OFFSET_SIZE: u64 = 8;
 /// No envelope of a file that people have is near this.
 const ENVELOPE_SIZE_MAX: u64 = 4 << 30;
-/// No codec of ROOT's shrinks data by more than this.
-const COMPRESSION_FACTOR_MAX: u64 = 40_000;
 /// A non-standard locator with a 64-bit size.
 pub(super) const LARGE_LOCATOR: u32 = 1;
 
@@ -150,7 +148,11 @@ fn verified(bytes: Vec<u8>, kind: EnvelopeKind) -> Result<Envelope> {
         return Err(FormatError::damaged((size - CHECKSUM_SIZE) as u64, "it does not agree with its checksum"));
     }
     if head & 0xffff != kind as u64 || head >> 16 != size as u64 {
-        let message = format!("it says that it is of type {} and has {} of {size} bytes", head & 0xffff, head >> 16);
+        let (found_kind, found_size) = (head & 0xffff, head >> 16);
+        let message = format!(
+            "its head says type {found_kind} and {found_size} bytes, where type {} and {size} bytes are expected",
+            kind as u64
+        );
         return Err(FormatError::damaged(0, message));
     }
     Ok(Envelope { bytes, checksum })

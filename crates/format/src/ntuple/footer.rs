@@ -22,14 +22,26 @@ pub struct ClusterGroup {
     pub page_list: Link,
 }
 
-/// Reads the footer that belongs to this header; returns the whole schema and the groups of clusters in the order
-/// of their entries.
-pub fn read_footer(envelope: &Envelope, header: &Envelope, known: Header) -> Result<(Schema, Vec<ClusterGroup>)> {
+/// What header and footer say together.
+#[derive(Debug, Clone)]
+pub struct Footer {
+    /// The schema of the header with all that was added to it.
+    pub schema: Schema,
+    /// The groups of clusters that have entries, in the order of these.
+    pub groups: Vec<ClusterGroup>,
+}
+
+/// Reads the footer that belongs to this header, whose schema it extends.
+///
+/// Fails if it belongs to another header, if fields or columns refer to others that are not there, and if two groups
+/// have the same entry.
+pub fn read_footer(envelope: &Envelope, header: &Envelope, known: Header) -> Result<Footer> {
     let named = |error: FormatError| error.in_object("footer envelope");
     read_payload(&mut envelope.payload(), header.checksum, known.schema).map_err(named)
 }
 
-/// How many sets of attributes are linked to it, which later versions of the format list behind the groups.
+/// How many linked attribute sets it lists behind the groups, as later versions of the format do; 0 if it cannot be
+/// read, which [`read_footer`] reports.
 pub fn linked_sets_count(envelope: &Envelope) -> usize {
     let mut reader = envelope.payload();
     let mut count = || -> Result<usize> {
@@ -39,15 +51,10 @@ pub fn linked_sets_count(envelope: &Envelope) -> usize {
         reader.list(GROUP_SIZE_MIN)?;
         Ok(if reader.remaining() > 0 { reader.list(0)?.1 } else { 0 })
     };
-    // A damaged footer gives an error when it is read.
     count().unwrap_or(0)
 }
 
-fn read_payload(
-    reader: &mut Reader<'_>,
-    header_checksum: u64,
-    mut schema: Schema,
-) -> Result<(Schema, Vec<ClusterGroup>)> {
+fn read_payload(reader: &mut Reader<'_>, header_checksum: u64, mut schema: Schema) -> Result<Footer> {
     reader.feature_flags()?;
     let position = reader.position() as u64;
     if reader.u64()? != header_checksum {
@@ -72,7 +79,7 @@ fn read_payload(
     groups.retain(|group: &ClusterGroup| group.entries_count > 0);
     groups.sort_by_key(|group| group.first_entry);
     match groups.windows(2).find(|pair| pair[0].first_entry + pair[0].entries_count > pair[1].first_entry) {
-        None => Ok((schema, groups)),
+        None => Ok(Footer { schema, groups }),
         Some(pair) => {
             let message = format!("two groups of clusters have entry {}", pair[1].first_entry);
             Err(FormatError::damaged(position, message))

@@ -27,7 +27,7 @@ pub enum Form {
     Number {
         /// Its column.
         columns: Vec<usize>,
-        /// What comes out.
+        /// Type of the decoded values.
         number: Number,
     },
     /// A string.
@@ -39,7 +39,7 @@ pub enum Form {
     Streamed {
         /// Columns of the ends of the objects' bytes and of those bytes.
         columns: Vec<[usize; 2]>,
-        /// What reads them.
+        /// The program that reads the objects.
         program: Program,
     },
     /// How many elements a collection has, which another field holds.
@@ -84,6 +84,15 @@ pub enum Form {
         /// The alternatives; tag 1 is the first, tag 0 none of them.
         contents: Vec<Form>,
     },
+}
+
+/// Elements that are numbers, or fixed arrays of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixedNumbers {
+    /// Type of the numbers.
+    pub number: Number,
+    /// Extents of the arrays, outermost first; none for single numbers.
+    pub dimensions: Vec<usize>,
 }
 
 /// The form of a field that is read by itself: all that belongs to it, within the collections that it belongs to.
@@ -297,14 +306,14 @@ impl Form {
         }
     }
 
-    /// Number and extents of elements that are numbers or fixed arrays of them.
-    pub fn fixed(&self) -> Option<(Number, Vec<usize>)> {
+    /// The numbers of a field whose elements are numbers or fixed arrays of them; None for all other fields.
+    pub fn fixed(&self) -> Option<FixedNumbers> {
         match self {
-            Self::Number { number, .. } => Some((*number, Vec::new())),
+            Self::Number { number, .. } => Some(FixedNumbers { number: *number, dimensions: Vec::new() }),
             Self::Regular { size, content } => {
-                let (number, mut dimensions) = content.fixed()?;
-                dimensions.insert(0, *size);
-                Some((number, dimensions))
+                let mut numbers = content.fixed()?;
+                numbers.dimensions.insert(0, *size);
+                Some(numbers)
             }
             Self::Text { .. }
             | Self::Streamed { .. }
@@ -317,8 +326,8 @@ impl Form {
         }
     }
 
-    /// The same of what a list holds.
-    pub fn run(&self) -> Option<(Number, Vec<usize>)> {
+    /// The numbers of a field that is a list of numbers or of fixed arrays of them; None for all other fields.
+    pub fn run(&self) -> Option<FixedNumbers> {
         match self {
             Self::List { content, .. } => content.fixed(),
             Self::Number { .. }

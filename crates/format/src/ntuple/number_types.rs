@@ -1,4 +1,4 @@
-//! How an RNTuple names the types of columns, and those of fields that are numbers (sections "Column Description" and
+//! The numbers of column types and the names of field types that are numbers (sections "Column Description" and
 //! "Fundamental Types").
 
 use crate::number::Number;

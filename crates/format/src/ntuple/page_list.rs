@@ -1,7 +1,7 @@
 //! Page lists: which entries a cluster has, and where the pages of its columns lie (section "Page List Envelope").
 //!
-//! A page list of thousands of columns and clusters is long, so its bytes are kept as they are; what a read needs of
-//! them is read when it is needed.
+//! A page list of thousands of columns and clusters is long, so its bytes are kept, and the pages of a column are
+//! parsed when a read needs them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,7 +102,8 @@ fn read_clusters(list: &Arc<Envelope>, group: &ClusterGroup, header_checksum: u6
     let (mut clusters, places_count) = reader.list(COLUMNS_SIZE_MIN)?;
     if count != places_count || count != group.clusters_count as usize {
         let said = group.clusters_count;
-        let message = format!("{count} clusters, pages of {places_count}, and the footer says {said}");
+        let message =
+            format!("it has {count} clusters and pages of {places_count}, where the footer says {said} clusters");
         return Err(FormatError::damaged(position, message));
     }
     let mut read = Vec::with_capacity(count);

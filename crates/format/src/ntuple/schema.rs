@@ -69,8 +69,8 @@ pub struct Field {
     pub source: Option<usize>,
     /// Checksum of its class.
     pub type_checksum: Option<u32>,
-    /// Flags of later versions of the format, and what stands behind all that is known.
-    pub later: (u16, Vec<u8>),
+    /// Flags and bytes of later versions of the format.
+    pub later: LaterParts,
     /// Fields that belong to it, in order.
     pub children: Vec<usize>,
     /// Numbers of its columns, for each of its representations.
@@ -107,6 +107,24 @@ pub struct Column {
     pub suppressed_before: bool,
 }
 
+/// A column without pages of its own (section "Alias columns"): a projected field shows the column of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Alias {
+    /// Number of the column with the pages.
+    pub column: usize,
+    /// Number of the field that shows it.
+    pub field: usize,
+}
+
+/// Parts of a field's description that only later versions of the format know; they are kept when it is written again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LaterParts {
+    /// Flags that are not known.
+    pub flags: u16,
+    /// Bytes behind all that is known.
+    pub bytes: Vec<u8>,
+}
+
 /// Fields and columns of an RNTuple.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
@@ -118,8 +136,8 @@ pub struct Schema {
     pub top: Vec<usize>,
     /// More about types, such as the streamer infos of the classes of streamed objects.
     pub type_infos: Vec<TypeInfo>,
-    /// Physical column and field of each alias.
-    pub aliases: Vec<(usize, usize)>,
+    /// Columns that further fields show.
+    pub aliases: Vec<Alias>,
 }
 
 /// The header envelope.
@@ -168,7 +186,7 @@ impl Schema {
         let (mut aliases, count) = reader.list(ALIAS_SIZE_MIN)?;
         for _ in 0..count {
             let mut alias = aliases.record()?;
-            self.aliases.push((alias.u32()? as usize, alias.u32()? as usize));
+            self.aliases.push(Alias { column: alias.u32()? as usize, field: alias.u32()? as usize });
         }
         let (mut extras, count) = reader.list(EXTRA_SIZE_MIN)?;
         for _ in 0..count {
@@ -198,11 +216,14 @@ impl Schema {
             let (field, representation) = (self.columns[number].field, self.columns[number].representation);
             self.attach(number, field, representation)?;
         }
-        for (physical, field) in self.aliases.clone() {
-            let Some(column) = self.columns.get(physical) else {
-                return Err(FormatError::damaged(0, format!("an alias of column {physical}, which is not there")));
+        for alias in self.aliases.clone() {
+            let Some(column) = self.columns.get(alias.column) else {
+                return Err(FormatError::damaged(
+                    0,
+                    format!("an alias of column {}, which is not there", alias.column),
+                ));
             };
-            self.attach(physical, field, column.representation)?;
+            self.attach(alias.column, alias.field, column.representation)?;
         }
         Ok(())
     }
@@ -269,8 +290,10 @@ fn read_field(reader: &mut Reader<'_>, number: usize) -> Result<Field> {
     let array_size = (flags & REPETITIVE != 0).then(|| reader.u64()).transpose()?;
     let source = (flags & PROJECTED != 0).then(|| reader.u32()).transpose()?;
     let type_checksum = (flags & HAS_TYPE_CHECKSUM != 0).then(|| reader.u32()).transpose()?;
-    let later =
-        (flags & !(REPETITIVE | PROJECTED | HAS_TYPE_CHECKSUM), reader.take(reader.remaining() as u64)?.to_vec());
+    let later = LaterParts {
+        flags: flags & !(REPETITIVE | PROJECTED | HAS_TYPE_CHECKSUM),
+        bytes: reader.take(reader.remaining() as u64)?.to_vec(),
+    };
     Ok(Field {
         name,
         type_name,

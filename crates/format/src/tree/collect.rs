@@ -12,15 +12,14 @@ use crate::walker::{Value, Visitor, Walker};
 use super::embedded::{read_embedded, EmbeddedBasket};
 use super::members::{wanted, Members, Numbers, PointersField, TextField, Wanted};
 
-/// The fewest bytes, roughly, of a branch or of its leaf in a buffer.
+/// Bytes of a branch or a leaf in a buffer, roughly: by it memory is reserved.
 const OBJECT_BYTES: usize = 512;
 
 /// The tree, which is object 0, and behind it its branches and leaves in the order of the buffer.
 #[derive(Debug)]
 pub struct Objects<'b> {
     members: Vec<Members<'b>>,
-    /// Of each but the tree the number by which pointers refer to it: its place in the buffer, larger than those of the
-    /// objects before.
+    /// The reference of each object but the tree: its position in the buffer, in ascending order.
     ids: Vec<u64>,
 }
 
@@ -30,7 +29,7 @@ impl<'b> Objects<'b> {
         self.members.len()
     }
 
-    /// Which object pointers refer to by this number; none for the tree, and for objects that were stepped over.
+    /// The index of the object with this reference; None for the tree and for objects that were stepped over.
     pub fn find(&self, id: u64) -> Option<usize> {
         self.ids.binary_search(&id).ok().map(|found| found + 1)
     }
@@ -41,7 +40,7 @@ impl<'b> Objects<'b> {
     }
 }
 
-/// Reads the plain bytes of a TTree record.
+/// Reads the plain bytes of a TTree's record, behind a key of `key_size` bytes.
 pub fn collect<'b>(bytes: &'b [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Objects<'b>> {
     let expected = bytes.len() / OBJECT_BYTES;
     let mut members = Vec::with_capacity(expected + 1);
@@ -58,7 +57,7 @@ struct Collector<'b> {
     objects: Objects<'b>,
     /// The object whose members come next.
     current: usize,
-    /// Baskets in the buffer by the number of the object.
+    /// Baskets in the buffer by their references.
     baskets: HashMap<u64, EmbeddedBasket>,
 }
 

@@ -14,13 +14,13 @@ pub struct BasketHead {
     pub entries_count: usize,
     /// Where the data end, from the start of the key; entry offsets may follow.
     pub last: usize,
-    /// Bytes that its branch wanted baskets to have (TBasket::fBufferSize).
+    /// Bytes of the buffer in which it was filled (TBasket::fBufferSize).
     pub buffer_size: i32,
-    /// Bytes of an entry, or of the table of where entries begin (TBasket::fNevBufSize).
+    /// Bytes of an entry, or length of the table of entry offsets (TBasket::fNevBufSize).
     pub entry_size: i32,
     /// TBasket's IO features.
     pub io_bits: u8,
-    /// What follows in an embedded basket (and 80 added: entry offsets must be generated from counts).
+    /// What follows in an embedded basket; 80 is added where entry offsets are generated from counts.
     pub flag: u8,
 }
 
@@ -64,13 +64,13 @@ pub struct EmbeddedBasket {
     pub key_size: u64,
     /// Entries in it.
     pub entries_count: usize,
-    /// Data of the entries, without a key in front.
+    /// Bytes of the entries, without a key in front.
     pub data: Arc<Vec<u8>>,
-    /// Start of each entry in the data, and the end of the last; none when all entries have one size or offsets must
-    /// be generated.
+    /// Start of each entry in the data, and the end of the last; None if all entries have one size or if offsets are
+    /// generated from counts.
     pub offsets: Option<Vec<u32>>,
-    /// How its record is compressed, if it was made for entries that no file has. None of one that came with its tree,
-    /// whose record is not compressed.
+    /// Compression of its record, if the basket was made here for entries that no file has; None if it came with its
+    /// tree.
     pub made_with: Option<Setting>,
 }
 
@@ -101,11 +101,11 @@ fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
         (Ok(entries_count), Ok(last)) => {
             Ok(BasketHead { entries_count, last, buffer_size, entry_size: entry_size.saturating_abs(), io_bits, flag })
         }
-        _ => Err(FormatError::damaged(start, format!("a basket of {entries_count} entries and {last} bytes"))),
+        _ => Err(FormatError::damaged(start, format!("a basket cannot have {entries_count} entries and {last} bytes"))),
     }
 }
 
-/// Reads a TBasket that is an object in a buffer.
+/// Reads a TBasket in the record of its tree (TBasket::Streamer).
 pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
     let key = parse_detached_key(cursor)?;
     let head = read_head(cursor)?;

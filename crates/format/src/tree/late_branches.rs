@@ -9,7 +9,7 @@ use crate::error::{FormatError, Result};
 use super::embedded::EmbeddedBasket;
 use super::model::{Basket, Place, TBranch};
 
-/// Entries in the largest of the baskets that stand for the entries before.
+/// Entries of the largest basket that is made for the entries before a branch was added.
 const BASKET_ENTRIES_MAX: u64 = 1 << 16;
 /// More entries than this before a branch are refused, so that a damaged file cannot take memory for them.
 const ENTRIES_MAX: u64 = 1 << 24;
@@ -38,12 +38,12 @@ pub(super) fn fill_up(branches: &mut [TBranch]) -> Result<()> {
     Ok(())
 }
 
-/// Baskets by their entries, and whether these are counts or lists: all branches share them.
+/// Baskets by their number of entries, and whether these are counts or lists. All branches share them.
 #[derive(Default)]
 struct EmptyBaskets(HashMap<(u64, bool), Arc<EmbeddedBasket>>);
 
 impl EmptyBaskets {
-    /// Baskets for all entries before this one, of as many entries as a power of two each, so that there are few kinds.
+    /// Baskets for all entries before `end`. Each has a power of two of entries, so that few different ones are made.
     fn up_to(&mut self, end: u64, are_counts: bool) -> Vec<Basket> {
         let mut baskets = Vec::new();
         let mut entry_start = 0;

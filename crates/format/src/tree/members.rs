@@ -1,4 +1,4 @@
-//! The members of TTree, TBranch and TLeaf objects that are wanted, and room for their values.
+//! The members of TTree, TBranch and TLeaf objects that are read, and their values.
 
 use std::rc::Rc;
 
@@ -85,7 +85,7 @@ pub enum LinkField {
 
 const LINKS_COUNT: usize = LinkField::Friends as usize + 1;
 
-/// Where a wanted member goes.
+/// A member that is read, by the kind of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// A whole number (or a double that holds one).
@@ -100,7 +100,7 @@ pub enum Wanted {
     Link(LinkField),
 }
 
-/// What is wanted of a member, if it is stored as expected.
+/// The place of a member's value; None for members that are not read or are stored in another way than expected.
 pub fn wanted(element: &Element, kind: MemberKind) -> Option<Wanted> {
     let found = wanted_name(&element.name);
     match (found?, kind) {
@@ -113,7 +113,7 @@ pub fn wanted(element: &Element, kind: MemberKind) -> Option<Wanted> {
     }
 }
 
-/// What is wanted of a member with this name; names are ROOT's own.
+/// The place of the value of a member with this name, which is ROOT's own.
 fn wanted_name(name: &str) -> Option<Wanted> {
     use Wanted::{Array, Link as L, Number as N, Pointers as P, Text as T};
     Some(match name {
@@ -179,7 +179,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// A TTree, TBranch or TLeaf as it was streamed, with its wanted members, which stay in the buffer.
+/// The members of a TTree, TBranch or TLeaf. Texts and arrays stay in the buffer of the tree's record.
 #[derive(Debug, Clone, Default)]
 pub struct Members<'a> {
     /// Its class.
@@ -214,12 +214,12 @@ impl<'a> Members<'a> {
         text_of(self.texts[which as usize])
     }
 
-    /// Takes the object numbers of an array of pointers out.
+    /// Takes the references of an array of pointers out.
     pub fn take_pointers(&mut self, which: PointersField) -> Vec<u64> {
         std::mem::take(&mut self.pointers[which as usize])
     }
 
-    /// Object number that a pointer holds; 0 for null.
+    /// The reference of a pointer; 0 for null.
     pub fn link(&self, which: LinkField) -> u64 {
         self.links[which as usize]
     }

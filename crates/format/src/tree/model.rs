@@ -35,10 +35,10 @@ pub struct TBranch {
     pub baskets: Vec<Basket>,
 }
 
-/// What a branch is.
+/// The parts of a branch that do not depend on its entries.
 #[derive(Debug, Clone)]
 pub struct BranchInfo {
-    /// The number by which it is referred to in the record of the tree.
+    /// The reference of its object in the record of the tree.
     pub object_id: u64,
     /// Names of the branches that lead here and its own, joined with `/`; repeated ones end in `#2`, `#3`.
     pub path: String,
@@ -58,7 +58,7 @@ pub struct BranchInfo {
     pub compress: i64,
     /// The file that holds its baskets, when it is another one.
     pub file_name: String,
-    /// What a TBranchElement or TBranchObject adds.
+    /// The class that the branch holds, for TBranchElement, TBranchObject and TBranchSTL.
     pub element: Option<ElementBranch>,
 }
 
@@ -122,9 +122,9 @@ pub struct ElementBranch {
 /// One basket of a branch.
 #[derive(Debug, Clone)]
 pub struct Basket {
-    /// First entry.
+    /// Number of its first entry in the tree.
     pub entry_start: u64,
-    /// Behind the last entry.
+    /// Number of its last entry plus one.
     pub entry_stop: u64,
     /// Where it is.
     pub place: Place,

@@ -19,7 +19,9 @@ const DEPTH_MAX: usize = 100;
 /// Paths may take this many times the bytes of the tree: a long name that is repeated in many paths would fill memory.
 const PATHS_FACTOR_MAX: usize = 16;
 
-/// Reads a TTree from the plain bytes of its record.
+/// Reads a TTree from the plain bytes of its record, behind a key of `key_size` bytes.
+///
+/// Fails for bytes that contradict the streamer infos or each other, and for versions of classes that are not read.
 pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<TTree> {
     let mut objects = collect(bytes, key_size, class_name, infos)?;
     let mut builder = Builder {
@@ -48,18 +50,22 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
 
 struct Builder {
     branches: Vec<TBranch>,
-    /// Of each branch the object that it was made from, and the objects of its leaves.
+    /// The index of the object of each branch, and those of its leaves.
     objects_of: Vec<(usize, Vec<usize>)>,
-    /// Of each object the branch that it is or, for a leaf, that it belongs to.
+    /// The index of the branch of each object, for a leaf that of the branch that it belongs to.
     branch_of: Vec<Option<usize>>,
-    /// Bytes that more paths may take.
+    /// Bytes that further paths may take.
     paths_room: usize,
 }
 
 impl Builder {
+    /// Adds the branch with this reference and all below it.
     fn add(&mut self, id: u64, parent: Option<usize>, objects: &mut Objects<'_>, depth: usize) -> Result<()> {
         let Some(object) = objects.find(id) else {
-            return Err(FormatError::damaged(0, format!("branch number {id} is not there")));
+            return Err(FormatError::damaged(
+                0,
+                format!("the tree refers to branch number {id}, which is not in its record"),
+            ));
         };
         if depth > DEPTH_MAX || self.branch_of[object].is_some() {
             return Err(FormatError::damaged(0, "a branch belongs to itself"));
@@ -115,6 +121,7 @@ impl Builder {
     }
 }
 
+/// Adds `#2`, `#3`, ... to paths that several branches have, but for the first of them.
 fn number_repeated_paths(branches: &mut [TBranch]) {
     let mut seen: HashMap<&str, usize> = HashMap::with_capacity(branches.len());
     let mut repeated = Vec::new();

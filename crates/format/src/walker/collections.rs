@@ -11,7 +11,7 @@ use super::walk::{Value, Visitor, Walker};
 const LINKS_RESERVED_MAX: usize = 16;
 
 impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
-    /// A TArray: a count and that number of numbers.
+    /// A TArray: a count and the numbers (TArrayD::Streamer).
     pub(super) fn numbers(&mut self, number: Number) -> Result<()> {
         let cursor = &mut self.buffer.cursor;
         let count = i64::from(cursor.i32()?);
@@ -35,7 +35,7 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         self.end(header, false)
     }
 
-    /// What TObjArray, TMap and TClonesArray begin with: since version 3 a TObject, since version 2 a name.
+    /// The head of TObjArray, TMap and TClonesArray: since version 3 a TObject, since version 2 a name.
     fn collection_head(&mut self) -> Result<VersionHeader> {
         let header = self.begin()?;
         if header.version > 2 {
@@ -47,7 +47,7 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         Ok(header)
     }
 
-    /// TObjArray::Streamer. Returns what the pointers refer to.
+    /// TObjArray::Streamer. Returns the numbers of the objects that the pointers refer to.
     pub(super) fn pointer_array(&mut self) -> Result<Value<'b>> {
         let header = self.collection_head()?;
         let start = self.position();
@@ -64,7 +64,7 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         Ok(Value::Links(links))
     }
 
-    /// TObjString, which files often do not describe.
+    /// TObjString::Streamer; files often do not describe the class.
     pub(super) fn text_object(&mut self) -> Result<()> {
         let header = self.begin()?;
         self.buffer.skip_tobject()?;

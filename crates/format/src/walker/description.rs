@@ -1,4 +1,4 @@
-//! Which description of a class says how an object of it is stored.
+//! The choice of the description by which an object is read.
 
 use crate::class_info::ClassInfo;
 use crate::cursor::{Cursor, VersionHeader};
@@ -11,7 +11,7 @@ use crate::streamer::ClassInfos;
 pub(super) struct Description<'i> {
     /// Its bases and members.
     pub(super) info: &'i ClassInfo,
-    /// Whether members may follow that no description has.
+    /// Whether the object may have members behind those of the description.
     pub(super) is_beginning: bool,
 }
 
@@ -30,8 +30,8 @@ pub(super) fn checksum(infos: &ClassInfos, name: &str, header: VersionHeader, cu
     Ok(checksum)
 }
 
-/// Finds the description of an object of this class: of a version that its own streamer wrote the built-in one, else
-/// the file's, else ROOT's. None if there is no description.
+/// Finds the description of an object of this class. Versions that ROOT's code wrote member by member have a built-in
+/// one; for all others the file's comes before that of ROOT's libraries. None if nothing describes the object.
 pub(super) fn find<'i>(
     infos: &'i ClassInfos,
     name: &str,
@@ -39,7 +39,7 @@ pub(super) fn find<'i>(
     checksum: u32,
 ) -> Result<Option<Description<'i>>> {
     let version = i32::from(header.version);
-    // The streamer infos of these versions, if there are any, say less than what was written.
+    // The streamer infos of these versions, where a file has them, leave out members that were written.
     match (name, version) {
         ("TBranch", ..=5) => {
             return Err(FormatError::unsupported(format!("TBranch version {version}, which ROOT before 3 wrote")));

@@ -1,4 +1,4 @@
-//! Streamer infos compiled to steps: what to do with the bytes of each member, and which members the visitor wants.
+//! Streamer infos compiled to steps: how each member is read, and whether the visitor wants it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use super::description;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClassId(usize);
 
-/// A number that counts arrays, by its name.
+/// A member that holds the length of arrays, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CounterId(usize);
 
@@ -32,7 +32,7 @@ pub(super) enum Action {
     Text,
     /// A length of four bytes and the letters.
     LongText,
-    /// A byte that is 0 if there are none, and the numbers; another member has their count.
+    /// A byte that is 0 for a null pointer, and the numbers; another member holds their count.
     CountedArray(Scalar, CounterId),
     /// Offsets of baskets in an old TBranch: a byte with the width of a number (2: eight bytes, else four), and the
     /// numbers.
@@ -58,7 +58,7 @@ pub(super) enum Action {
 pub(super) struct Step<'i, M> {
     /// The member; the first one of several that are stepped over together.
     pub(super) element: &'i Element,
-    /// What the visitor calls the member, if it wants it.
+    /// The visitor's name for the member, if it wants it.
     pub(super) wanted: Option<M>,
     pub(super) action: Action,
 }
@@ -67,7 +67,7 @@ pub(super) struct Step<'i, M> {
 #[derive(Debug)]
 pub(super) struct Program<'i, M> {
     pub(super) info: &'i ClassInfo,
-    /// Whether members may follow that no description has.
+    /// Whether objects may have members behind those of the description.
     pub(super) is_beginning: bool,
     steps: Vec<Step<'i, M>>,
     /// Steps up to the last one that the visitor needs.
@@ -134,10 +134,10 @@ impl Streamer {
     }
 }
 
-/// What the programs are compiled for: the visitor's part of them.
+/// The part of the programs that depends on the visitor.
 #[derive(Debug)]
 pub(super) struct Purpose<R, M> {
-    /// What the visitor calls a member of an object in this role; none if it does not want it.
+    /// The visitor's name for a member of an object in this role; None if it does not want the member.
     pub(super) wanted: fn(R, &Element, MemberKind) -> Option<M>,
     /// Whether members that are not wanted are walked through, too.
     pub(super) walks_all: bool,

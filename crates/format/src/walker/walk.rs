@@ -19,13 +19,13 @@ const DEPTH_MAX: usize = 200;
 /// What a member holds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value<'b> {
-    /// A number; what is in front of a fraction.
+    /// A number, without its fraction.
     Number(i64),
     /// The bytes of a string.
     Text(&'b [u8]),
     /// The bytes of an array that another member counts.
     Numbers(Number, &'b [u8]),
-    /// What a pointer refers to: the number of an object, or 0 for nothing.
+    /// The number of the object that a pointer refers to; 0 for a null pointer.
     Link(u64),
     /// The same of all pointers in a TObjArray.
     Links(Vec<u64>),
@@ -33,18 +33,18 @@ pub(crate) enum Value<'b> {
     Other,
 }
 
-/// What is done on a walk: which members are wanted, and what becomes of them. The methods with `at` are for those who
-/// record where everything is.
+/// The caller's part of a walk: it names the members that it wants, and gets their values. The methods with `at` are
+/// for visitors that record the position of everything.
 pub(crate) trait Visitor<'b>: Sized {
-    /// What it depends on which members of an object are wanted.
+    /// The role of an object, on which it depends which of its members are wanted.
     type Role: Copy + Eq;
-    /// A member that is wanted.
+    /// The visitor's name for a member that it wants.
     type Member: Copy;
     /// Whether the walk goes through all members and objects. Otherwise what is not wanted is stepped over where its
     /// length is recorded, and objects may be longer than their classes say.
     const WALKS_ALL: bool;
 
-    /// What the member of an object in this role is called; none if it is not wanted.
+    /// The visitor's name for a member of an object in this role; None if it does not want the member.
     fn wanted(role: Self::Role, element: &Element, kind: MemberKind) -> Option<Self::Member>;
 
     /// The role of the object whose members come next.
@@ -120,7 +120,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         }
     }
 
-    /// What the file says of its classes.
+    /// The classes that the file describes.
     pub(crate) fn infos(&self) -> &'i ClassInfos {
         self.programs.infos
     }
@@ -144,7 +144,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         FormatError::damaged(self.position() as u64, message)
     }
 
-    /// Walks through an object that stands alone: its numbers do not count arrays of objects around it.
+    /// Walks through an object by itself: its numbers are not lengths of arrays in the objects around it.
     pub(crate) fn alone(&mut self, class: ClassId) -> Result<Value<'b>> {
         let (own_counts, known) = (self.own_counts, self.counts.len());
         self.own_counts = known;
@@ -189,7 +189,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         Ok(header)
     }
 
-    /// Ends what began with a version. All its members were read; nothing else may be in it unless it `may_have_more`.
+    /// Ends an object or container whose members were read. Fails if bytes are left, unless it `may_have_more`.
     pub(crate) fn end(&mut self, header: VersionHeader, may_have_more: bool) -> Result<()> {
         let Some(end) = header.end else { return Ok(()) };
         if V::WALKS_ALL && self.position() != end && !may_have_more {
@@ -271,18 +271,19 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
             Action::Pointers(count) => (0..count).try_for_each(|_| self.pointer().map(|_| ()))?,
             Action::Container => self.container(step.element)?,
             Action::Unknown => {
-                let message = format!("a member of type code {}", step.element.type_code);
+                let message = format!("members of type code {} are not read", step.element.type_code);
                 return Err(FormatError::unsupported(message));
             }
         }
         Ok(Value::Other)
     }
 
-    /// The bytes of an array that this number counts.
+    /// The bytes of an array whose length this member holds.
     fn counted(&mut self, counter: CounterId, element_size: usize) -> Result<&'b [u8]> {
         let own = &self.counts[self.own_counts..];
         let count = own.iter().rev().find(|(of, _)| *of == counter).map(|(_, count)| *count);
-        let count = count.ok_or_else(|| FormatError::unsupported("an array that no member before it counts"))?;
+        let count = count
+            .ok_or_else(|| FormatError::unsupported("the length of an array is not among the members before it"))?;
         let count = self.buffer.cursor.checked_count(count, element_size)?;
         self.buffer.cursor.take(count.saturating_mul(element_size))
     }

@@ -74,7 +74,7 @@ fn named(bytes: &[u8]) -> Result<Option<Vec<Label>>> {
         Pointer::New { class_name, .. } if &*class_name == "THashList" => {}
         Pointer::New { .. } | Pointer::Seen(_) => return Ok(None),
     }
-    let (_, count) = buffer.tlist()?;
+    let count = buffer.tlist()?;
     let mut labels = Vec::new();
     for _ in 0..count {
         let Pointer::New { class_name, .. } = buffer.pointer()? else { return Ok(None) };
@@ -134,8 +134,8 @@ impl Axis {
         }
     }
 
-    /// The middle of a bin (TAxis::GetBinCenter).
-    pub(super) fn middle(&self, bin: usize) -> f64 {
+    /// The center of a bin (TAxis::GetBinCenter).
+    pub(super) fn center(&self, bin: usize) -> f64 {
         match (bin.checked_sub(1).and_then(|before| self.edges.get(before)), self.edges.get(bin)) {
             (Some(low), Some(high)) => low + 0.5 * (high - low),
             _ => self.low + (bin as f64 - 0.5) * self.width(),
@@ -167,8 +167,8 @@ impl Axis {
         [0].into_iter().chain((1..=self.bins).map(inner)).chain([wide.bins + 1]).map(Some).collect()
     }
 
-    /// What it is, in words.
-    pub(super) fn words(&self) -> String {
+    /// Its bins and limits, for errors.
+    pub(super) fn description(&self) -> String {
         format!("{} bins from {} to {}", self.bins, self.low, self.high)
     }
 
@@ -184,7 +184,7 @@ impl Axis {
         }
         match self.has_limits_of(other) {
             true => Ok(()),
-            false => Err(format!("it has {}, not {}", other.words(), self.words())),
+            false => Err(format!("it has {}, not {}", other.description(), self.description())),
         }
     }
 
@@ -200,7 +200,7 @@ impl Axis {
         if let Ok(joined) = self.by_number(other) {
             return Ok(joined);
         }
-        let differs = || format!("it has {}, not {}", other.words(), self.words());
+        let differs = || format!("it has {}, not {}", other.description(), self.description());
         if !self.edges.is_empty() || !other.edges.is_empty() {
             return Err("its bins have other edges".to_string());
         }

@@ -8,7 +8,7 @@ use crate::marks::{byte_count, BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLAS
 
 use super::axis::Label;
 use super::key::push_string;
-use super::sparse::Sparse;
+use super::sparse::{NewChunk, Sparse};
 use super::token::Token;
 
 /// An object that nothing refers to.
@@ -146,7 +146,7 @@ impl Emitter {
         self.out.push(0); // its name
         self.out.extend((all.len() as u32).to_be_bytes());
         self.out.extend(0_u32.to_be_bytes()); // the lower bound
-        for (places, contents, errors) in all {
+        for NewChunk { places, contents, errors } in all {
             self.object(UNNAMED, &chunk, true)?;
             self.begin();
             self.out.extend(1_u16.to_be_bytes());

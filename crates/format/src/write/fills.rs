@@ -14,8 +14,8 @@ use super::numbers::Numbers;
 /// Bits of TObject that say how a histogram is filled (TH1::kIsNotW, TH1::kAutoBinPTwo, TAxis::kIsInteger).
 mod bit {
     pub const NOT_WEIGHTED: u32 = 1 << 19;
-    pub const LIMITS_OF_TWO: u32 = 1 << 20;
-    pub const WHOLE: u32 = 1 << 22;
+    pub const LIMITS_IN_POWERS_OF_TWO: u32 = 1 << 20;
+    pub const INTEGER: u32 = 1 << 22;
 }
 
 /// Entries wait for limits until they fill this many buffers: 64 of 1000 entries take 1 MiB.
@@ -27,7 +27,7 @@ pub(super) const SUMS: [(&str, &str); 4] =
     [("fTsumwx", "fTsumwx2"), ("fTsumwy", "fTsumwy2"), ("fTsumwz", "fTsumwz2"), ("fTsumwt", "fTsumwt2")];
 pub(super) const PAIRS: [(usize, usize, &str); 3] = [(0, 1, "fTsumwxy"), (0, 2, "fTsumwxz"), (1, 2, "fTsumwyz")];
 /// Values that profiles of as many dimensions take.
-const TAKEN: [(&str, &str); 3] = [("fYmin", "fYmax"), ("fZmin", "fZmax"), ("fTmin", "fTmax")];
+const VALUE_LIMITS: [(&str, &str); 3] = [("fYmin", "fYmax"), ("fZmin", "fZmax"), ("fTmin", "fTmax")];
 
 impl Addend {
     /// Takes the entries out of the buffers of histograms: those with limits get them into their cells.
@@ -45,7 +45,7 @@ impl Addend {
             let dimensions = 1 + usize::from(lineage.contains(&"TH2")) + 2 * usize::from(lineage.contains(&"TH3"));
             let mut fills = Fills { values: Vec::new(), dimensions, is_profile, room: buffer.len() };
             if count >= 1.0 {
-                if self.bits.get(&owner).is_some_and(|bits| bits & bit::LIMITS_OF_TWO != 0) {
+                if self.bits.get(&owner).is_some_and(|bits| bits & bit::LIMITS_IN_POWERS_OF_TWO != 0) {
                     let message = "its entries are in its buffer still, for limits that are found in steps of two";
                     return Err(FormatError::unsupported(message));
                 }
@@ -116,7 +116,7 @@ impl Addend {
         let held = fills.len().min(fills.held_max());
         let mut axes: Vec<Axis> = self.axes_of(owner, fills.dimensions).cloned().collect();
         for (coordinate, axis) in axes.iter_mut().enumerate() {
-            let is_whole = self.bits.get(&(owner + 1 + coordinate)).is_some_and(|bits| bits & bit::WHOLE != 0);
+            let is_whole = self.bits.get(&(owner + 1 + coordinate)).is_some_and(|bits| bits & bit::INTEGER != 0);
             let found = found_limits(axis.bins, fills.range(coordinate, held), is_whole);
             (axis.bins, axis.low, axis.high) = (found.bins, found.low, found.high);
             axis.edges.clear();
@@ -144,7 +144,7 @@ impl Addend {
         let axes: Vec<Axis> = self.axes_of(owner, fills.dimensions).cloned().collect();
         let counts_all = self.number(owner, "fStatOverflows") == COUNTS_ALL;
         let is_weighted = self.bits.get(&owner).is_none_or(|bits| bits & bit::NOT_WEIGHTED == 0);
-        let (least, most) = TAKEN[fills.dimensions - 1];
+        let (least, most) = VALUE_LIMITS[fills.dimensions - 1];
         let taken = (self.number(owner, least), self.number(owner, most));
         for entry in fills.entries() {
             let (weight, places) = (entry[0], &entry[1..]);
@@ -157,7 +157,7 @@ impl Addend {
             let cell = bins.iter().zip(&axes).rev().fold(0, |cell, (bin, axis)| cell * (axis.bins + 2) + bin);
             self.add_at(owner, "fEntries", 0, 1.0);
             if value.is_none() && weight != 1.0 && is_weighted {
-                self.make_sizes(owner);
+                self.make_squared_errors(owner);
             }
             self.add_to_cell(owner, cell, (weight, value));
             let is_within = bins.iter().zip(&axes).all(|(bin, axis)| (1..=axis.bins).contains(bin));
@@ -196,10 +196,10 @@ impl Addend {
     }
 
     /// Squared errors, where there are none yet (TH1::Sumw2).
-    fn make_sizes(&mut self, owner: usize) {
+    fn make_squared_errors(&mut self, owner: usize) {
         let has_some = self.numbers.get(&(owner, "fSumw2")).is_none_or(|numbers| numbers.len() > 0);
-        if let Some(sizes) = self.cells(owner).map(Numbers::sizes).filter(|_| !has_some) {
-            self.numbers.insert((owner, "fSumw2"), Numbers::F64(sizes));
+        if let Some(squares) = self.cells(owner).map(Numbers::absolute_values).filter(|_| !has_some) {
+            self.numbers.insert((owner, "fSumw2"), Numbers::F64(squares));
         }
     }
 

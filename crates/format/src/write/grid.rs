@@ -70,7 +70,7 @@ impl Addend {
     fn make_errors(&mut self, other: &Self, errors: usize, contents: usize) {
         let is_empty = |of: &Self| of.numbers.get(&(errors, "fData")).is_none_or(|numbers| numbers.len() == 0);
         if is_empty(self) && !is_empty(other) {
-            let sizes = self.numbers.get(&(contents, "fData")).map(Numbers::sizes).unwrap_or_default();
+            let sizes = self.numbers.get(&(contents, "fData")).map(Numbers::absolute_values).unwrap_or_default();
             self.numbers.insert((errors, "fData"), Numbers::F64(sizes));
         }
     }

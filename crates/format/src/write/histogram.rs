@@ -6,7 +6,7 @@ use super::numbers::Numbers;
 
 /// Arrays with a number for each cell, in addition to the contents.
 const PER_CELL: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
-/// Arrays of a histogram that may be missing, and what stands for them then: the sizes of the cells (TH1::Sumw2), of a
+/// Arrays of a histogram that may be missing, and what stands for them then: the absolute contents (TH1::Sumw2), of a
 /// profile the sums of weights (TProfileHelper::BuildArray).
 const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
 
@@ -124,7 +124,7 @@ impl Addend {
         }
         let (Some(ours), Some(theirs)) = (self.shape(owner), other.shape(owner)) else {
             let differs = axes().find(|(one, two)| one != two);
-            let words = |axis: Option<&Axis>| axis.map_or_else(|| "no axis".to_string(), Axis::words);
+            let words = |axis: Option<&Axis>| axis.map_or_else(|| "no axis".to_string(), Axis::description);
             return Err(
                 differs.map_or_else(String::new, |(one, two)| format!("it has {}, not {}", words(two), words(one)))
             );
@@ -249,8 +249,8 @@ fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, 
         return;
     }
     let sizes = match instead {
-        "" => one.cells(owner).map(Numbers::sizes),
-        instead => one.numbers.get(&(owner, instead)).map(Numbers::sizes),
+        "" => one.cells(owner).map(Numbers::absolute_values),
+        instead => one.numbers.get(&(owner, instead)).map(Numbers::absolute_values),
     };
     if let Some(sizes) = sizes {
         one.numbers.insert((owner, name), Numbers::F64(sizes));

@@ -58,7 +58,8 @@ impl Entries {
             // What has a fixed size has no references.
             (_, Bounds::Fixed(_)) | (Kind::Group, _) => References::At(Vec::new()),
         };
-        let key_size = u32::try_from(plain.key_size).map_err(|_| FormatError::damaged(0, "a key of that size"))?;
+        let key_size = u32::try_from(plain.key_size)
+            .map_err(|_| FormatError::damaged(0, format!("a key of {} bytes is longer than any", plain.key_size)))?;
         Ok(Self { data: plain.data.to_vec(), bounds, references, displaced, key_size, process_ids_before })
     }
 
@@ -76,7 +77,7 @@ impl Entries {
     /// Calls `visit` with the bytes of each entry. References in them are made to count from the start of the entry, so
     /// that the bytes do not depend on where the entry lies.
     pub fn for_each(mut self, entries_count: usize, mut visit: impl FnMut(&[u8])) -> Result<()> {
-        let short = || FormatError::damaged(0, "a short basket");
+        let short = || FormatError::damaged(0, "the basket ends before its entries do");
         if let References::At(places) = &self.references {
             let mut entry = 0;
             for place in places.iter().map(|place| *place as usize) {
@@ -166,7 +167,10 @@ impl<'t> BasketMaker<'t> {
     fn append(&mut self, source: &Entries, entries: Range<usize>) -> Result<()> {
         let (start, end) = (source.bounds.start(entries.start), source.bounds.start(entries.end));
         let before = self.data.len();
-        let bytes = source.data.get(start..end).ok_or_else(|| FormatError::damaged(start as u64, "a short basket"))?;
+        let bytes = source
+            .data
+            .get(start..end)
+            .ok_or_else(|| FormatError::damaged(start as u64, "the basket ends before its entries do"))?;
         if before + bytes.len() > ENTRY_BYTES_MAX {
             return Err(FormatError::unsupported("an entry is longer than ROOT's buffers can be"));
         }

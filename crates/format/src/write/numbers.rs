@@ -54,7 +54,7 @@ impl Numbers {
         }))
     }
 
-    /// How many.
+    /// How many there are.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::F64(values) => values.len(),
@@ -73,8 +73,8 @@ impl Numbers {
         .unwrap_or(0.0)
     }
 
-    /// Their sizes, as numbers with a fraction.
-    pub(super) fn sizes(&self) -> Vec<f64> {
+    /// Their absolute values, as doubles.
+    pub(super) fn absolute_values(&self) -> Vec<f64> {
         match self {
             Self::F64(values) => values.iter().map(|value| value.abs()).collect(),
             Self::F32(values) => values.iter().map(|value| f64::from(value.abs())).collect(),
@@ -192,7 +192,7 @@ impl Numbers {
         }
     }
 
-    /// Leaves out all but the first.
+    /// Leaves out all but the first `count` numbers.
     pub(super) fn truncate(&mut self, count: usize) {
         match self {
             Self::F64(values) => values.truncate(count),

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::class_info::Element;
 use crate::cursor::Cursor;
 use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
 use crate::number::Number;
@@ -83,8 +84,9 @@ pub(super) struct Found<'b> {
 impl Pieces {
     /// Those of a record; none if something in it could not be compared.
     pub(super) fn of(recording: &Recording<'_>, infos: &ClassInfos) -> Option<Self> {
-        let counts_as_known = |(array, counter): (&str, &str)| {
-            !FREE.contains(&counter) && (counter == COUNTER) == ARRAYS.contains(&array)
+        let counts_as_known = |array: &Element| {
+            let counter = array.count_name.as_str();
+            !FREE.contains(&counter) && (counter == COUNTER) == ARRAYS.contains(&array.name.as_str())
         };
         if !infos.counted_arrays().all(counts_as_known) {
             return None;

@@ -39,6 +39,15 @@ struct Chunk<'a> {
     errors: Option<Numbers>,
 }
 
+/// A chunk as it is written. Contents and errors are TArrays with room for all bins of a chunk.
+pub(super) struct NewChunk<'a> {
+    /// The bytes that identify its bins.
+    pub(super) places: &'a [u8],
+    pub(super) contents: Vec<u8>,
+    /// None for histograms without errors.
+    pub(super) errors: Option<Vec<u8>>,
+}
+
 impl Sparse {
     /// Of the plain bytes of THnSparse::fBinContent.
     pub(super) fn read(bytes: &[u8]) -> Result<Self> {
@@ -51,7 +60,7 @@ impl Sparse {
             chunk_bins: 0,
         };
         let mut buffer = ObjectBuffer::new(bytes, 0);
-        let (_, count) = buffer.tobjarray()?;
+        let count = buffer.tobjarray()?;
         for _ in 0..count {
             sparse.add_chunk(chunk(&mut buffer)?)?;
         }
@@ -108,8 +117,8 @@ impl Sparse {
         }
         let (Some(ours), Some(theirs)) = (&mut self.contents, &other.contents) else { return };
         if self.errors.is_some() != other.errors.is_some() {
-            self.errors.get_or_insert_with(|| Numbers::F64(ours.sizes()));
-            other.errors.get_or_insert_with(|| Numbers::F64(theirs.sizes()));
+            self.errors.get_or_insert_with(|| Numbers::F64(ours.absolute_values()));
+            other.errors.get_or_insert_with(|| Numbers::F64(theirs.absolute_values()));
         }
         let keys = self.places.chunks_exact(self.place_bytes).enumerate();
         let mut known: HashMap<&[u8], usize> = keys.map(|(bin, place)| (place, bin)).collect();
@@ -138,8 +147,8 @@ impl Sparse {
         }
     }
 
-    /// The chunks that ROOT makes of its bins: places, contents and errors, these with as many as there is room for.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = (&[u8], Vec<u8>, Option<Vec<u8>>)> + '_ {
+    /// The chunks that ROOT makes of its bins.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = NewChunk<'_>> + '_ {
         let room = self.chunk_bins.max(1);
         let counted = |numbers: &Numbers| numbers.stored(&MemberStorage::Counted(Number::F64));
         self.places.chunks(room * self.place_bytes.max(1)).enumerate().map(move |(number, places)| {
@@ -147,7 +156,7 @@ impl Sparse {
             let padded = |numbers: &Numbers| counted(&numbers.part(part.clone(), room));
             let contents = self.contents.as_ref().map(padded).unwrap_or_default();
             let errors = self.errors.as_ref().map(padded);
-            (places, contents, errors)
+            NewChunk { places, contents, errors }
         })
     }
 

@@ -70,7 +70,7 @@ fn locate(cell: usize, axes: &[&Axis], counts_all: bool, places: &mut [f64]) -> 
         if !counts_all && !(1..=axis.bins).contains(&bin) {
             return false;
         }
-        *place = if axis.is_labelled() && axis.can_extend() { 0.0 } else { axis.middle(bin) };
+        *place = if axis.is_labelled() && axis.can_extend() { 0.0 } else { axis.center(bin) };
     }
     true
 }

@@ -29,7 +29,7 @@ pub(super) enum Token {
     },
     /// The end of the innermost object or version header.
     End,
-    /// A pointer to an object that came before, which some writers count the bytes of.
+    /// A pointer to an object that came before; some writers put a byte count in front of it.
     Seen { id: u64, is_counted: bool },
     /// The number of pointers and the lower bound of a TObjArray, whose pointers follow: of each the token behind it.
     Array { head: Range<usize>, ends: Vec<usize> },
@@ -53,7 +53,7 @@ pub struct Owner {
 pub enum MemberStorage {
     /// A number.
     Number(Number),
-    /// A byte that is 0 if there are none, and the numbers; another member has their count.
+    /// A byte that is 0 for a null pointer, and the numbers; another member holds their count.
     Array(Number),
     /// Offsets of baskets in an old TBranch: a byte with the width of a number (2: eight bytes, else four), and the
     /// numbers.
@@ -79,7 +79,7 @@ pub struct RecordedMember {
     pub name: &'static str,
     /// How it is stored.
     pub kind: MemberStorage,
-    /// Its value, if it is a number (what is in front of a fraction); of a pointer what it refers to.
+    /// The value of a number, without its fraction; the reference of a pointer. 0 for all other members.
     pub value: i64,
     /// Which of the tokens are its.
     pub(super) tokens: Range<usize>,

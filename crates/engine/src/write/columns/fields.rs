@@ -3,7 +3,7 @@
 
 use branchline_format::column::Column as Values;
 use branchline_format::ntuple::number_types::{type_of_number, ColumnType};
-use branchline_format::ntuple::schema::{Column, Field, Role, Schema};
+use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema};
 use branchline_format::number::Number;
 
 /// A field that shows a part of another: the elements of a collection, or how many there are.
@@ -214,7 +214,7 @@ impl SchemaBuilder {
     fn alias(&mut self, field: usize, source: usize, column: usize) {
         self.schema.fields[field].source = Some(source);
         self.schema.fields[field].columns = vec![vec![column]];
-        self.schema.aliases.push((column, field));
+        self.schema.aliases.push(Alias { column, field });
     }
 
     fn new_field(&mut self, name: &str, parent: Option<usize>) -> usize {

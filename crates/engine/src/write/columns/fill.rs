@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use branchline_format::column::Column as Values;
+use branchline_format::ntuple::encoding::Switch;
 use branchline_format::ntuple::write::elements::push_switches;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -160,11 +161,11 @@ impl FieldWriter<'_> {
         let mut switches = Vec::with_capacity(own.len());
         for tag in own {
             let Some(place) = usize::from(*tag).checked_sub(1) else {
-                switches.push((0, 0));
+                switches.push(Switch::default());
                 continue;
             };
             let range = inner.get_mut(place).ok_or_else(|| self.mismatch(name))?;
-            switches.push((before[place] + range.len() as u64, u32::from(*tag)));
+            switches.push(Switch { index: before[place] + range.len() as u64, tag: u32::from(*tag) });
             range.end += 1;
         }
         let mut elements = Vec::new();

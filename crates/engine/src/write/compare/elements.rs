@@ -101,7 +101,7 @@ fn elements_of(
     let elements = reader.elements(column, range)?;
     match encoding.kind {
         Kind::Index(_) | Kind::SplitIndex(_) => Ok(lengths(&elements)),
-        Kind::Switch => Ok(switches(&elements).flat_map(|(_, tag)| tag.to_ne_bytes()).collect()),
+        Kind::Switch => Ok(switches(&elements).flat_map(|switch| switch.tag.to_ne_bytes()).collect()),
         Kind::Quantized { .. } => {
             let real: Encoding =
                 real_kind(&input.schema.fields[info.field]).encoding().map_err(FormatError::unsupported)?;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
-use branchline_format::ntuple::encoding::Encoding;
+use branchline_format::ntuple::encoding::{Encoding, Switch};
 use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
 use branchline_format::ntuple::write::elements::{decode, element_size, encode, reencoded, switches as switches_of};
 use branchline_format::ntuple::write::page::{checked, unpacked};
@@ -234,7 +234,7 @@ impl Elements for ClusterReader<'_> {
         Ok(raw.first_chunk().map_or(0, |raw| u64::from_ne_bytes(*raw)))
     }
 
-    fn switches(&mut self, column: usize, elements: Range<u64>) -> std::result::Result<Vec<(u64, u32)>, FormatError> {
+    fn switches(&mut self, column: usize, elements: Range<u64>) -> std::result::Result<Vec<Switch>, FormatError> {
         let raw = self.elements(column, elements)?;
         Ok(switches_of(&raw).collect())
     }

@@ -3,7 +3,7 @@
 
 use branchline_format::ntuple::encoding::{Encoding, Kind};
 use branchline_format::ntuple::number_types::ColumnType;
-use branchline_format::ntuple::schema::{Column, Field, Role, Schema, TypeInfo};
+use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema, TypeInfo};
 use branchline_format::number::Number;
 
 /// For each column of an input the one of the output.
@@ -187,9 +187,9 @@ fn add_representation(schema: &mut Schema, field: usize, kinds: &[ColumnType]) -
     }));
     let columns: Vec<usize> = (start..schema.columns.len()).collect();
     schema.fields[field].columns.push(columns.clone());
-    for (physical, shown) in schema.aliases.clone() {
+    for Alias { column: physical, field: shown } in schema.aliases.clone() {
         let Some(place) = first.iter().position(|column| *column == physical) else { continue };
-        schema.aliases.push((columns[place], shown));
+        schema.aliases.push(Alias { column: columns[place], field: shown });
         let owner = &mut schema.fields[shown].columns;
         if owner.len() <= usize::from(representation) {
             owner.push(Vec::new());
@@ -214,7 +214,7 @@ fn difference(one: &Field, two: &Field) -> Option<String> {
     if (one.field_version, one.type_version) != (two.field_version, two.type_version) {
         return Some(format!("is of version {} ({})", two.type_version, two.field_version));
     }
-    if one.later.0 != two.later.0 {
+    if one.later.flags != two.later.flags {
         return Some("is stored in a later way".to_string());
     }
     match (one.type_checksum, two.type_checksum) {

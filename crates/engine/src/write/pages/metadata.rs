@@ -11,7 +11,7 @@ use branchline_format::ntuple::page_list::ColumnPages;
 use branchline_format::ntuple::schema::Schema;
 use branchline_format::ntuple::write::anchor::write_anchor;
 use branchline_format::ntuple::write::envelope::NewEnvelope;
-use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster};
+use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster, NewColumn};
 use branchline_format::ntuple::write::schema::{write_footer, write_header};
 use branchline_format::write::NewKey;
 
@@ -140,7 +140,8 @@ impl Counting {
         let suppressed = ColumnPages { is_suppressed: true, ..ColumnPages::default() };
         let pages = |number: usize| made.columns.get(number).unwrap_or(&suppressed).clone();
         let before = self.slots.iter().map(|slot| self.elements[*slot]);
-        let columns = before.enumerate().map(|(number, before)| (before, pages(number))).collect();
+        let column = |(number, first_element)| NewColumn { first_element, pages: pages(number) };
+        let columns = before.enumerate().map(column).collect();
         for (slot, pages) in self.slots.iter().zip(&made.columns) {
             self.elements[*slot] += pages.elements_count(); // suppressed columns have none
         }

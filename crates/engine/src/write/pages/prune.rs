@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use branchline_format::ntuple::names::{is_tuple, Branch};
-use branchline_format::ntuple::schema::Schema;
+use branchline_format::ntuple::schema::{Alias, Schema};
 
 /// A schema, and for each of its columns the number that it has in the file.
 pub(crate) struct Pruned {
@@ -115,7 +115,7 @@ impl Keeper<'_> {
         schema.columns.retain(|column| self.kept[column.field]);
         schema.columns.iter_mut().for_each(|column| column.field = fields[column.field].unwrap_or_default());
         schema.top = renumbered(&self.schema.top, &fields);
-        let alias = |(physical, shown): &(usize, usize)| columns[*physical].zip(fields[*shown]);
+        let alias = |one: &Alias| Some(Alias { column: columns[one.column]?, field: fields[one.field]? });
         schema.aliases = self.schema.aliases.iter().filter_map(alias).collect();
         let columns = (0..is_kept.len()).filter(|column| is_kept[*column]).collect();
         Pruned { schema, columns }

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use branchline_format::error::FormatError;
+use branchline_format::ntuple::encoding::Switch;
 use branchline_format::ntuple::page_list::Cluster;
 use branchline_format::ntuple::schema::Schema;
 use branchline_format::ntuple::write::elements::{element_size, push_switches, switches as switches_of};
@@ -187,13 +188,13 @@ impl Refill<'_> {
         let field = &schema.fields[info.field];
         let starts: Vec<Option<(u64, u64)>> =
             field.children.iter().map(|child| self.place_of(*child, ranges, before)).collect();
-        let moved: std::result::Result<Vec<(u64, u32)>, FormatError> = switches_of(elements)
-            .map(|(index, tag)| {
-                let Some(place) = (tag as usize).checked_sub(1) else { return Ok((0, 0)) };
+        let moved: std::result::Result<Vec<Switch>, FormatError> = switches_of(elements)
+            .map(|Switch { index, tag }| {
+                let Some(place) = (tag as usize).checked_sub(1) else { return Ok(Switch::default()) };
                 let start = starts.get(place).copied().flatten();
                 let moved = start.and_then(|(old, new)| index.checked_sub(old)?.checked_add(new));
                 let wrong = || FormatError::damaged(0, format!("a variant with tag {tag} and element {index}"));
-                Ok((moved.ok_or_else(wrong)?, tag))
+                Ok(Switch { index: moved.ok_or_else(wrong)?, tag })
             })
             .collect();
         elements.clear();

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use branchline_format::ntuple::encoding::{Encoding, Kind};
-use branchline_format::ntuple::schema::{Column, Field, Role, Schema, TypeInfo};
+use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema, TypeInfo};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::write::pages::join::{join, real_kind};
@@ -181,7 +181,7 @@ impl<'a> Extension<'a> {
             let column = |(owner, place): &(usize, usize)| schema.fields[*owner].columns[representation].get(*place);
             let columns = places.iter().map(column).map(Option::<&usize>::copied).collect::<Option<Vec<usize>>>();
             let columns = columns.ok_or_else(|| self.shows_nothing(field))?;
-            schema.aliases.extend(columns.iter().map(|column| (*column, shown)));
+            schema.aliases.extend(columns.iter().map(|column| Alias { column: *column, field: shown }));
             schema.fields[shown].columns.push(columns);
         }
         Ok(())

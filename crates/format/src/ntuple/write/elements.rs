@@ -1,13 +1,13 @@
-//! Elements of columns outside pages, as native numbers: those that pages are decoded to and encoded from.
+//! Elements of columns outside pages, as native numbers: pages are decoded to them and encoded from them.
 //!
-//! Ends of collections are numbers of 64 bits, variants an index of 64 and a tag of 32, truncated floats are floats,
-//! and quantized ones the number of their step, so that nothing is lost on the way from one page to another.
+//! Ends of collections are numbers of 64 bits, variants an index of 64 and a tag of 32 bits. Truncated floats are
+//! floats, and quantized ones the number of their step, so that moving them from page to page loses nothing.
 
 use std::ops::Range;
 
 use crate::error::{FormatError, Result};
 
-use super::super::encoding::{packed, Encoding, Kind};
+use super::super::encoding::{packed, Encoding, Kind, Switch};
 use crate::number::Number;
 
 /// Bytes of an element.
@@ -54,19 +54,20 @@ pub fn decode(encoding: &Encoding, plain: &[u8], count: usize, wanted: Range<usi
     Ok(())
 }
 
-/// Variants as elements.
-pub fn push_switches(switches: &[(u64, u32)], out: &mut Vec<u8>) {
-    for (index, tag) in switches {
+/// Adds variants to `out` as elements.
+pub fn push_switches(switches: &[Switch], out: &mut Vec<u8>) {
+    for Switch { index, tag } in switches {
         out.extend_from_slice(&index.to_ne_bytes());
         out.extend_from_slice(&tag.to_ne_bytes());
     }
 }
 
-/// Indexes and tags of variants.
-pub fn switches(elements: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
+/// The variants in elements that [`decode`] made.
+pub fn switches(elements: &[u8]) -> impl Iterator<Item = Switch> + '_ {
     elements.as_chunks::<12>().0.iter().map(|raw| {
         let [i0, i1, i2, i3, i4, i5, i6, i7, tag @ ..] = *raw;
-        (u64::from_ne_bytes([i0, i1, i2, i3, i4, i5, i6, i7]), u32::from_ne_bytes(tag))
+        let index = u64::from_ne_bytes([i0, i1, i2, i3, i4, i5, i6, i7]);
+        Switch { index, tag: u32::from_ne_bytes(tag) }
     })
 }
 
@@ -85,7 +86,7 @@ pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
         Kind::Index(number) => ends(number, elements, false)?,
         Kind::SplitIndex(number) => split(number.size(), &ends(number, elements, true)?),
         Kind::Switch => switches(elements)
-            .flat_map(|(index, tag)| index.to_le_bytes().into_iter().chain(tag.to_le_bytes()))
+            .flat_map(|Switch { index, tag }| index.to_le_bytes().into_iter().chain(tag.to_le_bytes()))
             .collect(),
         Kind::Truncated => {
             let values = elements.as_chunks::<4>().0;

@@ -2,10 +2,10 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::compress::{check_declared_size, Compressor, Decompressor, Setting};
+use crate::compress::{CompressError, Compressor, Decompressor, Setting};
 use crate::error::{FormatError, Result};
 
-use super::super::column_read::{plain_size_max, verified};
+use super::super::column_read::{checked_plain_size, verified};
 use super::super::encoding::Encoding;
 use super::super::page_list::Page;
 
@@ -21,19 +21,13 @@ pub fn unpacked(
     encoding: &Encoding,
     decompressor: &mut Decompressor,
 ) -> Result<Vec<u8>> {
-    let size = encoding.page_size(page.elements_count);
-    if size > plain_size_max(page) {
-        let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
-        return Err(FormatError::damaged(page.locator.offset, message));
-    }
-    let size = size as usize;
+    let size = checked_plain_size(encoding, page, compressed)?;
     if size == compressed.len() {
         return Ok(compressed.to_vec());
     }
-    let damaged = |error: &dyn std::fmt::Display| FormatError::damaged(page.locator.offset, error.to_string());
-    check_declared_size(compressed, size).map_err(|error| damaged(&error))?;
     let mut plain = vec![0; size];
-    decompressor.decompress_into(compressed, &mut plain).map_err(|error| damaged(&error))?;
+    let damaged = |error: CompressError| FormatError::damaged(page.locator.offset, error.to_string());
+    decompressor.decompress_into(compressed, &mut plain).map_err(damaged)?;
     Ok(plain)
 }
 

@@ -18,14 +18,23 @@ const COLUMN_SIZE: usize = 12 + 8 + 4;
 pub struct NewCluster {
     /// Its entries.
     pub entries: Range<u64>,
-    /// Of each column the elements in all clusters before this one, and its pages.
-    pub columns: Vec<(u64, ColumnPages)>,
+    /// Its columns, in the order of the schema.
+    pub columns: Vec<NewColumn>,
+}
+
+/// A column of a cluster whose pages were written.
+#[derive(Debug, Clone)]
+pub struct NewColumn {
+    /// Elements of the column in all clusters before this one.
+    pub first_element: u64,
+    /// Its pages in this cluster.
+    pub pages: ColumnPages,
 }
 
 impl NewCluster {
-    /// About how many bytes it takes in a page list.
+    /// Bytes that it takes in a page list, roughly: large locators take more.
     pub fn listed_size(&self) -> usize {
-        self.columns.iter().map(|(_, pages)| COLUMN_SIZE + PAGE_SIZE * pages.pages.len()).sum()
+        self.columns.iter().map(|column| COLUMN_SIZE + PAGE_SIZE * column.pages.pages.len()).sum()
     }
 }
 
@@ -41,12 +50,13 @@ pub fn write_page_list(header_checksum: u64, clusters: &[NewCluster]) -> Result<
         })
     })?;
     wire.list(clusters.iter(), |wire, cluster| {
-        wire.list(cluster.columns.iter(), |wire, (before, pages)| push_pages(wire, *before, pages))
+        wire.list(cluster.columns.iter(), push_column)
     })?;
     Ok(NewEnvelope::new(EnvelopeKind::PageList, &wire))
 }
 
-fn push_pages(wire: &mut Wire, before: u64, pages: &ColumnPages) -> Result<()> {
+fn push_column(wire: &mut Wire, column: &NewColumn) -> Result<()> {
+    let pages = &column.pages;
     wire.list_with(pages.pages.len(), |wire| {
         for page in &pages.pages {
             push_page(wire, page)?;
@@ -54,7 +64,7 @@ fn push_pages(wire: &mut Wire, before: u64, pages: &ColumnPages) -> Result<()> {
         if pages.is_suppressed {
             wire.i64(i64::MIN);
         } else {
-            wire.u64(before);
+            wire.u64(column.first_element);
             wire.u32(pages.compression.unwrap_or(0));
         }
         Ok(())

@@ -25,10 +25,10 @@ pub fn write_header(name: &str, description: &str, schema: &Schema) -> Result<Ne
         wire.record(|wire| push_field(wire, number, field))
     })?;
     wire.list(schema.columns.iter(), |wire, column| wire.record(|wire| push_column(wire, column)))?;
-    wire.list(schema.aliases.iter(), |wire, (physical, field)| {
+    wire.list(schema.aliases.iter(), |wire, alias| {
         wire.record(|wire| {
-            wire.count(*physical)?;
-            wire.count(*field)
+            wire.count(alias.column)?;
+            wire.count(alias.field)
         })
     })?;
     wire.list(schema.type_infos.iter(), |wire, info| wire.record(|wire| push_type_info(wire, info)))?;
@@ -47,7 +47,7 @@ fn push_field(wire: &mut Wire, number: usize, field: &Field) -> Result<()> {
         Role::Streamer => 4,
         Role::Unknown(other) => other,
     });
-    let mut flags = field.later.0;
+    let mut flags = field.later.flags;
     for (flag, is_set) in [
         (REPETITIVE, field.array_size.is_some()),
         (PROJECTED, field.source.is_some()),
@@ -68,7 +68,7 @@ fn push_field(wire: &mut Wire, number: usize, field: &Field) -> Result<()> {
     if let Some(checksum) = field.type_checksum {
         wire.u32(checksum);
     }
-    wire.bytes.extend_from_slice(&field.later.1);
+    wire.bytes.extend_from_slice(&field.later.bytes);
     Ok(())
 }
 

@@ -6,20 +6,20 @@ use std::ops::Range;
 use crate::error::{FormatError, Result};
 
 use super::super::cluster::alternatives;
+use super::super::encoding::Switch;
 use super::super::schema::{Role, Schema};
 
 /// Fields within fields deeper than this do not exist in C++ code that compiles.
 const DEPTH_MAX: usize = 64;
 
-/// Answers what the elements of a cluster hold.
+/// Reads elements of a cluster that say where other elements are.
 pub trait Elements {
-    /// The column of a field's representations that is there, for its place in the representation; none for a field
-    /// that this cluster has no pages of.
+    /// The columns of the representation of a field that this cluster has pages of; None if it has none of the field.
     fn active(&self, field: usize) -> Option<&[usize]>;
-    /// The end of a collection; 0 before the first.
+    /// The end of collection number `element`, counted in elements from the start of the cluster.
     fn end(&mut self, column: usize, element: u64) -> Result<u64>;
-    /// Indexes and tags of variants.
-    fn switches(&mut self, column: usize, elements: Range<u64>) -> Result<Vec<(u64, u32)>>;
+    /// These elements of a column of variants.
+    fn switches(&mut self, column: usize, elements: Range<u64>) -> Result<Vec<Switch>>;
 }
 
 /// The elements of each column that these entries of a cluster have; none of columns that are not there.

@@ -26,10 +26,12 @@ impl Wire {
         f64: f64;
     }
 
-    /// A number of things that has 32 bits on disk.
+    /// A count or an index, of 32 bits on disk.
     pub(super) fn count(&mut self, count: usize) -> Result<()> {
         let short = u32::try_from(count);
-        self.u32(short.map_err(|_| FormatError::unsupported(format!("{count} is more than an RNTuple has room for")))?);
+        self.u32(short.map_err(|_| {
+            FormatError::unsupported(format!("{count} does not fit into the 32 bits that an RNTuple has for it"))
+        })?);
         Ok(())
     }
 
@@ -63,7 +65,7 @@ impl Wire {
         })
     }
 
-    /// A list frame of this many items, which `fill` adds, with what else belongs into the frame.
+    /// A list frame of `count` items. `fill` adds these, and everything behind them in the frame.
     pub(super) fn list_with(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let start = self.bytes.len();
         self.i64(0);

@@ -29,12 +29,12 @@ impl Classes {
         Self { infos, are_whole: false, compiled: Mutex::default() }
     }
 
-    /// The same for objects that are wanted with all that is stored of them.
+    /// Nothing compiled yet, for objects that are read with all their members.
     pub fn whole(infos: Arc<ClassInfos>) -> Self {
         Self { infos, are_whole: true, compiled: Mutex::default() }
     }
 
-    /// What the file says of its classes.
+    /// The classes that the file describes.
     pub fn infos(&self) -> &ClassInfos {
         &self.infos
     }
@@ -57,7 +57,7 @@ pub(crate) struct ClassProgram {
     pub(crate) form: Form,
     /// The slots, and which of them have offsets.
     pub(crate) has_offsets: Vec<bool>,
-    /// Why its objects cannot be read, of which a text is kept then.
+    /// Why its objects cannot be read; their records have this reason as a text.
     pub(crate) unread: Option<FormatError>,
     source: Vec<Step>,
     fused: Mutex<Arc<Vec<Step>>>,
@@ -77,12 +77,12 @@ impl ClassProgram {
         &self.source
     }
 
-    /// The steps as they are to be taken.
+    /// The fused steps, by which objects are read.
     pub(crate) fn steps(&self) -> Arc<Vec<Step>> {
         Arc::clone(&lock(&self.fused))
     }
 
-    /// Replaces the steps that are to be taken.
+    /// Replaces the fused steps.
     pub(crate) fn set_steps(&self, fused: Vec<Step>) {
         *lock(&self.fused) = Arc::new(fused);
     }

@@ -1,5 +1,5 @@
-//! Limits memory that is filled without bytes of the file: defaults of members that a version of a class does not have,
-//! rounds of loops in which nothing is read, columns for the objects of one more class.
+//! Limits the memory that is filled without bytes of the file: defaults of members that a version of a class does not
+//! have, rounds of loops that read nothing, columns for the objects of each further class.
 
 use crate::error::{FormatError, Result};
 use crate::objects::model::form::Form;
@@ -27,7 +27,10 @@ impl ExpansionLimit {
     pub(super) fn take(&mut self, bytes: usize, position: usize) -> Result<()> {
         let left = self.0.checked_sub(bytes);
         self.0 = left.ok_or_else(|| {
-            FormatError::damaged(position as u64, "far more is made of the objects than their bytes can stand for")
+            FormatError::damaged(
+                position as u64,
+                "the objects would take far more memory than their bytes can describe",
+            )
         })?;
         Ok(())
     }

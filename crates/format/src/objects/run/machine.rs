@@ -20,7 +20,7 @@ use super::entry_pointers::{EntryPointers, KnownClass};
 use super::expansion::{add_defaults, default_bytes, ExpansionLimit, ROUND_BYTES};
 use super::slot::Slot;
 
-/// Stands for all objects up to the end of the entry.
+/// Number of objects that means: all up to the end of the entry.
 pub(crate) const REST: usize = usize::MAX;
 /// Steps within steps, objects that pointers lead to among them, deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 200;
@@ -28,6 +28,15 @@ const DEPTH_MAX: usize = 200;
 pub(super) const MEMBERWISE_VERSION_MIN: i16 = 8;
 /// From this version on nothing is streamed of the members of empty collections.
 const EMPTY_LEFT_OUT_VERSION: i16 = 7;
+
+/// The members of a TObject.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ObjectIdentity {
+    /// TObject::fUniqueID.
+    pub(super) unique_id: u32,
+    /// TObject::fBits.
+    pub(super) bits: u32,
+}
 
 /// The walk over the entries of a basket.
 pub(crate) struct Machine<'a> {
@@ -42,7 +51,7 @@ pub(crate) struct Machine<'a> {
     expansion: ExpansionLimit,
     /// Whether a header was not as assumed since this was last reset.
     pub(crate) has_learned: bool,
-    /// Whether the walk ends where objects turn out to have no headers, and whether it has ended so.
+    /// Whether the walk ends where objects turn out to have no headers, and whether it has ended for this reason.
     pub(crate) may_start_over: bool,
     pub(crate) starts_over: bool,
     pub(super) entry: EntryPointers,
@@ -240,8 +249,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Steps over a TObject and returns its unique id.
-    pub(super) fn tobject(&mut self) -> Result<(u32, u32)> {
+    /// Reads a TObject (TObject::Streamer).
+    pub(super) fn tobject(&mut self) -> Result<ObjectIdentity> {
         let version = self.cursor.i16()?;
         if version & VERSION_COUNT_MASK != 0 {
             self.cursor.skip(4)?; // what was taken for a version was the first half of a byte count
@@ -251,11 +260,11 @@ impl<'a> Machine<'a> {
         if bits & IS_REFERENCED != 0 {
             self.cursor.skip(2)?;
         }
-        Ok((unique_id, bits))
+        Ok(ObjectIdentity { unique_id, bits })
     }
 
     fn identity(&mut self, unique_id_slot: usize, bits_slot: usize) -> Result<()> {
-        let (unique_id, bits) = self.tobject()?;
+        let ObjectIdentity { unique_id, bits } = self.tobject()?;
         self.slots[unique_id_slot].bytes.extend_from_slice(&unique_id.to_ne_bytes());
         self.slots[bits_slot].bytes.extend_from_slice(&bits.to_ne_bytes());
         Ok(())
@@ -271,7 +280,7 @@ impl<'a> Machine<'a> {
     }
 
     fn tref(&mut self, slot: usize) -> Result<()> {
-        let (number, _) = self.tobject()?;
+        let number = self.tobject()?.unique_id;
         let _process = self.cursor.u16()?;
         self.slots[slot].bytes.extend_from_slice(&number.to_ne_bytes());
         Ok(())

@@ -248,7 +248,7 @@ impl Machine<'_> {
     /// A TClonesArray that is not split (TClonesArray::Streamer).
     pub(super) fn clones(&mut self, list: usize, slot: usize) -> Result<()> {
         let header = self.cursor.version_header()?;
-        let bits = if header.version > 2 { self.tobject()?.1 } else { 0 };
+        let bits = if header.version > 2 { self.tobject()?.bits } else { 0 };
         if header.version > 1 {
             self.cursor.string_bytes()?;
         }
