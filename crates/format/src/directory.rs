@@ -214,7 +214,7 @@ impl Directories {
         Ok(directories.map(|key| key.seek).collect())
     }
 
-    /// The keys right in the directories with this path, of which the top one is `""`.
+    /// The keys in the directories with this path (the top one is `""`), without those of subdirectories.
     pub fn keys_in(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<TKey>, DecodeError> {
         let mut keys = Vec::new();
         for seek in self.directories_at(path, loaded)? {

@@ -34,7 +34,7 @@ const ALL: [LeafClass; 13] = [
 ];
 
 impl LeafClass {
-    /// The leaf of a number; none of half precision, which branches of a TTree do not have.
+    /// The class of leaves with this number; None for half precision, which branches of a TTree do not have.
     pub(crate) fn of_number(number: Number) -> Option<Self> {
         ALL.into_iter().find(|leaf| leaf.number == number)
     }

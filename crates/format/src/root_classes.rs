@@ -4,7 +4,7 @@
 //! reads both by the dictionaries of its libraries; here four tables have them:
 //! - `current.txt`: the streamer infos of ROOT 6.40, which `python -m tests.peers.root_classes` writes;
 //! - `older.txt`: other versions, as files of many experiments describe them, written by the same program;
-//! - `stated.txt`: versions of which no such file was met, from the code of ROOT and uproot that reads them;
+//! - `stated.txt`: versions that no such file describes, from the code of ROOT and uproot that reads them;
 //! - `by_hand.txt`: versions that the streamers of ROOT 4 and older wrote without streamer infos, from their code.
 //!
 //! What a file itself describes comes before the first three: [`crate::streamer::ClassInfos`] looks here for what it
@@ -48,7 +48,7 @@ fn read(tables: &[&'static str]) -> Classes {
     classes
 }
 
-/// All versions of one of ROOT's classes, the newest first; none of any other class.
+/// All versions of one of ROOT's classes, the newest first; empty for other classes.
 pub fn versions(name: &str) -> &'static [ClassInfo] {
     CLASSES.get(name).map_or(&[], Vec::as_slice)
 }

@@ -31,8 +31,8 @@ impl ClassInfos {
         Ok(infos)
     }
 
-    /// Adds the classes of a list of streamer infos in an RNTuple (section "Extra type information"): the
-    /// list is there as ROOT writes a pointer to it, with its class in front.
+    /// Adds the classes of a list of streamer infos in an RNTuple (section "Extra type information"): the list is there
+    /// as ROOT writes a pointer to it, with its class in front.
     pub fn add_pointed(&mut self, bytes: &[u8]) -> Result<()> {
         let mut buffer = ObjectBuffer::new(bytes, 0);
         match buffer.pointer()? {
@@ -94,7 +94,8 @@ impl ClassInfos {
         self.named(name).iter().find(same_version).or_else(|| root_classes::versions(name).iter().find(same_version))
     }
 
-    /// A class by version and checksum: the one that has both, else this checksum, else this version, else the newest.
+    /// A class by version and checksum. The description with both comes first, then one with this checksum, then one
+    /// with this version, then the newest.
     pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
         let own = self.named(name);
         let same_sum = |info: &&ClassInfo| checksum != 0 && info.checksum == checksum;

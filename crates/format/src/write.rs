@@ -1,4 +1,4 @@
-//! Makes the bytes of which a ROOT file consists. No I/O: the caller writes them.
+//! Makes the bytes of ROOT files. No I/O: the caller writes them.
 
 mod addend;
 mod axis;

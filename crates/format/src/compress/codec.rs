@@ -25,7 +25,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The name for people and reports.
+    /// The name in reports and errors.
     pub fn name(self) -> &'static str {
         match self {
             Codec::None => "none",

@@ -196,7 +196,7 @@ fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Eleme
     numbered.filter(is_named).or_else(named).or(numbered.filter(|one| one.type_code == element.streamer_type))
 }
 
-/// A member of a class that the file does not describe, by what its branch records.
+/// A member of a class that the file does not describe, from the records of its branch.
 fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Element> {
     let type_code = element.streamer_type;
     // How short floats are stored is only said in the streamer info.

@@ -273,7 +273,8 @@ impl<'a> FieldReader<'a> {
         Ok(())
     }
 
-    /// The elements that these collections hold, if their pages are there; else these are added to what is missing.
+    /// The elements that these collections hold. None if pages with their ends are not loaded: these are added to
+    /// `missing`.
     fn known_content(
         &self,
         reader: &ColumnReader<'_>,
@@ -482,7 +483,7 @@ fn validity(ends: &[u64]) -> Result<Vec<u8>> {
 pub(super) struct Alternative {
     /// The elements from the first to the last that they have.
     pub(super) elements: Range<u64>,
-    /// Which of these each variant has, counted from the first; none where they follow each other, as ROOT writes them.
+    /// The element of each variant, counted from the first. None where they are consecutive, as ROOT writes them.
     pub(super) order: Option<Vec<usize>>,
 }
 

@@ -16,7 +16,7 @@ use super::envelope::{blob, Locator};
 use super::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use crate::number::Number;
 
-/// No page is larger: ROOT's own limit for what it compresses is 1 GiB.
+/// Limit of the bytes of a page after decompression: ROOT compresses no more than 1 GiB at once.
 const PAGE_SIZE_MAX: u64 = 1 << 30;
 /// The most memory for zeros of elements from before a column was added, in multiples of the bytes of the file.
 const ZEROS_FACTOR_MAX: u64 = 1024;

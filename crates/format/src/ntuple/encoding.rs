@@ -21,11 +21,12 @@ pub enum Kind {
     Bit,
     /// Little-endian numbers.
     Plain(Number),
-    /// All lowest bytes first, then all second ones and so on; signed numbers with their sign in the lowest bit.
+    /// Split by bytes: all lowest bytes first, then all second ones and so on; signed numbers with their sign in the
+    /// lowest bit (zigzag).
     Split(Number),
     /// Ends of collections.
     Index(Number),
-    /// The same as differences within a page, split.
+    /// Ends of collections as differences within a page, split by bytes.
     SplitIndex(Number),
     /// Index and tag of a variant.
     Switch,
@@ -58,7 +59,8 @@ pub struct Encoding {
     pub bits: usize,
 }
 
-/// The kind behind a type number on disk, and its number of bits; none for packed ones, which may have several.
+/// The kind of a column type on disk, and the bits of its elements, which are None for packed ones: the schema has
+/// them.
 fn kind_of(column: u16, range: Option<(f64, f64)>) -> Option<(Kind, Option<usize>)> {
     let of = |kind: fn(Number) -> Kind, number: Number| (kind(number), Some(8 * number.size()));
     Some(match column {
@@ -86,7 +88,8 @@ impl ColumnType {
 }
 
 impl Encoding {
-    /// The encoding with this number, these bits and this range of values; an error says what is not known of it.
+    /// The encoding of a column type with these bits and this range of values. Fails, with the reason for users, for
+    /// types and widths that are not known.
     pub fn new(number: u16, bits: u16, range: Option<(f64, f64)>) -> std::result::Result<Self, String> {
         let bits = usize::from(bits);
         let wrong = || format!("it has a column of type {number:#04x} with {bits} bits, which is not known");
@@ -105,7 +108,7 @@ impl Encoding {
         }
     }
 
-    /// The native numbers that its elements are; none for indexes and variants.
+    /// The type of its elements after decoding; None for indexes and variants.
     pub fn natural(&self) -> Option<Number> {
         match self.kind {
             Kind::Bit => Some(Number::Bool),

@@ -21,7 +21,7 @@ fn columns_of(number: Number) -> (u16, Option<u16>) {
     }
 }
 
-/// The number that a column of this type holds, and whether it is split by bytes; none for other columns.
+/// The number that a column of this type holds, and whether it is split by bytes; None for other columns.
 pub(super) fn number_of_column(column: u16) -> Option<(Number, bool)> {
     Number::ALL.into_iter().find_map(|number| match columns_of(number) {
         (plain, _) if plain == column => Some((number, false)),

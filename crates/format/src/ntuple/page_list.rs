@@ -149,7 +149,7 @@ impl Cluster {
         self.columns.len()
     }
 
-    /// The pages of a column; none for one that was added to the schema later.
+    /// The pages of a column; None if it was added to the schema later. Fails if its list is damaged.
     pub fn pages(&self, column: usize) -> Result<Option<ColumnPages>> {
         let Some(start) = self.columns.get(column) else { return Ok(None) };
         let mut list = Reader::at(self.list.bytes(), *start as usize);

@@ -12,7 +12,8 @@ use super::envelope::Envelope;
 use super::number_types::ColumnType;
 use super::reader::Reader;
 
-/// Bytes of the smallest field, column and alias frames: numbers on which the counts of lists are checked.
+/// Bytes of the smallest frames of fields, columns, aliases and extra type information. Counts of lists are checked
+/// with them.
 const FIELD_SIZE_MIN: usize = 8 + 16 + 4 * 4;
 const COLUMN_SIZE_MIN: usize = 8 + 12;
 const ALIAS_SIZE_MIN: usize = 8 + 8;
@@ -53,13 +54,13 @@ pub struct Field {
     pub type_name: String,
     /// C++ type as its author called it, if that is another.
     pub type_alias: String,
-    /// What its author says about it.
+    /// Description by its author.
     pub description: String,
     /// Version of the way in which it is stored: 0 for all that is known.
     pub field_version: u32,
     /// Version of its class.
     pub type_version: u32,
-    /// Number of the field that it belongs to; none for one at the top.
+    /// Number of the field that it belongs to; None for a field at the top.
     pub parent: Option<usize>,
     /// What it is.
     pub role: Role,

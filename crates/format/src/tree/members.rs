@@ -171,7 +171,7 @@ impl<'a> Numbers<'a> {
         self.stored.len() / self.number.size()
     }
 
-    /// One of them; none behind the last.
+    /// The number with this index; None behind the last.
     pub fn get(&self, index: usize) -> Option<i64> {
         let size = self.number.size();
         let raw = self.stored.get(index.checked_mul(size)?..)?;

@@ -198,8 +198,7 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
         self.classes[class.0].streamer
     }
 
-    /// The program of an object of a class whose header was read; none if neither the file nor Branchline describes
-    /// it.
+    /// The program of an object whose header was read; None if neither the file nor Branchline describes its class.
     pub(super) fn get(
         &mut self,
         class: ClassId,

@@ -27,7 +27,7 @@ pub(crate) enum Value<'b> {
     Numbers(Number, &'b [u8]),
     /// The number of the object that a pointer refers to; 0 for a null pointer.
     Link(u64),
-    /// The same of all pointers in a TObjArray.
+    /// The numbers of the objects that the pointers of a TObjArray refer to.
     Links(Vec<u64>),
     /// Something else.
     Other,
@@ -40,8 +40,8 @@ pub(crate) trait Visitor<'b>: Sized {
     type Role: Copy + Eq;
     /// The visitor's name for a member that it wants.
     type Member: Copy;
-    /// Whether the walk goes through all members and objects. Otherwise what is not wanted is stepped over where its
-    /// length is recorded, and objects may be longer than their classes say.
+    /// Whether the walk goes through all members and objects. Otherwise it steps over those that are not wanted where
+    /// their length is recorded, and objects may be longer than their descriptions.
     const WALKS_ALL: bool;
 
     /// The visitor's name for a member of an object in this role; None if it does not want the member.
@@ -301,7 +301,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         self.end(header, true)
     }
 
-    /// Reads a pointer and, if it is new, its object. Returns what it refers to; 0 for nothing.
+    /// Reads a pointer and, if it is new, its object. Returns the number of the object; 0 for a null pointer.
     pub(crate) fn pointer(&mut self) -> Result<u64> {
         let start = self.position();
         match self.buffer.pointer()? {

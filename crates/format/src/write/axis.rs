@@ -38,7 +38,8 @@ pub(super) enum Labels {
     Other(Vec<u8>),
 }
 
-/// What two axes become, and to which of its bins those of each go; none for those that must be empty.
+/// The axis of a sum, and for each bin of both axes the bin of the sum to which it goes; None for bins that must be
+/// empty.
 #[derive(Debug)]
 pub(super) struct Joined {
     pub(super) axis: Axis,
@@ -142,7 +143,7 @@ impl Axis {
         }
     }
 
-    /// Makes it as wide again, until a value lies on it (TH1::FindNewAxisLimits).
+    /// Doubles its width until a value is within its limits (TH1::FindNewAxisLimits).
     pub(super) fn extend_to(&mut self, value: f64) {
         let mut width = self.high - self.low;
         if !(value.is_finite() && width.is_finite() && width > 0.0) {
@@ -160,7 +161,7 @@ impl Axis {
         }
     }
 
-    /// In which bins of a wider one the middle of each of its bins lies; what is beyond its limits stays beyond them.
+    /// The bins of a wider axis in which the centers of its bins are; underflow and overflow stay what they are.
     pub(super) fn bins_within(&self, wide: &Self) -> Vec<Option<usize>> {
         let middle = |bin: usize| self.low + (bin as f64 - 0.5) * self.width();
         let inner = |bin| if self == wide { bin } else { wide.bin(middle(bin)) };

@@ -25,7 +25,7 @@ pub(super) struct Emitter {
     /// Whether there was something that has to stay where it was.
     is_fixed: bool,
     pub(super) out: Vec<u8>,
-    /// Where the byte counts of the open objects stand; none for objects without one.
+    /// Positions of the byte counts of the open objects; None for objects without one.
     open: Vec<Option<usize>>,
     classes: HashMap<Rc<str>, u32>,
     /// Old to new.

@@ -4,7 +4,7 @@ use super::addend::Addend;
 use super::family::OwnerKind;
 use super::numbers::Numbers;
 
-/// The sums of weights (-1 where errors are not computed), and what is added with them.
+/// Sums that are added as they are. fTsumw2 is -1 where errors are not computed.
 const SUMS: [&str; 5] = ["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2"];
 
 impl Addend {
@@ -38,7 +38,7 @@ impl Addend {
         }
     }
 
-    /// Adds what is not in cells of their own; makes errors of cells where one histogram has some and the other not.
+    /// Adds sums and sparse bins. Makes errors of cells where only one of the histograms has them.
     pub(super) fn add_grid(&mut self, grid: usize, other: &mut Self) {
         if let [errors, contents] = self.parts(grid, OwnerKind::Cells)[..] {
             self.make_errors(other, errors, contents);

@@ -47,8 +47,8 @@ impl TreeIndex {
         Ok(Self { base, major_name, minor_name, rows: rows.collect() })
     }
 
-    /// Adds that of the tree behind, which begins with this entry; none if it is of other expressions
-    /// (TTreeIndex::Append).
+    /// Appends the index of the next tree, which begins with this entry (TTreeIndex::Append). None if it is an index of
+    /// other expressions.
     pub fn append(&mut self, other: &Self, first_entry: u64) -> Option<()> {
         if (&self.major_name, &self.minor_name) != (&other.major_name, &other.minor_name) {
             return None;

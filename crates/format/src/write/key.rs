@@ -1,4 +1,4 @@
-//! TKey: the head of a record, and what is changed in it when a record is copied to another file.
+//! TKey: the head of a record, and its changes when a record is copied to another file.
 
 use crate::error::{FormatError, Result};
 use crate::marks::{BIG_VERSION, KEY_VERSION};

@@ -21,7 +21,7 @@ pub(super) enum Numbers {
 }
 
 impl Numbers {
-    /// The numbers of a member; none of a member without numbers.
+    /// The numbers of a member; None for a member without numbers.
     pub(super) fn of(stored: &[u8], kind: &MemberStorage) -> Result<Option<Self>> {
         let mut cursor = Cursor::new(stored);
         let number = match *kind {
@@ -129,7 +129,8 @@ impl Numbers {
         }
     }
 
-    /// Adds to the number at a place; whole numbers as above, without what is behind the point.
+    /// Adds to the number at a place. Whole numbers ignore the fraction, and stop at the largest as in
+    /// [`Numbers::add`].
     pub(super) fn add_at(&mut self, place: usize, value: f64) {
         match self {
             Self::F64(values) => values.get_mut(place).into_iter().for_each(|number| *number += value),

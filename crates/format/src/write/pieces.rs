@@ -49,7 +49,7 @@ pub(super) struct Pieces {
     pieces: Vec<Piece>,
     /// Which members are numbers that may differ, sorted, with their places in [`Found::numbers`].
     numbers: Vec<(Member, usize)>,
-    /// The same of arrays, in [`Found::arrays`].
+    /// Which members are arrays that may differ, sorted, with their places in [`Found::arrays`].
     arrays: Vec<(Member, (usize, Number))>,
     numbers_count: usize,
 }
@@ -64,7 +64,7 @@ enum Piece {
     Close,
     /// An object without a byte count.
     OpenUncounted,
-    /// A reference to what stands there, and what is added to it.
+    /// A reference to the bytes at position `to`, with a mask that is set in it.
     Reference { to: usize, mask: u32 },
     /// A number that may differ between records.
     Number(Range<usize>, Number),
@@ -82,7 +82,7 @@ pub(super) struct Found<'b> {
 }
 
 impl Pieces {
-    /// Those of a record; none if something in it could not be compared.
+    /// Cuts a record into pieces; None if something in it could not be compared.
     pub(super) fn of(recording: &Recording<'_>, infos: &ClassInfos) -> Option<Self> {
         let counts_as_known = |array: &Element| {
             let counter = array.count_name.as_str();

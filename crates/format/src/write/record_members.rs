@@ -53,7 +53,7 @@ fn is_of_numbers(type_name: &str) -> bool {
     words.all(|word| KNOWN.contains(&word))
 }
 
-/// How a member that may be replaced is stored; none for kinds that are never replaced.
+/// How a member that may be replaced is stored; None for kinds that are never replaced.
 pub(super) fn member_storage(element: &Element, kind: MemberKind) -> Option<MemberStorage> {
     let counted = |class_name: &str| Number::of_array_class(class_name).map(MemberStorage::Counted);
     Some(match kind {

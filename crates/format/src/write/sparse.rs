@@ -109,7 +109,7 @@ impl Sparse {
         }
     }
 
-    /// Adds another one that is stored alike: bins that are new come behind.
+    /// Adds another one that is stored alike; new bins are appended.
     pub(super) fn add(&mut self, mut other: Self) {
         if self.contents.is_none() {
             *self = other;

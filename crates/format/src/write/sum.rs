@@ -68,7 +68,8 @@ impl Sum {
         Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false, leaves_out: false }
     }
 
-    /// Bytes of a record that can only be written behind a key as large as that of the first object; none of others.
+    /// Bytes of a record that can only be written behind a key as large as that of the first object; None if it can be
+    /// written behind any key.
     pub fn fixed_bytes(&self) -> Option<u64> {
         self.total.is_fixed.then_some(self.bytes.len() as u64)
     }

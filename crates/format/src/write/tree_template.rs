@@ -54,8 +54,8 @@ const ARRAYS: [(&str, ArrayField); 3] = [
 const TREE: usize = 0;
 
 impl TreeTemplate {
-    /// That of a tree which was read from a record, and of which branches may have been left out. None of one whose
-    /// record says more of its baskets and entries than others do.
+    /// The template of a tree that was read from a record; branches may have been left out of it. None for trees with
+    /// an index or with branches that were added later, whose records differ in more than entries.
     pub fn new(recording: &Recording<'_>, tree: &TTree, infos: &ClassInfos) -> Option<Self> {
         let has_late = tree.branches.iter().any(|branch| branch.class_name == "TBranchSTL");
         if has_late || recording.value(TREE, "fTreeIndex") != 0 {
@@ -86,7 +86,7 @@ impl TreeTemplate {
         Some(self.filled(found))
     }
 
-    /// A number of another record that is alike; None of one that is the same in both.
+    /// A number of another record; None if it is the same in all records.
     pub fn value(&self, alike: &FilledTree, owner: usize, name: &'static str) -> Option<i64> {
         self.pieces.number(owner, name).and_then(|number| alike.numbers.get(number).copied())
     }

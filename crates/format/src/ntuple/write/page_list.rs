@@ -49,9 +49,7 @@ pub fn write_page_list(header_checksum: u64, clusters: &[NewCluster]) -> Result<
             Ok(())
         })
     })?;
-    wire.list(clusters.iter(), |wire, cluster| {
-        wire.list(cluster.columns.iter(), push_column)
-    })?;
+    wire.list(clusters.iter(), |wire, cluster| wire.list(cluster.columns.iter(), push_column))?;
     Ok(NewEnvelope::new(EnvelopeKind::PageList, &wire))
 }
 

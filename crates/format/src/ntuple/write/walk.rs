@@ -22,7 +22,7 @@ pub trait Elements {
     fn switches(&mut self, column: usize, elements: Range<u64>) -> Result<Vec<Switch>>;
 }
 
-/// The elements of each column that these entries of a cluster have; none of columns that are not there.
+/// The elements of each column that these entries of a cluster have; None for columns without pages in the cluster.
 pub fn element_ranges(
     schema: &Schema,
     entries: Range<u64>,

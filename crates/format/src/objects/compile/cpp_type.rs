@@ -37,7 +37,7 @@ pub(crate) enum CppType {
 }
 
 impl CppType {
-    /// Parses a name; none if it is nested too deeply.
+    /// Parses a name; None if it is nested too deeply.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         parse_within(name, 0)
     }
@@ -54,7 +54,7 @@ impl CppType {
         Self::Sequence(Box::new(content))
     }
 
-    /// The name as people write it.
+    /// The name for people, such as `std::vector<float>`.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Number(scalar) => scalar.type_name().to_string(),

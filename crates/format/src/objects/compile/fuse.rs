@@ -54,10 +54,10 @@ pub(crate) fn fuse(steps: &[Step]) -> Vec<Step> {
     Fuser::default().fuse(steps)
 }
 
-/// Fuses steps. The versions of a class share what they have in common, which is fused once.
+/// Fuses steps. Objects that several versions of a class share are fused once.
 #[derive(Default)]
 struct Fuser {
-    /// What was fused already, by where it lies, and what became of it.
+    /// The fused form of objects that were met before, by their address.
     objects: HashMap<*const Object, Arc<Object>>,
 }
 

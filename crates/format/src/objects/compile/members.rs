@@ -26,7 +26,7 @@ pub(crate) struct Member<'i> {
 }
 
 impl Member<'_> {
-    /// The member by itself, with those of a base class side by side; none if it is not stored.
+    /// The member by itself; the members of a base class become a record. None if it is not stored.
     pub(crate) fn single(self, name: &str) -> Option<Piece> {
         let is_own = matches!(self.forms.as_slice(), [(own, _)] if own == name);
         if self.steps.is_empty() {
@@ -51,7 +51,8 @@ impl Members<'_> {
         self.all.iter().flat_map(|member| member.steps.iter().cloned()).collect()
     }
 
-    /// The record of a class. Of two members with one name the base class's gets that of its class in front.
+    /// The record of a class. Where two members have the same name, the one of the base class gets the name of that
+    /// class in front.
     pub(crate) fn record(&self, class_name: &str) -> Form {
         let mut members: Vec<(String, Form)> = Vec::new();
         let mut places: HashMap<String, (usize, &str)> = HashMap::new();
@@ -132,7 +133,7 @@ impl Compiler<'_> {
         Ok(Member { element, steps: piece.steps, forms })
     }
 
-    /// Steps and form of a member; none of one that is not stored.
+    /// Steps and form of a member; None if it is not stored.
     fn piece(&mut self, element: &Element, length: usize, before: &Members<'_>) -> Result<Option<Piece>> {
         let extents = dimensions(length, &element.dimensions);
         let unknown = || unsupported(format!("members of type code {} are not read", element.type_code));
@@ -178,7 +179,9 @@ impl Compiler<'_> {
     }
 
     fn counter(&self, element: &Element, before: &Members<'_>) -> Result<Counter> {
-        let missing = || unsupported(format!("its counter {} is not there", element.count_name));
+        let missing = || {
+            unsupported(format!("its length is in {}, which is not among the members before it", element.count_name))
+        };
         before.counter(&element.count_name).ok_or_else(missing)
     }
 
@@ -207,7 +210,7 @@ impl Compiler<'_> {
     }
 
     /// Another version of a class, for the columns of the usual one: members of the same name and type fill the same
-    /// slots, numbers of another type are converted, what is missing gets nothing or zero.
+    /// slots, numbers of another type are converted, missing members are empty or 0.
     pub(super) fn other_version(
         &mut self,
         info: &ClassInfo,
@@ -338,7 +341,7 @@ fn repeated_form(piece: Piece, extents: &[usize]) -> Piece {
     Piece { steps: piece.steps, form: piece.form.arrays(extents) }
 }
 
-/// A fixed array has its elements one behind the other; none if the streamer info contradicts itself about it.
+/// A fixed array of objects, one behind the other. None if type code and array length contradict each other.
 fn repeated(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Option<Piece> {
     match times {
         _ if (times == Times::Array) == extents.is_empty() => None,
@@ -350,7 +353,8 @@ fn repeated(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Opt
     }
 }
 
-/// A fixed array of what has no header itself has one in front of all; none if the streamer info contradicts itself.
+/// A fixed array of objects without headers, with one header in front of all. None if type code and array length
+/// contradict each other.
 fn headed_array(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Option<Piece> {
     match times {
         _ if (times == Times::Array) == extents.is_empty() => None,

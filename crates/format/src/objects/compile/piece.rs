@@ -13,7 +13,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Members one behind the other. Of two with one name the second gets its place behind it.
+    /// Members one behind the other. The second one of the same name gets its place in the record as a suffix: `x#2`.
     pub(crate) fn record(members: Vec<(&str, Self)>) -> Self {
         let mut steps = Vec::new();
         let mut forms: Vec<(String, Form)> = Vec::new();

@@ -11,7 +11,7 @@ use super::compiler::Compiler;
 use super::fuse::fuse;
 use super::piece::Piece;
 
-/// The member that an object has in place of its own if these cannot be read: why not.
+/// The only member of an object that cannot be read: the reason as a text.
 const UNREAD: &str = "@unread";
 
 impl Classes {

@@ -1,4 +1,4 @@
-//! Classes of ROOT that are not streamed as their streamer infos say, or of which files carry none.
+//! Classes of ROOT that have no streamer info, or are streamed in another way than it describes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::piece::Piece;
 const TREE_INDEX_VERSION: i32 = 2;
 
 impl Compiler<'_> {
-    /// A class with its own form; none for all others.
+    /// The steps and the form of such a class; None for all others.
     pub(super) fn special(&mut self, name: &str) -> Result<Option<Piece>> {
         if let Some(number) = Number::of_array_class(name) {
             return Ok(Some(self.list_of_numbers(number)));
@@ -66,7 +66,7 @@ impl Compiler<'_> {
         Piece { steps: vec![Step::Identity { unique_id, bits }], form }
     }
 
-    /// A number of objects, their process, and the numbers under which they are known there.
+    /// TRefArray::Streamer: name, size, lower bound, process id, and the unique ids of the objects.
     fn tref_array(&mut self) -> Piece {
         let name = self.text();
         let (counter, size) = self.new_counter(Number::I32);
@@ -96,7 +96,7 @@ impl Compiler<'_> {
         Ok(Piece { steps: vec![Step::Object(object)], form: record("TTreeIndex", members) })
     }
 
-    /// The header and members of TMatrixTBase, and behind them one half of the matrix.
+    /// TMatrixTSym::Streamer: the header and members of TMatrixTBase, and behind them the upper half of the matrix.
     fn symmetric_matrix(&mut self, name: &str, number: Number) -> Piece {
         let mut steps = vec![Step::TObject];
         let mut members = Vec::new();

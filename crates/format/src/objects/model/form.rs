@@ -1,8 +1,8 @@
-//! What a program gives: a tree of columns over the buffers that it fills.
+//! The result of a program: a tree of columns over the buffers that it fills.
 
 use crate::scalar::Scalar;
 
-/// What a program gives: a tree of columns over its slots, whose numbers count from where the program's slots begin.
+/// The result of a program: a tree of columns over its slots, whose numbers count from the first slot of the program.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     /// Numbers.
@@ -17,7 +17,7 @@ pub(crate) enum Form {
     Record { class_name: Option<String>, members: Vec<(String, Form)> },
     /// Nameless members side by side.
     Tuple(Vec<Form>),
-    /// What pointers point to; the objects say of which class they are.
+    /// The objects behind pointers, whose classes are known when they are read; `declared` is the pointer's class.
     Pointer { slot: usize, declared: String },
 }
 

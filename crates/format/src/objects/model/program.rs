@@ -1,4 +1,4 @@
-//! What classes are compiled to, and what branches make of them. Compiling and running them are steps of their own.
+//! Programs: the steps that classes are compiled to, and those of branches. `compile` makes them, `run` executes them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,17 +136,17 @@ impl Program {
         &self.0
     }
 
-    /// The steps of an entry that is a single object; none if it is any number of elements.
+    /// The steps of an entry that is a single object; None if it is a list of elements.
     pub(crate) fn single_steps(&self) -> Option<&[Step]> {
         self.0.elements.is_none().then(|| self.0.class.source())
     }
 
-    /// C++'s name of what an entry is.
+    /// C++ type name of an entry.
     pub fn type_name(&self) -> &str {
         &self.0.type_name
     }
 
-    /// Index of the branch that says how many elements an entry has, which matters where baskets do not.
+    /// Index of the branch with the numbers of elements, which are needed where baskets have no entry offsets.
     pub fn count(&self) -> Option<usize> {
         self.0.count
     }

@@ -120,12 +120,12 @@ pub(crate) struct Object {
     pub(crate) header: Arc<HeaderKind>,
 }
 
-/// What stands in front of the objects of a class. Streamer infos do not say it: it is assumed at first, and known once
-/// an object was read.
+/// The header in front of the objects of a class. Streamer infos do not say which one: it is assumed at first, and
+/// known once an object was read.
 #[derive(Debug)]
 pub(crate) struct HeaderKind(AtomicU8);
 
-/// What stands in front of an object.
+/// The header in front of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     /// A byte count and a version.
@@ -202,11 +202,11 @@ pub(crate) struct Counter {
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     pub(crate) counter: Counter,
-    /// Whether the counter is the size of a symmetric matrix, of which one half is stored.
+    /// Whether the counter is the number of rows of a symmetric matrix, whose upper half is stored (TMatrixTSym).
     pub(crate) is_triangle: bool,
     /// Whether a byte in front says if there is an array at all.
     pub(crate) has_flag: bool,
-    /// Arrays behind the byte.
+    /// Number of arrays behind the byte, which all have the same length.
     pub(crate) arrays: usize,
     /// Numbers in each element.
     pub(crate) each: usize,
@@ -252,7 +252,7 @@ pub(crate) struct Move {
     pub(crate) slot: usize,
 }
 
-/// What the bytes of the block must be for its size to be right.
+/// A condition on the bytes of a block: where it does not hold, the block has another size.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     pub(crate) offset: usize,

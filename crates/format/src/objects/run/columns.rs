@@ -9,7 +9,7 @@ use super::slot::{add_slots, Slot, NULL_TAG};
 
 /// Where no object was read, declared classes are followed through this many pointers.
 const DECLARED_DEPTH_MAX: usize = 6;
-/// Columns that are made for classes of which no object was read.
+/// Limit of the columns that are made for classes without any object.
 const DECLARED_COLUMNS_MAX: usize = 2000;
 
 /// Turns filled slots into columns.

@@ -8,7 +8,7 @@ use crate::scalar::Scalar;
 /// Longer empty entries are not made.
 const SIZE_MAX: usize = 1 << 20;
 
-/// The bytes of an empty entry of this layout, with 0 elements where other branches count them; none for objects of
+/// The bytes of an empty entry of this layout, with 0 elements where other branches count them. None for objects of
 /// classes, whose empty form is not known.
 pub fn empty_entry(layout: &Layout) -> Option<Vec<u8>> {
     let mut out = Vec::new();
@@ -36,7 +36,7 @@ fn push_zeros(out: &mut Vec<u8>, count: usize) -> Option<()> {
     Some(())
 }
 
-/// Byte count and version, and behind them what is pushed.
+/// Adds a byte count and a version, and behind them the bytes that `push` adds.
 fn push_headed(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<()> {
     let start = out.len();
     out.extend([0; 4]);
@@ -59,7 +59,7 @@ fn push(out: &mut Vec<u8>, step: &Step) -> Option<()> {
         Step::Repeat { count, steps } => (0..*count).try_for_each(|_| {
             let before = out.len();
             push_all(out, steps)?;
-            // What takes no bytes could be repeated for ever.
+            // Steps without bytes would be repeated any number of times.
             (out.len() > before).then_some(())
         }),
         Step::Headed { count, steps } => {

@@ -23,7 +23,7 @@ const STARTS_OVER_MAX: usize = 16;
 const FUSED_AGAIN_MAX: usize = 4;
 
 impl Program {
-    /// Nothing read yet.
+    /// The column of no entries.
     pub fn empty(&self) -> Column {
         let mut slots = Vec::new();
         add_slots(&mut slots, &self.parts().class.has_offsets);
@@ -91,8 +91,9 @@ impl Program {
         }
     }
 
-    /// Decodes objects of which each was streamed to a buffer of its own; they end at `offsets`. One without any bytes
-    /// has default values: fields that are added to an RNTuple later have such objects in the entries before.
+    /// Decodes objects that were each streamed to a buffer of their own, as in streamer fields of an RNTuple. `offsets`
+    /// has the start of each in `bytes` and the end of the last. An object without bytes has default values: fields
+    /// that were added later have such objects in the entries before.
     pub fn decode_streamed(&self, bytes: &[u8], offsets: &[i64]) -> Result<Column> {
         let slots = self.filled(bytes, 0, |reader| {
             if let Some(block) = reader.as_blocks(offsets) {
@@ -198,7 +199,7 @@ impl<'a> Reader<'a> {
         Self { machine, parts, steps: parts.class.steps(), data, fused_again: 0 }
     }
 
-    /// The block that all of these entries are, if their sizes and bytes say so.
+    /// The block by which each of these entries can be read, if sizes and bytes of all of them fit it.
     fn as_blocks<T: Copy + Into<i64>>(&self, bounds: &[T]) -> Option<Block> {
         let [Step::Block(block)] = self.steps.as_slice() else { return None };
         let (first, last) = ((*bounds.first()?).into() as usize, (*bounds.last()?).into() as usize);
@@ -211,14 +212,14 @@ impl<'a> Reader<'a> {
         is_even.then(|| block.clone())
     }
 
-    /// Entries that were found to be a block each.
+    /// Reads entries that each fit this block.
     fn blocks(&mut self, block: &Block, data: &[u8]) {
         if let Some(count) = data.len().checked_div(block.size).filter(|count| *count > 0) {
             block.take(data, count, &mut self.machine.slots);
         }
     }
 
-    /// Entries that begin and end where the basket says.
+    /// Reads entries whose offsets the basket stores.
     fn bounded_entries(&mut self, bounds: &[u32], entries: Range<usize>) -> Result<()> {
         let bounds = &bounds[entries.start..=entries.end];
         if let Some(block) = self.as_blocks(bounds) {
@@ -283,7 +284,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Entries of which each begins where the one before ends.
+    /// Reads entries without offsets: each begins where the one before ends.
     fn unbounded_entries(&mut self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<()> {
         if let Some(data) = self.even_entries(plain, &entries)? {
             if let [Step::Block(block)] = Arc::clone(&self.steps).as_slice() {

@@ -224,7 +224,7 @@ impl<'a> Machine<'a> {
         Ok(blocks)
     }
 
-    /// How many blocks fill the rest of the entry; none if they do not end where it does.
+    /// The number of blocks in the rest of the entry; None if it is not a whole number.
     fn blocks_left(&self, block: &Block) -> Option<usize> {
         let remaining = self.cursor.remaining();
         remaining.is_multiple_of(block.size).then(|| remaining.checked_div(block.size)).flatten()
@@ -387,7 +387,7 @@ impl<'a> Machine<'a> {
         Ok(done)
     }
 
-    /// Collections, of which each has one member of all its elements behind the other.
+    /// Collections that are streamed memberwise: one member of all elements, then the next member of all.
     fn memberwise(
         &mut self,
         collection: &Collection,

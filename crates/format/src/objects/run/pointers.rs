@@ -28,7 +28,7 @@ enum Tag {
 }
 
 impl Machine<'_> {
-    /// Reads a pointer and what it points to.
+    /// Reads a pointer and the object behind it.
     pub(super) fn pointer(&mut self, slot: usize) -> Result<()> {
         let start = self.cursor.position();
         match self.tag()? {
@@ -289,7 +289,7 @@ impl Machine<'_> {
         self.all_members(known, members, count, slot)
     }
 
-    /// Objects of which each has one member behind the other.
+    /// Objects that are streamed memberwise: one member of all objects, then the next member of all.
     fn all_members(&mut self, known: &KnownClass, members: &[Step], count: usize, slot: usize) -> Result<()> {
         let start = self.cursor.position();
         let mut base = 0;
@@ -302,7 +302,7 @@ impl Machine<'_> {
     }
 }
 
-/// Refuses a class of which the file does not say how its objects are stored, or says what is not read.
+/// Refuses a class that could not be compiled, with the reason.
 fn check_readable(known: &KnownClass) -> Result<()> {
     match &known.class.unread {
         Some(error) => Err(error.clone()),
