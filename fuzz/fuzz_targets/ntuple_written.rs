@@ -6,7 +6,7 @@ use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::encoding::Kind;
 use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::footer::{read_footer, ClusterGroup, Footer};
-use branchline_format::ntuple::number_types::ColumnType;
+use branchline_format::ntuple::number_types::{ColumnType, ValueRange};
 use branchline_format::ntuple::page_list::{read_page_list, ColumnPages, Page};
 use branchline_format::ntuple::schema::{read_header, Alias, Column, Field, LaterParts, Role, Schema, TypeInfo};
 use branchline_format::ntuple::write::elements::{decode, element_size, encode, reencoded};
@@ -70,7 +70,7 @@ fn field(input: &mut Input<'_>, number: usize, fields_count: usize) -> Field {
 fn column(input: &mut Input<'_>, fields_count: usize) -> Column {
     let number = u16::from(input.byte());
     let bits = u16::from(input.byte());
-    let range = optional(input, |input| (f64::from(input.long()), f64::from(input.long())));
+    let range = optional(input, |input| ValueRange { min: f64::from(input.long()), max: f64::from(input.long()) });
     let kind = ColumnType { number, bits, range };
     let field = usize::from(input.byte()) % fields_count;
     Column { kind, encoding: kind.encoding(), field, representation: 0, first_element: 0, suppressed_before: false }
@@ -175,7 +175,7 @@ fn column_pages(input: &mut Input<'_>) -> ColumnPages {
 /// Elements that become a page, and come back from it whole, in parts, and by way of a page of another kind.
 fn page(input: &mut Input<'_>) {
     let setting = setting(input);
-    let range = (f64::from(input.byte()), f64::from(input.byte()) + 300.0);
+    let range = ValueRange { min: f64::from(input.byte()), max: f64::from(input.byte()) + 300.0 };
     let kinds: [(u16, u16); 2] =
         std::array::from_fn(|_| (u16::from(input.byte() % 0x1e), u16::from(input.byte() % 97)));
     let [one, other] =

@@ -70,8 +70,8 @@ fn counts(layout: &Layout, bytes: &[u8]) -> Option<Counts> {
         Layout::Objects(_) if !bytes.is_empty() => Some(Counts::Entries(bytes.iter().map(number).collect())),
         Layout::Arrays { .. } => {
             // Two elements in each entry.
-            let ends = (0..=bytes.len() / 2).map(|entry| 2 * entry as i64).collect();
-            Some(Counts::Elements(ends, bytes.iter().map(number).collect()))
+            let offsets = (0..=bytes.len() / 2).map(|entry| 2 * entry as i64).collect();
+            Some(Counts::Elements { offsets, counts: bytes.iter().map(number).collect() })
         }
         _ => None,
     }

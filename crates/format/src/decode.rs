@@ -14,8 +14,13 @@ use crate::scalar::Scalar;
 pub enum Counts {
     /// Of each entry.
     Entries(Vec<i64>),
-    /// Of each element of each entry: the offsets of the entries in the elements, and the counts of the elements.
-    Elements(Vec<i64>, Vec<i64>),
+    /// Of each element of each entry.
+    Elements {
+        /// Start of each entry in the elements, and end of the last.
+        offsets: Vec<i64>,
+        /// The count of each element.
+        counts: Vec<i64>,
+    },
 }
 
 impl Counts {
@@ -25,7 +30,7 @@ impl Counts {
             Column::Flat { dtype, values } => whole_numbers(dtype, values).map(Self::Entries),
             Column::List { offsets, content } => match content.as_ref() {
                 Column::Flat { dtype, values } => {
-                    whole_numbers(dtype, values).map(|counts| Self::Elements(offsets.clone(), counts))
+                    whole_numbers(dtype, values).map(|counts| Self::Elements { offsets: offsets.clone(), counts })
                 }
                 Column::Regular { .. }
                 | Column::List { .. }
@@ -83,15 +88,15 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
             _ => return Err(no_bounds()),
         },
         Layout::Arrays { scalar, .. } => match counts {
-            Some(Counts::Elements(ends, counts)) => {
-                decode_arrays(plain, entries, *scalar, ends, counts, &mut column)?;
+            Some(Counts::Elements { offsets, counts }) => {
+                decode_arrays(plain, entries, *scalar, offsets, counts, &mut column)?;
             }
             None | Some(Counts::Entries(_)) => return Err(no_bounds()),
         },
         Layout::Objects(program) => {
             let counts = match counts {
                 Some(Counts::Entries(counts)) => Some(counts.as_slice()),
-                None | Some(Counts::Elements(..)) => None,
+                None | Some(Counts::Elements { .. }) => None,
             };
             return program.decode(plain, entries, counts);
         }

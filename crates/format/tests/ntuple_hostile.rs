@@ -18,6 +18,7 @@ use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Loc
 use branchline_format::ntuple::footer::{read_footer, Footer};
 use branchline_format::ntuple::form::{standalone_form, Form};
 use branchline_format::ntuple::names::branches;
+use branchline_format::ntuple::number_types::ValueRange;
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
 use branchline_format::ntuple::schema::{read_header, Schema};
 use branchline_format::objects::Classes;
@@ -320,7 +321,7 @@ fn what_was_written_is_read() {
 fn columns_of_a_kind_that_does_not_fit_the_field_are_refused() {
     let (_, schema, _) = opened(&parts()).unwrap();
     let classes = schema.classes(&Arc::new(Classes::new(Arc::default()))).unwrap();
-    let quantized = Encoding::new(0x1d, 8, Some((0.0, 1.0)));
+    let quantized = Encoding::new(0x1d, 8, Some(ValueRange { min: 0.0, max: 1.0 }));
     for (path, column, wrong) in [("s", 1, quantized), ("u", 0, Encoding::new(0x14, 32, None))] {
         let field = branches(&schema).iter().find(|branch| branch.path == path).unwrap().field;
         assert!(standalone_form(&schema, &classes, field).is_ok());

@@ -136,7 +136,7 @@ fn counts_in(column: Column<Buffer, Buffer>) -> Option<Counts> {
         Column::List { offsets, content } => match *content {
             Column::Flat { dtype, values } => whole_numbers("i8", offsets.bytes())
                 .zip(whole_numbers(dtype, values.bytes()))
-                .map(|(ends, all)| Counts::Elements(ends, all)),
+                .map(|(offsets, counts)| Counts::Elements { offsets, counts }),
             _ => None,
         },
         _ => None,

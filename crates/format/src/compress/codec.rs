@@ -71,7 +71,7 @@ impl Codec {
     }
 
     /// Upper limit of the plain bytes that one byte of a payload can give.
-    pub(crate) fn factor_max(self) -> usize {
+    pub(super) fn factor_max(self) -> usize {
         match self {
             Codec::None => 1,
             // A length of 258 in two bits.

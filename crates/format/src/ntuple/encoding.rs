@@ -9,8 +9,8 @@ use crate::error::{FormatError, Result};
 
 use super::convert::convert;
 use super::number_types::{
-    number_of_column, ColumnType, BYTE, CHARACTER, INDEX_32, INDEX_64, QUANTIZED, SPLIT_INDEX_32, SPLIT_INDEX_64,
-    SWITCH, TRUNCATED,
+    number_of_column, ColumnType, ValueRange, BYTE, CHARACTER, INDEX_32, INDEX_64, QUANTIZED, SPLIT_INDEX_32,
+    SPLIT_INDEX_64, SWITCH, TRUNCATED,
 };
 use crate::number::Number;
 
@@ -61,7 +61,7 @@ pub struct Encoding {
 
 /// The kind of a column type on disk, and the bits of its elements, which are None for packed ones: the schema has
 /// them.
-fn kind_of(column: u16, range: Option<(f64, f64)>) -> Option<(Kind, Option<usize>)> {
+fn kind_of(column: u16, range: Option<ValueRange>) -> Option<(Kind, Option<usize>)> {
     let of = |kind: fn(Number) -> Kind, number: Number| (kind(number), Some(8 * number.size()));
     Some(match column {
         BYTE | CHARACTER => of(Kind::Plain, Number::U8),
@@ -71,7 +71,7 @@ fn kind_of(column: u16, range: Option<(f64, f64)>) -> Option<(Kind, Option<usize
         SPLIT_INDEX_64 => of(Kind::SplitIndex, Number::U64),
         SWITCH => (Kind::Switch, Some(96)),
         TRUNCATED => (Kind::Truncated, None),
-        QUANTIZED => range.map(|(min, max)| (Kind::Quantized { min, max }, None))?,
+        QUANTIZED => range.map(|ValueRange { min, max }| (Kind::Quantized { min, max }, None))?,
         _ => match number_of_column(column)? {
             (Number::Bool, _) => (Kind::Bit, Some(1)),
             (number, false) => of(Kind::Plain, number),
@@ -90,7 +90,7 @@ impl ColumnType {
 impl Encoding {
     /// The encoding of a column type with these bits and this range of values. Fails, with the reason for users, for
     /// types and widths that are not known.
-    pub fn new(number: u16, bits: u16, range: Option<(f64, f64)>) -> std::result::Result<Self, String> {
+    pub fn new(number: u16, bits: u16, range: Option<ValueRange>) -> std::result::Result<Self, String> {
         let bits = usize::from(bits);
         let wrong = || format!("it has a column of type {number:#04x} with {bits} bits, which is not known");
         let (kind, width) = kind_of(number, range).ok_or_else(wrong)?;
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     fn decoded(number: u16, bits: u16, plain: &[u8], count: usize, to: Number) -> Vec<u8> {
-        let encoding = Encoding::new(number, bits, Some((1.0, 5.0))).unwrap();
+        let encoding = Encoding::new(number, bits, Some(ValueRange { min: 1.0, max: 5.0 })).unwrap();
         assert_eq!(encoding.page_size(count as u64), plain.len() as u64);
         let mut whole = vec![0; to.size() * count];
         encoding.numbers(plain, count, 0..count, to, &mut whole).unwrap();
@@ -413,7 +413,8 @@ mod tests {
     #[test]
     fn widths_that_no_type_has_are_refused() {
         for (number, bits) in [(0x00, 8), (0x07, 31), (0x1c, 9), (0x1c, 32), (0x1d, 0), (0x1d, 33), (0x1e, 8)] {
-            assert!(Encoding::new(number, bits, Some((0.0, 1.0))).is_err(), "{number:#x} with {bits} bits");
+            let range = Some(ValueRange { min: 0.0, max: 1.0 });
+            assert!(Encoding::new(number, bits, range).is_err(), "{number:#x} with {bits} bits");
         }
         assert!(Encoding::new(0x1d, 8, None).is_err());
     }

@@ -41,15 +41,24 @@ pub(super) const SPLIT_INDEX_64: u16 = 0x1b;
 pub(super) const TRUNCATED: u16 = 0x1c;
 pub(super) const QUANTIZED: u16 = 0x1d;
 
-/// The type of a column's elements, as it stands on disk.
+/// The range of the values of a column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ValueRange {
+    /// Lowest value.
+    pub min: f64,
+    /// Highest value.
+    pub max: f64,
+}
+
+/// The type of a column's elements, as it is on disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ColumnType {
     /// Number of the type.
     pub number: u16,
     /// Bits of an element.
     pub bits: u16,
-    /// Lowest and highest value, if the schema has them.
-    pub range: Option<(f64, f64)>,
+    /// The values that quantized elements can have, if the schema has them.
+    pub range: Option<ValueRange>,
 }
 
 impl ColumnType {

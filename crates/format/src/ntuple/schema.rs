@@ -9,7 +9,7 @@ use crate::streamer::ClassInfos;
 
 use super::encoding::Encoding;
 use super::envelope::Envelope;
-use super::number_types::ColumnType;
+use super::number_types::{ColumnType, ValueRange};
 use super::reader::Reader;
 
 /// Bytes of the smallest frames of fields, columns, aliases and extra type information. Counts of lists are checked
@@ -318,7 +318,7 @@ fn read_column(reader: &mut Reader<'_>) -> Result<Column> {
     let field = reader.u32()? as usize;
     let (flags, representation) = (reader.u16()?, reader.u16()?);
     let first_element = if flags & DEFERRED != 0 { reader.i64()? } else { 0 };
-    let range = if flags & HAS_RANGE != 0 { Some((reader.f64()?, reader.f64()?)) } else { None };
+    let range = if flags & HAS_RANGE != 0 { Some(ValueRange { min: reader.f64()?, max: reader.f64()? }) } else { None };
     let kind = ColumnType { number, bits, range };
     Ok(Column {
         kind,

@@ -67,9 +67,9 @@ pub(super) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>)
             walked(plain, of_entry)
         }
         Kind::Data(Layout::Arrays { scalar, .. }) => {
-            let Some(Counts::Elements(ends, counts)) = counts else { return Err(no_counts()) };
+            let Some(Counts::Elements { offsets, counts }) = counts else { return Err(no_counts()) };
             walked(plain, |cursor, entry| {
-                let elements = ends.get(entry).zip(ends.get(entry + 1)).ok_or_else(no_counts)?;
+                let elements = offsets.get(entry).zip(offsets.get(entry + 1)).ok_or_else(no_counts)?;
                 let counts = counts.get(*elements.0 as usize..*elements.1 as usize).ok_or_else(no_counts)?;
                 counts.iter().try_for_each(|count| pass_pointed(cursor, Some(count), scalar.stored_size()))
             })
@@ -77,7 +77,7 @@ pub(super) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>)
         Kind::Data(Layout::Objects(program)) => {
             let counts = match counts {
                 Some(Counts::Entries(counts)) => Some(counts.as_slice()),
-                Some(Counts::Elements(..)) | None => None,
+                Some(Counts::Elements { .. }) | None => None,
             };
             program.bounds(plain, counts).map(Bounds::Stored)
         }

@@ -196,6 +196,7 @@ fn zigzag(size: usize, values: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::number_types::ValueRange;
     use super::*;
 
     /// Bytes that are all different.
@@ -239,7 +240,8 @@ mod tests {
         for bits in 1..=32u16 {
             let cut = |raw: &[u8; 4]| (u32::from_ne_bytes(*raw) & (u32::MAX >> (32 - bits))).to_ne_bytes();
             let elements: Vec<u8> = noise(4 * 57).as_chunks::<4>().0.iter().flat_map(cut).collect();
-            check(&Encoding::new(0x1d, bits, Some((0.0, 1.0))).unwrap(), &elements, 57);
+            let range = Some(ValueRange { min: 0.0, max: 1.0 });
+            check(&Encoding::new(0x1d, bits, range).unwrap(), &elements, 57);
         }
     }
 

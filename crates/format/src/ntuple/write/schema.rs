@@ -78,9 +78,9 @@ fn push_column(wire: &mut Wire, column: &Column) -> Result<()> {
     wire.count(column.field)?;
     wire.u16(if column.kind.range.is_some() { HAS_RANGE } else { 0 });
     wire.u16(column.representation);
-    if let Some((min, max)) = column.kind.range {
-        wire.f64(min);
-        wire.f64(max);
+    if let Some(range) = column.kind.range {
+        wire.f64(range.min);
+        wire.f64(range.max);
     }
     Ok(())
 }
