@@ -9,18 +9,19 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 from typing import Protocol
 
 from benches.simulated_field import Durations, Field
-from branchline.jobs import Lost, SubJob
+from branchline.jobs import Finished, Folded, Held, Lost, SubJob
 from branchline.jobs.groups import Group, GroupResult
 from branchline.jobs.pool import Done
 from branchline.jobs.subjob import Pickled
 from branchline.limits import AGENT_LOOK_INTERVAL_S
 from branchline.sites import Spot
+from branchline.train.neighbours import NeighbourFolding
 from branchline.train.share_result import ShareResult
 from branchline.train.shares import Share
 
@@ -79,6 +80,8 @@ class Counts:
     worker_deaths: int = 0
     crashes: int = 0
     failed: int = 0
+    #: Sub-jobs whose results workers folded with those of their neighbours.
+    folded_afar: int = 0
     cancelled_groups: int = 0
     groups: int = 0
     flying_max: int = 0
@@ -153,7 +156,8 @@ class SimulatedPool:
             self._clock_s = until_s
         for _ in range(len(self._done)):
             done = self._done.popleft()
-            folded_s = self._field.fold_s * (len(done.result.finished) if done.result is not None else 0)
+            results = 0 if done.result is None else len(done.result.finished) + len(done.result.folded)
+            folded_s = self._field.fold_s * results
             self.counts.fold_s += folded_s
             yield done
             self._goes_on(folded_s)
@@ -317,6 +321,7 @@ class SimulatedPool:
         seconds = field.group_start_s + (0.0 if worker.has_process else field.process_start_s)
         result = GroupResult(worker.name, worker.node, node=worker.node)
         begun_s = seconds
+        handed_over = _HandedOver(result)
         for position, subjob in enumerate(group.subjobs):
             share: Share = subjob.payload.value()
             attempt = self._attempts[subjob.index] = self._attempts.get(subjob.index, 0) + 1
@@ -327,8 +332,7 @@ class SimulatedPool:
             if worker.is_black_hole:
                 seconds += FAILS_S
                 self.counts.failed += 1
-                failed = self._outcomes.failed(share, worker.name)
-                result.finished.append((subjob.index, Pickled.of(failed)))
+                handed_over.take(subjob, share, self._outcomes.failed(share, worker.name))
                 continue
             took_s = worker.factor * self._durations.attempt_s(share.files, share.parts, site, chance)
             if chance.random() < faults.crashes_part:
@@ -336,10 +340,29 @@ class SimulatedPool:
                 self.counts.crashes += 1
                 how = "was killed by signal 9 (SIGKILL)"
                 result.lost = Lost(0, 1, "", 0.0, how, (subjob.label,), is_dead=True)
-                result.unfinished = [one.index for one in group.subjobs[position:]]
+                result.unfinished = [one.index for one in group.subjobs[position:]] + handed_over.held
                 break
             seconds += took_s
-            finished = self._outcomes.finished(subjob, share, worker.name, took_s)
-            result.finished.append((subjob.index, Pickled.of(finished)))
+            handed_over.take(subjob, share, self._outcomes.finished(subjob, share, worker.name, took_s))
+        self.counts.folded_afar += sum(len(indices) for indices, _ in result.folded)
         result.seconds = seconds - begun_s
         return result, seconds
+
+
+class _HandedOver:
+    """Folds results of neighbours and hands them over as a real worker does; ``held`` are lost with its process."""
+
+    def __init__(self, result: GroupResult) -> None:
+        self._result = result
+        self._folding = NeighbourFolding({}, 0)
+        self.held: list[int] = []
+
+    def take(self, subjob: SubJob, share: Share, result: ShareResult) -> None:
+        for message in self._folding.take(replace(subjob, payload=share), result):
+            if isinstance(message, Finished):
+                self._result.finished.append((message.index, Pickled.of(message.value)))
+            elif isinstance(message, Folded):
+                self._result.folded.append((message.indices, Pickled.of(message.value)))
+                self.held = []
+            elif isinstance(message, Held):
+                self.held.append(message.index)

@@ -159,6 +159,9 @@ ROUND_TRIPS_SENT_MAX = 64
 GROUP_S = 2.0
 # Of sub-jobs that take no time a group has this many, so that 2000 of them a second are handed out.
 GROUP_SUBJOBS_MAX = 100
+# Results larger than this a far worker folds with those of their neighbours before they travel: a job that takes in a
+# hundred a second has a network and a processor left, and its ledger stays small.
+FOLD_AFAR_MIN_BYTES = 1 * MB
 # A group has at most this many times as many sub-jobs as those before it: the first sub-jobs may be short by chance.
 GROUP_GROWTH = 4
 # Groups that are at work or wait at a pool: two for each worker, so that none has nothing to do, and enough for a

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
+from tests.page_cache import in_page_cache
 from tests.peers.peers import missing
 
 PROGRAM = """
@@ -51,13 +52,9 @@ def test_every_read_of_the_file_is_counted(large: Path, tmp_path: Path, named: s
     strace = shutil.which("strace") or missing("strace")
     program = PROGRAM.format(named=named, subjob_bytes=large.stat().st_size // subjobs + 1)
     calls = "trace=read,pread64,readv,preadv,preadv2"
-    ended = subprocess.run(
-        [strace, "-ff", "-y", "-e", calls, "-o", tmp_path / "trace", sys.executable, "-c", program, large],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    line = [strace, "-ff", "-y", "-e", calls, "-o", tmp_path / "trace", sys.executable, "-c", program, large]
+    with in_page_cache(large):
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=110, check=False)
     if ended.returncode != 0 and "ptrace" in ended.stderr.lower():
         pytest.skip("this machine does not let programs be traced")
     assert ended.returncode == 0, ended.stderr

@@ -86,6 +86,8 @@ class _GroupAtWork:
     name: str
     left: deque[SubJob] = field(default_factory=deque)
     notes: dict[str, Pickled] = field(default_factory=dict)
+    #: Sub-jobs whose results the process holds: they are lost with it.
+    held: list[int] = field(default_factory=list)
     stop_at: float | None = None
 
     def __post_init__(self) -> None:
@@ -101,30 +103,46 @@ class _GroupAtWork:
         result = GroupResult(self.name, _host())
         if self.process.is_parked:
             self._answer(waits=True)
-        done: set[int] = set()
-        while len(done) < len(self.group.subjobs) and self._goes_on(result):
+        while result.done_count < len(self.group.subjobs) and self._goes_on(result):
             for kind, *content in self._messages():
-                if kind == "finished":
-                    result.finished.append((content[0], content[1]))
-                    done.add(content[0])
-                    self.process.let_go(content[0])
-                elif kind == "draw":
-                    self._answer(waits=content[0])
-                elif kind == "note":
-                    self.notes[content[0]] = content[1]
-                elif kind == "error":
-                    result.error = (content[0], content[1])
-                    self.process.is_done = True
-                elif kind == "bye":
-                    self.process.is_done = True
-        held = [one.index for one in self.process.holds]
-        rest = [one.index for one in self.group.subjobs if one.index not in done and one.index not in held]
-        result.unfinished = held + rest
+                self._take(kind, content, result)
+        result.unfinished = self._unfinished(result)
         result.notes = list(self.notes.values())
         result.seconds = time.monotonic() - begin_s
         if self.process.is_done or self.process.is_dead or result.lost is not None or self.stop_at is not None:
             forget()
         return result
+
+    def _take(self, kind: str, content: list[Any], result: GroupResult) -> None:
+        """Takes a message of the process."""
+        if kind == "finished":
+            result.finished.append((content[0], content[1]))
+            self.process.let_go(content[0])
+        elif kind == "held":
+            self.held.append(content[0])
+            self.process.let_go(content[0])
+        elif kind == "folded":
+            result.folded.append((content[0], content[1]))
+            self.held = [one for one in self.held if one not in content[0]]
+            for index in content[0]:
+                self.process.let_go(index)
+        elif kind == "draw":
+            self._answer(waits=content[0])
+        elif kind == "note":
+            self.notes[content[0]] = content[1]
+        elif kind == "error":
+            result.error = (content[0], content[1])
+            self.process.is_done = True
+        elif kind == "bye":
+            self.process.is_done = True
+
+    def _unfinished(self, result: GroupResult) -> list[int]:
+        """The sub-jobs without a result: first that at which the process is, last those whose results went with it."""
+        done = {index for index, _ in result.finished}.union(*(indices for indices, _ in result.folded))
+        at_work = [one.index for one in self.process.holds]
+        known = done.union(at_work, self.held)
+        rest = [one.index for one in self.group.subjobs if one.index not in known]
+        return [*at_work, *rest, *self.held]
 
     def _goes_on(self, result: GroupResult) -> bool:
         """Whether more can come of the process; notes in the result how it was lost."""

@@ -49,13 +49,14 @@ class Group:
 class GroupResult:
     """What became of a group. ``worker`` names the process that worked, on ``host``.
 
-    The indices in ``unfinished`` are to be handed out again; if the worker was
-    lost on the way, it was at the first of them.
+    ``finished`` has results by index, ``folded`` those of neighbours as one. The indices in ``unfinished`` are to be
+    handed out again; if the worker was lost on the way, it was at the first of them.
     """
 
     worker: str
     host: str
     finished: list[tuple[int, Pickled]] = field(default_factory=list)
+    folded: list[tuple[range, Pickled]] = field(default_factory=list)
     # The last one of each kind.
     notes: list[Pickled] = field(default_factory=list)
     unfinished: list[int] = field(default_factory=list)
@@ -70,3 +71,14 @@ class GroupResult:
     node: str = ""
     #: Why the worker cannot work for this job at all.
     refused: str = ""
+
+    @property
+    def done_count(self) -> int:
+        """The sub-jobs with a result."""
+        return len(self.finished) + sum(len(indices) for indices, _ in self.folded)
+
+    @property
+    def result_bytes(self) -> float | None:
+        """The mean size of a result as it travels; None without one."""
+        sizes = [len(pickled.content) for _, pickled in (*self.finished, *self.folded)]
+        return sum(sizes) / len(sizes) if sizes else None

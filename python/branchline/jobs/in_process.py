@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from branchline.jobs.interruption import Interruption
-from branchline.jobs.subjob import Context, Draw, Finished, Message, SubJob, Wait, Work
+from branchline.jobs.subjob import Context, Draw, Finished, Folded, Held, Note, SubJob, Wait, Work
 
 
 class InThisProcess:
@@ -24,7 +24,7 @@ class InThisProcess:
     def close(self) -> None:
         """Nothing is left behind the run."""
 
-    def run(self, work: Work, draw: Draw) -> Iterator[Message]:
+    def run(self, work: Work, draw: Draw) -> Iterator[Finished | Folded | Note]:
         """Yields what the callable yields. It is called again when it leaves before the end, as behind a sub-job that
         failed.
         """
@@ -43,7 +43,8 @@ class InThisProcess:
                 if isinstance(message, Finished):
                     held.pop(message.index, None)
                     has_finished = True
-                yield message
+                if not isinstance(message, Held):
+                    yield message
             if self._interruption.asked or not has_finished:
                 return
             again.extendleft(reversed(held.values()))

@@ -8,7 +8,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,11 @@ from branchline.jobs.subjob import (
     AfterLoss,
     Draw,
     Finished,
+    Folded,
     FromPlace,
     Lost,
     Note,
+    Pickled,
     Repeated,
     SubJob,
     Work,
@@ -35,6 +37,7 @@ from branchline.jobs.subjob import (
 )
 from branchline.jobs.tail import Tail
 from branchline.limits import (
+    FOLD_AFAR_MIN_BYTES,
     GROUP_DEATHS_MAX,
     GROUP_GROWTH,
     GROUP_S,
@@ -102,7 +105,10 @@ class PooledWorkers:
         self._run_id = uuid.uuid4().hex
         self._is_open = False
         self._subjob_s: float | None = None
+        self._result_bytes = 0.0
         self._size = 1
+        # Sub-jobs that were run again, or may be: their results are not folded with those of neighbours.
+        self._single: set[int] = set()
 
     @property
     def workers(self) -> int:
@@ -238,14 +244,49 @@ class PooledWorkers:
             return (self._alone.popleft(),)
         spot = None if site is None else Spot(site=site)
         subjobs: list[SubJob] = []
-        while len(subjobs) < self._size:
+        folds = self._result_bytes >= FOLD_AFAR_MIN_BYTES
+        while len(subjobs) < self._size or (folds and self._begins_neighbours(subjobs)):
             drawn = self._again.popleft() if self._again else draw(spot, self._slots)
             self._is_drained = drawn is None
             self._waits = self._waits or drawn is WAIT
             if not isinstance(drawn, SubJob):
                 break
+            if folds and subjobs and not self._is_next(drawn, subjobs[-1]):
+                self._again.appendleft(drawn)
+                break
             subjobs.append(drawn)
         return tuple(subjobs)
+
+    def _begins_neighbours(self, subjobs: Sequence[SubJob]) -> bool:
+        """Whether sub-jobs are the first of neighbours whose results a worker folds, and more of them follow."""
+        if not subjobs or self._are_single(subjobs):
+            return False
+        neighbours = subjobs[0].neighbours
+        return neighbours is not None and subjobs[0].index == neighbours.start and len(subjobs) < len(neighbours)
+
+    def _is_next(self, subjob: SubJob, before: SubJob) -> bool:
+        """Whether a sub-job follows on another one of the same neighbours."""
+        return subjob.index == before.index + 1 and subjob.neighbours == before.neighbours
+
+    def _are_single(self, subjobs: Iterable[SubJob]) -> bool:
+        """Whether one of these hands over its result alone."""
+        return any(one.neighbours is None or one.index in self._single for one in subjobs)
+
+    def _prepared(self, subjobs: tuple[SubJob, ...]) -> tuple[SubJob, ...]:
+        """Sub-jobs as they go to a worker, which folds their results if all of their neighbours are there."""
+        neighbours = subjobs[0].neighbours
+        folds = (
+            self._result_bytes >= FOLD_AFAR_MIN_BYTES
+            and neighbours is not None
+            and not self._are_single(subjobs)
+            and [one.index for one in subjobs] == list(neighbours)
+        )
+        return tuple((one if folds else replace(one, neighbours=None)).packed() for one in subjobs)
+
+    def _run_again(self, subjobs: Sequence[SubJob]) -> None:
+        """Has sub-jobs handed out again, before others."""
+        self._single.update(one.index for one in subjobs)
+        self._again.extend(subjobs)
 
     def _submit(
         self,
@@ -258,7 +299,7 @@ class PooledWorkers:
     ) -> int:
         number = self._groups_count
         self._groups_count += 1
-        sent = tuple(one.packed() for one in subjobs)
+        sent = self._prepared(subjobs)
         self._live[number] = subjobs
         avoided = frozenset[str]().union(*(self._nodes.avoided(one.index) for one in subjobs))
         if not set(self._pool.nodes()) - avoided:
@@ -301,6 +342,8 @@ class PooledWorkers:
             for index, pickled in result.finished:
                 if index not in self._done:
                     yield from self._take_finished(by_index[index], pickled.value(), number, result)
+            for indices, pickled in result.folded:
+                yield from self._take_folded([by_index[one] for one in indices], pickled, number, result)
             if result.error is not None:
                 raise with_traceback(*result.error)
             if result.lost is not None and self._stop_at is None:
@@ -310,11 +353,11 @@ class PooledWorkers:
                     yield self._lost(lost, unfinished, result.lost_hint)
                 else:
                     # What it was at is not lost.
-                    self._again.extend(unfinished)
+                    self._run_again(unfinished)
                     yield lost
                 return
         if self._stop_at is None:
-            self._again.extend(unfinished)
+            self._run_again(unfinished)
 
     def _take_finished(self, subjob: SubJob, value: Any, worker: int, result: GroupResult) -> Iterator[FromPlace]:
         """The result of a sub-job. One that failed is tried on another machine, where there is one."""
@@ -323,12 +366,27 @@ class PooledWorkers:
         elif result.node and self._stop_at is None:
             yield from self._failed_at(result.node, subjob, result.host)
             if self._nodes.untried(subjob.index, self._pool.nodes()):
+                self._single.add(subjob.index)
                 self._alone.append(subjob)
                 how = f"failed in it on {result.node}; it is tried on another machine"
                 yield Lost(-1, 0, "", 0.0, how, (subjob.label,), is_dead=True, host=result.host)
                 return
         self._done.add(subjob.index)
         yield Finished(subjob.index, value, worker)
+
+    def _take_folded(
+        self, subjobs: Sequence[SubJob], pickled: Pickled, worker: int, result: GroupResult
+    ) -> Iterator[FromPlace]:
+        """The result of neighbours. It counts if none of them has one, or is tried on its own; else those without one
+        are run again.
+        """
+        if all(one.index not in self._done and one.index not in self._single for one in subjobs):
+            self._nodes.finished(result.node)
+            self._done.update(one.index for one in subjobs)
+            yield Folded(range(subjobs[0].index, subjobs[-1].index + 1), pickled.value(), worker)
+        elif self._stop_at is None:
+            left = [one for one in subjobs if one.index not in self._single]
+            self._run_again([one for one in left if not self._is_elsewhere(one.index)])
 
     def _failed_at(self, node: str, subjob: SubJob, host: str) -> Iterator[Lost]:
         """Counts a failure of a machine; one on which all fails gets no more."""
@@ -358,9 +416,10 @@ class PooledWorkers:
 
     def _learn_size(self, result: GroupResult) -> None:
         """A group gets as many sub-jobs as take about ``GROUP_S``, and grows slowly to there."""
-        count = len(result.finished)
+        count = result.done_count
         if not count:
             return
+        self._result_bytes = (self._result_bytes + (result.result_bytes or 0.0)) / (2 if self._result_bytes else 1)
         seconds = result.seconds / count
         for _ in range(count):
             self._tail.finished(seconds)
@@ -370,6 +429,7 @@ class PooledWorkers:
 
     def _lost(self, lost: Lost, subjobs: Sequence[SubJob], hint: str | None) -> Lost:
         """Has what a lost worker process left tried again. Raises WorkerDiedError if nothing more can be tried."""
+        self._single.update(one.index for one in subjobs)
         if lost.is_dead or self._after_loss is not None:
             if self._after_loss is None or not self._after_loss(lost, subjobs):
                 where = f" in {subjobs[0].label}" if subjobs else ""
@@ -383,7 +443,7 @@ class PooledWorkers:
                 hint="if it only takes long, give it more time with --worker-timeout",
             )
         self._silent |= {one.index for one in subjobs[:1]}
-        self._again.extend(subjobs)
+        self._run_again(subjobs)
         return lost
 
     def _failed(self, subjobs: tuple[SubJob, ...], done: Done) -> Iterator[FromPlace]:
@@ -423,6 +483,7 @@ class PooledWorkers:
         """The sub-jobs of a group that cost workers are tried one by one; the one that goes on so is the culprit."""
         lost = _of_pool(subjobs, how)
         if len(subjobs) > 1:
+            self._single.update(one.index for one in subjobs)
             self._alone.extend(subjobs)
             return lost
         return self._lost(lost, subjobs, "its worker ended again and again, also with this sub-job alone")

@@ -19,7 +19,7 @@ from branchline.jobs.connection import JobConnection
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
 from branchline.jobs.interruption import signals_blocked
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY, MemoryWitness
-from branchline.jobs.subjob import Finished, Lost, Message, Note, Pickled, SubJob, WorkerDiedError
+from branchline.jobs.subjob import Finished, Lost, Note, Pickled, SubJob, WorkerDiedError
 from branchline.limits import KILL_GRACE_S
 
 # Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
@@ -78,7 +78,7 @@ class WorkerProcess:
         subjobs = tuple(one.label for one in self.holds)
         return Lost(self.number, self.process.pid, silence.doing, silence.seconds, silence.how, subjobs)
 
-    def message(self, kind: str, content: list[Any]) -> Message:
+    def message(self, kind: str, content: list[Any]) -> Finished | Note:
         if kind == "note":
             return Note(content[1].value(), self.number)
         index, pickled = content

@@ -49,6 +49,9 @@ class SubJob:
     payload: Any = None
     #: At the end of a job it may run on a second worker, whose result counts if it comes first.
     may_run_twice: bool = True
+    #: The indices of the neighbours with which a worker that has them all may fold its result; None where it comes
+    #: alone.
+    neighbours: range | None = None
 
     def packed(self) -> SubJob:
         """The same with its payload pickled, for its way to a worker."""
@@ -60,6 +63,22 @@ class Finished:
     """A sub-job is done and this came out."""
 
     index: int
+    value: Any
+    worker: int = 0
+
+
+@dataclass(frozen=True)
+class Held:
+    """A sub-job is done, and its worker holds the result, which comes with those of its neighbours."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Sub-jobs are done, neighbours from the first of their group on, and ``value`` is what came out of them as one."""
+
+    indices: range
     value: Any
     worker: int = 0
 
@@ -124,9 +143,10 @@ class Repeated:
     dropped: str
 
 
-Message = Finished | Note
+# What a callable yields.
+Message = Finished | Held | Folded | Note
 # What a place yields while a job runs.
-FromPlace = Message | Lost | Repeated
+FromPlace = Finished | Folded | Note | Lost | Repeated
 # Plans what is tried again after the loss of a worker with these sub-jobs; False if nothing more can be tried.
 AfterLoss = Callable[[Lost, Sequence[SubJob]], bool]
 
@@ -177,7 +197,9 @@ class Context:
 
 
 class Work(Protocol):
-    """A picklable callable: draws sub-jobs from its context and yields a Finished for each, Notes in between."""
+    """A picklable callable: draws sub-jobs from its context and yields a Finished for each, Notes in between. For
+    sub-jobs with neighbours it may yield a Held for each, and a Folded for all of them.
+    """
 
     def __call__(self, context: Context) -> Iterator[Message]: ...
 

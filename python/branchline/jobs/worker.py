@@ -26,7 +26,7 @@ from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY
 from branchline.jobs.program import ModuleFile, WorkerStart
-from branchline.jobs.subjob import Context, Finished, Pickled, SubJob, Wait, Work
+from branchline.jobs.subjob import Context, Finished, Folded, Held, Pickled, SubJob, Wait, Work
 from branchline.jobs.user_modules import UncachedLoader, load_uncached
 from branchline.limits import JOB_WATCH_PAUSE_S
 
@@ -81,6 +81,11 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
             if isinstance(message, Finished):
                 heartbeat.at("handing over a result")
                 connection.send(("finished", message.index, Pickled.of(message.value)))
+            elif isinstance(message, Held):
+                connection.send(("held", message.index))
+            elif isinstance(message, Folded):
+                heartbeat.at("handing over the result of neighbours")
+                connection.send(("folded", message.indices, Pickled.of(message.value)))
             else:
                 connection.send(("note", type(message.value).__name__, Pickled.of(message.value)))
         connection.send(("bye",))

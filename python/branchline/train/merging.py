@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from branchline.jobs import FoldNode, FoldTree
+from branchline.limits import FOLD_FAN_IN
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.folding import FoldedResult, Folding, SharePlace
 from branchline.train.records import RecordTable
@@ -43,6 +44,8 @@ class Merger:
         self._stopped = stopped
         self._looked_at = list(looked_at)
         self._open: dict[FoldNode, _OpenNode] = {}
+        # What earlier runs kept of wagons that do not run in the sub-jobs of a node.
+        self._kept: dict[FoldNode, Mapping[str, WagonShare]] = {}
         self._whole: FoldedResult | None = None
 
     @property
@@ -60,8 +63,26 @@ class Merger:
         place = SharePlace.of(self._shares[index])
         self.take_folded(FoldNode(0, index), FoldedResult(index, index + 1, nothing, place))
 
+    def take_neighbours(self, result: FoldedResult) -> None:
+        """Takes the results of the first sub-jobs of a node, or of all of them, as one; none of them was taken yet."""
+        node = FoldNode(1, result.first // FOLD_FAN_IN)
+        indices = self.tree.shares_of(node)
+        if result.last == indices.stop:
+            self.take_folded(node, result)
+            return
+        # One behind the other they add up as if each came alone.
+        opened = self._open.setdefault(node, _OpenNode(indices.start))
+        opened.folding.add(result)
+        opened.next_index = result.last
+        self._fold_waiting(node, opened)
+
+    def complete(self, node: FoldNode, wagons: Mapping[str, WagonShare]) -> None:
+        """The sums of these wagons over a node are known; its sub-jobs come without them."""
+        self._kept[node] = wagons
+
     def take_folded(self, node: FoldNode, result: FoldedResult) -> None:
         """Takes the result of a whole node, and folds what is whole by that."""
+        result.wagons |= self._kept.pop(node, {})
         parent = self.tree.parent_of(node)
         if parent is None:
             self._whole = result
@@ -69,12 +90,15 @@ class Merger:
         parts = self.tree.parts_of(parent)
         opened = self._open.setdefault(parent, _OpenNode(parts[0].index))
         opened.waiting[node.index] = result
+        self._fold_waiting(parent, opened)
+
+    def _fold_waiting(self, node: FoldNode, opened: _OpenNode) -> None:
         while opened.next_index in opened.waiting:
             opened.folding.add(opened.waiting.pop(opened.next_index))
             opened.next_index += 1
-        if opened.next_index > parts[-1].index:
-            del self._open[parent]
-            self.take_folded(parent, opened.folding.result())
+        if opened.next_index > self.tree.parts_of(node)[-1].index:
+            del self._open[node]
+            self.take_folded(node, opened.folding.result())
 
     def finish(self) -> FoldedResult:
         """All that has come, as one; also what is behind a gap, as it is after an error or Ctrl-C."""

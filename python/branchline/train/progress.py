@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from branchline.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
 from branchline.sensors.record import SiteReading, TimePoint
 from branchline.sensors.status import ElementStatus, TrainStatus
+from branchline.train.folding import FoldedResult
 from branchline.train.share_result import Progress, ShareResult
 
 #: Gets the state whenever it has changed.
@@ -100,6 +101,16 @@ class ProgressLog:
             self._reads.add(result.sites)
         counts = self._counts
         self._counts = replace(counts, done=counts.done + 1, reused=counts.reused + result.is_reused)
+        self._changed()
+
+    def folded(self, indices: range, result: FoldedResult) -> None:
+        """Neighbouring sub-jobs have a result as one."""
+        for index in indices:
+            self._at_work.pop(index, None)
+        self._reads.add(result.sites)
+        counts = self._counts
+        reused = counts.reused + result.subjobs_reused
+        self._counts = replace(counts, done=counts.done + len(indices), reused=reused)
         self._changed()
 
     def left_out(self, index: int, cause: str) -> None:

@@ -18,10 +18,12 @@ import cloudpickle
 from branchline.dataset import storage_element
 from branchline.jobs.ledger import Ledger, LedgerError, LedgerRow
 from branchline.limits import LEDGER_ROW_MAX_BYTES
-from branchline.sensors.record import FileRecord, MissingCompanion
+from branchline.sensors.record import FileRecord
 from branchline.tables import TablePieces
 from branchline.tables.walking import found
 from branchline.train.canonical import UnknownValueError
+from branchline.train.folding import FoldedResult, fold
+from branchline.train.neighbours import FoldedNeighbours, KeptShare
 from branchline.train.plan import TrainPlan
 from branchline.train.result_keys import ShareKeys, WagonKey, WagonKeys, other_key, result_key
 from branchline.train.share_result import Learned, ShareResult, WagonShare
@@ -36,16 +38,6 @@ SHARES_NAME, LEARNED_NAME = "(sub-jobs)", "(branches)"
 NO_ROWS_KEPT = "it returns tables, of which the ledger keeps no rows"
 # What the last job keeps of itself.
 TRAIN_NAME, LEARNING_NAME = "train", "learning"
-
-
-@dataclass(frozen=True)
-class KeptShare:
-    """What a sub-job brings back besides the sums of its wagons; ``files`` are (path, entries, events)."""
-
-    events: int
-    files: tuple[tuple[str, int | None, int], ...]
-    companions_missing: tuple[MissingCompanion, ...]
-    recovered: dict[str, int]
 
 
 @dataclass
@@ -87,6 +79,30 @@ class KeptResult:
             FileRecord(path, storage_element(path), entries=entries, events=events, subjobs_reused=1)
             for path, entries, events in self.share.files
         ]
+
+
+@dataclass(frozen=True)
+class KeptNeighbours:
+    """What the ledger has of neighbouring sub-jobs whose results were folded where they were made: what each brought
+    back, the sums of wagons over all of them, and the names of those that still have to run.
+    """
+
+    indices: range
+    shares: tuple[KeptShare, ...]
+    wagons: dict[str, WagonShare]
+    missing: frozenset[str] = frozenset()
+
+    def of(self, index: int) -> KeptResult:
+        """What is kept of one of them, besides the sums over all."""
+        return KeptResult(self.shares[index - self.indices.start], {}, self.missing)
+
+    def as_result(self, plan: TrainPlan) -> FoldedResult:
+        """Their result, where none of them need run."""
+        names = [one.name for one in plan.loaded.wagons]
+        alone = [(index, plan.shares[index], self.of(index).as_result(names)) for index in self.indices]
+        folded = fold([FoldedResult.of(index, share, result, plan.faults) for index, share, result in alone])
+        folded.wagons |= self.wagons
+        return folded
 
 
 @dataclass(frozen=True)
@@ -181,6 +197,47 @@ class Reuse:
         wagons_kept = {name: one for name, one in kept.items() if name not in missing}
         return KeptResult(kept_share, wagons_kept, frozenset(missing), key)
 
+    def find_neighbours(self, indices: range, first: Share) -> KeptNeighbours | None:
+        """What is kept of neighbours as one, given the share of the first of them as it is handed out now; None if that
+        is nothing. It may be fewer than all, from the first one on, but then all wagons of these have their sums.
+        """
+        if self._ledger is None or not self._takes or (node_key := self._neighbours_key(indices, first)) is None:
+            return None
+        about = other_key("neighbours", node_key)
+        shares = _loaded(self._contents([about]).get(about), tuple)
+        if not shares:
+            return None
+        running = [name for name in self._wagons if name not in first.stopped]
+        keys = self._result_keys(running, _part_key(node_key, len(shares)))
+        found = self._contents(list(keys.values()))
+        wagons = {name: _loaded(found.get(one), WagonShare) for name, one in keys.items()}
+        kept = {name: replace(one, reused_count=len(shares)) for name, one in wagons.items() if one is not None}
+        missing = {one for name in running if name not in kept for one in self._required_by(name)}
+        kept = {name: one for name, one in kept.items() if name not in missing}
+        if not kept or (missing and len(shares) < len(indices)):
+            return None
+        self._write([], [about, *(keys[name] for name in kept)])
+        return KeptNeighbours(range(indices.start, indices.start + len(shares)), shares, kept, frozenset(missing))
+
+    def keep_neighbours(self, indices: range, folded: FoldedNeighbours) -> None:
+        """Keeps the sums of neighbours, of which ``folded`` has the first ones, or all."""
+        node_key = self._neighbours_key(indices, self._plan.shares[indices.start])
+        for index in range(indices.start, indices.start + len(folded.shares)):
+            self._key_texts.pop(index, None)
+        if self._ledger is None or node_key is None:
+            return
+        label = f"sub-jobs {indices.start} to {indices.start + len(folded.shares) - 1}"
+        ran = [name for name, one in folded.result.wagons.items() if one.error is None and name not in folded.not_run]
+        rows = self._rows_of_wagons(folded.result.wagons, ran, _part_key(node_key, len(folded.shares)), label)
+        if rows:
+            about = LedgerRow(other_key("neighbours", node_key), SHARES_NAME, label, pickle.dumps(folded.shares))
+            self._write([*rows, about], [])
+
+    def _neighbours_key(self, indices: range, first: Share) -> str | None:
+        keys = [self.key_of(index, self._plan.shares[index]) for index in indices[1:]]
+        keys.insert(0, self.key_of(indices.start, first))
+        return None if None in keys else " ".join(key for key in keys if key is not None)
+
     def keep(self, index: int, share: Share, result: ShareResult) -> None:
         """Keeps the sums of the wagons that ran in a sub-job, if it was whole."""
         if self._ledger is not None:
@@ -194,32 +251,37 @@ class Reuse:
         if key is None:
             return LedgerRows()
         ran = [name for name, one in result.wagons.items() if one.error is None and name not in result.not_run]
-        # Pieces are gone once they are merged.
-        with_tables = {name for name in ran if found(result.wagons[name].total, TablePieces)}
-        self.unknown |= dict.fromkeys(with_tables, NO_ROWS_KEPT)
-        ran = [name for name in ran if name not in with_tables]
         is_usual = result.memory_retry is None or not result.memory_retry.inexact
         is_sound = (
             is_usual and result.is_whole and not result.skipped and not result.interrupted and result.error is None
         )
-        keys = self._result_keys([name for name in ran if is_sound], key)
-        reused = [keys.pop(name) for name in list(keys) if result.wagons[name].reused_count]
-        rows = [
-            LedgerRow(one, name, share.label, cloudpickle.dumps(_without_times(result.wagons[name])))
-            for name, one in keys.items()
-        ]
-        large = [one.name for one in rows if len(one.content) > LEDGER_ROW_MAX_BYTES]
-        if large:
-            self.notes.append(f"results of {', '.join(large)} in {share.label} are too large to be kept")
-            rows = [one for one in rows if one.name not in large]
+        ran = [name for name in ran if is_sound]
+        reused = list(self._result_keys([name for name in ran if result.wagons[name].reused_count], key).values())
+        new = [name for name in ran if not result.wagons[name].reused_count]
+        rows = self._rows_of_wagons(result.wagons, new, key, share.label)
         about_share = other_key("share", key)
         if rows:
-            files = tuple((one.path, one.entries, one.events) for one in _own_files(result, share))
-            kept = KeptShare(result.events, files, tuple(result.companions_missing), dict(result.recovered))
-            rows.append(LedgerRow(about_share, SHARES_NAME, share.label, pickle.dumps(kept)))
+            content = pickle.dumps(KeptShare.of(result, share))
+            rows.append(LedgerRow(about_share, SHARES_NAME, share.label, content))
         elif reused:
             reused.append(about_share)
         return LedgerRows(tuple(rows), tuple(reused))
+
+    def _rows_of_wagons(
+        self, wagons: Mapping[str, WagonShare], names: Iterable[str], share_key: str, label: str
+    ) -> list[LedgerRow]:
+        """The rows for the sums of wagons; what cannot be kept is noted."""
+        # Pieces are gone once they are merged.
+        with_tables = {name for name in names if found(wagons[name].total, TablePieces)}
+        self.unknown |= dict.fromkeys(with_tables, NO_ROWS_KEPT)
+        keys = self._result_keys([name for name in names if name not in with_tables], share_key)
+        rows = [
+            LedgerRow(key, name, label, cloudpickle.dumps(_without_times(wagons[name]))) for name, key in keys.items()
+        ]
+        large = [one.name for one in rows if len(one.content) > LEDGER_ROW_MAX_BYTES]
+        if large:
+            self.notes.append(f"results of {', '.join(large)} in {label} are too large to be kept")
+        return [one for one in rows if one.name not in large]
 
     def learned_before(self) -> LearnedBefore:
         """What wagons touched first in earlier runs over the first sub-job of this dataset."""
@@ -262,9 +324,9 @@ class Reuse:
             wanted |= {*(named or ()), *self._touched.get(name, ()), *self._missed.get(name, ())}
         return tuple(sorted(wanted))
 
-    def missed(self, result: ShareResult) -> None:
+    def missed(self, wagons: Mapping[str, WagonShare]) -> None:
         """Notes which branches wagons turned out to need."""
-        for name, one in result.wagons.items():
+        for name, one in wagons.items():
             if one.misses and not one.reused_count:
                 self._missed.setdefault(name, set()).update(one.misses)
 
@@ -368,10 +430,10 @@ def _loaded(content: bytes | None, kind: type[Kept]) -> Kept | None:
     return value if isinstance(value, kind) else None
 
 
+def _part_key(node_key: str, count: int) -> str:
+    """The key of the first sub-jobs of neighbours."""
+    return f"{count} of {node_key}"
+
+
 def _without_times(share: WagonShare) -> WagonShare:
     return replace(share, seconds=0.0, cpu_s=0.0, core_wait_s=0.0)
-
-
-def _own_files(result: ShareResult, share: Share) -> list[FileRecord]:
-    paths = {one.path for one in share.files}
-    return [one for one in result.files if one.path in paths]

@@ -11,6 +11,8 @@ from branchline.access import longest_wait_s
 from branchline.errors import InternalError
 from branchline.jobs import (
     Finished,
+    Folded,
+    FoldNode,
     FromPlace,
     Interruption,
     InThisProcess,
@@ -26,11 +28,13 @@ from branchline.jobs import (
 )
 from branchline.jobs.ledger import Ledger, LedgerError
 from branchline.jobs.subjob import AfterLoss
+from branchline.limits import FOLD_FAN_IN
 from branchline.quantities import counted
 from branchline.sensors import take_troubles
 from branchline.sites import Spot
 from branchline.tables import TableFolder
 from branchline.train.failures import Failure
+from branchline.train.folding import FoldedResult
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
@@ -38,7 +42,7 @@ from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.train.progress import OnProgress, ProgressLog
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
-from branchline.train.reuse import KeptResult, Reuse
+from branchline.train.reuse import KeptNeighbours, KeptResult, Reuse
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.shares import Share
 from branchline.train.shipping import load_names, sources_of
@@ -130,6 +134,7 @@ class _Run:
         # The sub-jobs that are at work, with what is kept of them.
         self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
         self._done: set[int] = set()
+        self._kept_nodes: dict[FoldNode, KeptNeighbours] = {}
 
     def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
         """Keeps results in a file, and takes from it what is there; without it if it cannot be used. ``notes`` say
@@ -254,6 +259,7 @@ class _Run:
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
             tables=self._tables,
+            faults=self._plan.faults,
         )
         # In this process the second signal often comes while the first one closes what is open.
         with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):
@@ -266,9 +272,27 @@ class _Run:
 
     def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
         drawn = self._next(spot, spots)
-        if isinstance(drawn, SubJob):
-            self._log.handed_out(drawn.index, drawn.label)
-        return drawn
+        if not isinstance(drawn, SubJob):
+            return drawn
+        self._log.handed_out(drawn.index, drawn.label)
+        return replace(drawn, neighbours=self._neighbours_of(drawn))
+
+    def _neighbours_of(self, drawn: SubJob) -> range | None:
+        """The neighbours with which a worker elsewhere may fold the result of a sub-job. At the end of a job work is
+        handed out in smaller pieces, so that all workers end together.
+        """
+        share: Share = drawn.payload
+        indices, left_to = self._node_of(drawn.index)[1], FOLD_FAN_IN * self._queue.workers_count
+        # Where other wagons do not run, their sums are known, or will be marked as those of a wagon that killed.
+        is_usual = share.stopped <= self._queue.stopped - set(self._recovery.culprits)
+        is_usual &= not (share.is_trial or share.is_lean)
+        is_early = indices.stop <= len(self._plan.shares) - left_to
+        return indices if self._plan.settings.on is not None and is_usual and is_early else None
+
+    def _node_of(self, index: int) -> tuple[FoldNode, range]:
+        """The node in which the result of a sub-job is folded first, and the indices of its sub-jobs."""
+        node = FoldNode(1, index // FOLD_FAN_IN)
+        return node, self._merger.tree.shares_of(node)
 
     def _next(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Wait | None:
         """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""
@@ -280,7 +304,14 @@ class _Run:
             # One that is run again has been looked up before.
             if drawn.index >= len(self._plan.shares) or drawn.index in self._at_work:
                 return drawn
+            together = self._kept_together(drawn.index, share, self._reuse)
+            if drawn.index in self._done:
+                continue
+            wagons_kept = frozenset[str]() if together is None else frozenset(together.wagons)
+            share = replace(share, stopped=share.stopped | wagons_kept)
             found = self._reuse.find(drawn.index, share)
+            if found is None and together is not None:
+                found = together.of(drawn.index)
             self._at_work[drawn.index] = (share, found)
             if found is None:
                 return drawn
@@ -288,8 +319,21 @@ class _Run:
                 branches = self._reuse.branches_of(found.missing, share)
                 stopped = share.stopped | set(found.wagons)
                 return replace(drawn, payload=replace(share, branches=branches, stopped=stopped))
-            self._log.reused(sum(one.size_bytes or 0 for one in share.files) // share.parts)
+            self._log.reused(_size_bytes(share))
             self._finished(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
+
+    def _kept_together(self, index: int, share: Share, reuse: Reuse) -> KeptNeighbours | None:
+        """What is kept of a sub-job and its neighbours as one. If none of these need run, they are done then."""
+        node, indices = self._node_of(index)
+        if index == indices.start and self._done.isdisjoint(indices) and not self._at_work.keys() & set(indices):
+            found = reuse.find_neighbours(indices, share)
+            if found is not None and found.missing:
+                self._kept_nodes[node] = found
+                self._merger.complete(node, found.wagons)
+            elif found is not None:
+                self._log.reused(sum(_size_bytes(self._plan.shares[one]) for one in found.indices))
+                self._done_together(found.indices, found.as_result(self._plan))
+        return self._kept_nodes.get(node)
 
     def _take(self, message: FromPlace, place: Place) -> None:
         if isinstance(message, Repeated):
@@ -303,25 +347,33 @@ class _Run:
             self._leave_out()
             return
         value = message.value
-        if isinstance(message, Finished):
+        if isinstance(message, Folded):
             self._note_times(message.worker, value.times)
-            if self._queue.learns_apart(message.index):
-                self._queue.finished(message.index)
-            elif self._recovery.is_trial(message.index):
-                self._recovery.trial_finished(message.index)
-            elif value.error is not None and self._may_be_missing():
-                self._recovery.leave(message.index, SetAside(Failure.of(value.error)))
-                self._leave_out()
-            else:
-                self._finished(message.index, value)
-                if value.error is not None or value.interrupted:
-                    place.stop()
+            self._done_together(message.indices, value.result)
+            if self._reuse is not None:
+                self._reuse.keep_neighbours(self._node_of(message.indices.start)[1], value)
+        elif isinstance(message, Finished):
+            self._note_times(message.worker, value.times)
+            self._take_result(message.index, value, place)
         elif isinstance(value, Learned):
             self._learned(value)
         elif isinstance(value, WorkerTimes):
             self._note_times(message.worker, value)
         elif isinstance(value, Progress):
             self._log.take(message.worker, value)
+
+    def _take_result(self, index: int, result: ShareResult, place: Place) -> None:
+        if self._queue.learns_apart(index):
+            self._queue.finished(index)
+        elif self._recovery.is_trial(index):
+            self._recovery.trial_finished(index)
+        elif result.error is not None and self._may_be_missing():
+            self._recovery.leave(index, SetAside(Failure.of(result.error)))
+            self._leave_out()
+        else:
+            self._finished(index, result)
+            if result.error is not None or result.interrupted:
+                place.stop()
 
     def _may_be_missing(self) -> bool:
         """Whether one more sub-job may be missing."""
@@ -369,17 +421,33 @@ class _Run:
         if kept is not None and not result.is_reused:
             kept.complete(result)
         if self._reuse is not None:
-            self._reuse.missed(result)
             self._reuse.keep(index, share, result)
         self._queue.finished(index)
-        for link in result.links:
-            self._queue.distances.measured(link.site, link.name, link.round_trip_s)
-        self._queue.missed(one for wagon in result.wagons.values() if not wagon.reused_count for one in wagon.misses)
-        self._queue.stopped |= {name for name, share in result.wagons.items() if share.error is not None}
+        self._learn_from(result)
         self._merger.take(index, result)
         if result.interrupted and not self._interruption.asked:
             # A signal that reached this worker alone, as when a batch system signals every process.
             self._interruption.asked = result.error is None and self._stopped_by is None
+
+    def _done_together(self, indices: range, result: FoldedResult) -> None:
+        """Takes the results of neighbours as one; none of them has come before."""
+        self._done.update(indices)
+        self._log.folded(indices, result)
+        for index in indices:
+            self._recovery.finished(index)
+            self._queue.finished(index)
+            self._at_work.pop(index, None)
+        self._learn_from(result)
+        self._merger.take_neighbours(result)
+
+    def _learn_from(self, result: ShareResult | FoldedResult) -> None:
+        """Sub-jobs to come use what this one found: round trips, branches, wagons that stopped."""
+        if self._reuse is not None:
+            self._reuse.missed(result.wagons)
+        for link in result.links:
+            self._queue.distances.measured(link.site, link.name, link.round_trip_s)
+        self._queue.missed(one for wagon in result.wagons.values() if not wagon.reused_count for one in wagon.misses)
+        self._queue.stopped |= {name for name, share in result.wagons.items() if share.error is not None}
 
     def _record_maker(self, missing: Missing, *, interrupted: bool) -> RecordMaker:
         return RecordMaker(
@@ -397,6 +465,10 @@ class _Run:
             not_reusable=self._reuse.unknown if self._reuse is not None else {},
             reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],
         )
+
+
+def _size_bytes(share: Share) -> int:
+    return sum(one.size_bytes or 0 for one in share.files) // share.parts
 
 
 def _has_failed(result: ShareResult) -> bool:

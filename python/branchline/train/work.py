@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
-from branchline.jobs import READING, Context, Finished, Message, Note, SubJob
+from branchline.jobs import READING, Context, Message, Note, SubJob
 from branchline.limits import (
     LEAN_MEMORY_PART,
     LEARN_ENTRIES,
@@ -19,13 +19,14 @@ from branchline.limits import (
     SUBJOBS_PER_STREAM_MAX,
 )
 from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
-from branchline.sensors.record import MemoryRetry
+from branchline.sensors.record import MemoryRetry, WagonFault
 from branchline.tables import TableFolder
 from branchline.tables.writing import TableWriters
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.exactness import is_exact
 from branchline.train.locality import Locality
+from branchline.train.neighbours import NeighbourFolding
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
@@ -48,6 +49,8 @@ class TrainWork:
     skip_bad_files: bool
     access: Access
     tables: TableFolder = field(default_factory=TableFolder)
+    #: The wagons that did not even begin.
+    faults: dict[str, WagonFault] = field(default_factory=dict)
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
@@ -91,6 +94,7 @@ class Worker:
         self._reported_s = 0.0
         self._goes_on = True
         self._locality = Locality.here(work.access)
+        self._neighbours = NeighbourFolding(work.faults, context.worker)
 
     def messages(self) -> Iterator[Message]:
         """Works until there are no more sub-jobs, or one of them could not be read, or it is asked to stop."""
@@ -106,7 +110,7 @@ class Worker:
                 self._coupling.settle(result.wagons)
                 result.memory_retry = _memory_retry(opened, result)
                 result.times = self._times()
-                yield Finished(opened.subjob.index, result, self._context.worker)
+                yield from self._neighbours.take(opened.subjob, result)
                 self._clock.switch("other")
                 if not self._goes_on:
                     break
@@ -116,6 +120,7 @@ class Worker:
             for one in self._ahead:
                 if one.stream is not None:
                     one.stream.close()
+        yield from self._neighbours.end()
         yield self._note(self._progress)
         yield self._note(self._times())
 

@@ -53,6 +53,31 @@ def test_each_subjob_counts_once_whatever_goes_wrong(seed: int) -> None:
     assert figures.results_held_max < FILES / 2
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_results_that_workers_fold_count_once_whatever_goes_wrong(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.jobs.pooled.FOLD_AFAR_MIN_BYTES", 1)
+    files = 1500
+    figures = simulated(Field(**{**vars(FIELD), "seed": seed}), files, seconds_per_byte(), by_file=True)
+    assert (figures.exit_code, figures.missing, figures.subjobs) == (0, 0, files)
+    assert set(figures.times) == {1}
+    assert figures.value == value_by_stages(files) == folded_value(files)
+    counts = figures.counts
+    assert all((counts.worker_deaths, counts.crashes, counts.failed, figures.repeated))
+    assert counts.folded_afar > files / 5
+
+
+def test_workers_fold_large_results_but_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.jobs.pooled.FOLD_AFAR_MIN_BYTES", 1)
+    field = Field(**{**vars(FIELD), "faults": HEALTHY, "workers": 20})
+    files = 1600
+    figures = simulated(field, files, seconds_per_byte(), by_file=True)
+    # Left are those of the first groups, whose results are of unknown size, of neighbours at several storage elements,
+    # and twenty for each worker at the end.
+    assert files / 3 < figures.counts.folded_afar <= files - FOLD_FAN_IN * field.workers
+    assert set(figures.times) == {1}
+    assert figures.value == folded_value(files)
+
+
 def test_the_same_seed_gives_the_same_figures() -> None:
     first, second = (train(FIELD) for _ in range(2))
     assert first.counts == second.counts

@@ -71,6 +71,8 @@ class _Taking:
         """The result of a node of which all is kept; of another one what is kept of its parts is written."""
         if node.stage == 0:
             return self._subjob(node.index)
+        if node.stage == 1 and (folded := self._neighbours(node)) is not None:
+            return folded
         parts = {part: self.take(part) for part in self._submission.tree.parts_of(node)}
         group, self._group = self._group, {}
         whole = {part: folded for part, folded in parts.items() if folded is not None}
@@ -87,6 +89,13 @@ class _Taking:
     def write(self, node: FoldNode, folded: FoldedResult) -> None:
         """The result of a node."""
         UnitResult(node, folded).write(self._folder, self._submission.id)
+
+    def _neighbours(self, node: FoldNode) -> FoldedResult | None:
+        """The result of sub-jobs that was kept as one, if it has all of them and all wagons."""
+        indices = self._submission.tree.shares_of(node)
+        first = self._submission.learning.share(indices.start, self._plan.shares[indices.start], (), self._plan.faults)
+        kept = self._reuse.find_neighbours(indices, first)
+        return None if kept is None or kept.missing or kept.indices != indices else kept.as_result(self._plan)
 
     def _subjob(self, index: int) -> FoldedResult | None:
         share = self._submission.learning.share(index, self._plan.shares[index], (), self._plan.faults)

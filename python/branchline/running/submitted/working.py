@@ -210,7 +210,7 @@ class UnitWorker:
             self._drop(unit)
         else:
             if self._reuse is not None:
-                self._reuse.missed(result)
+                self._reuse.missed(result.wagons)
                 opened.rows[index] = self._reuse.rows_of(index, share, result)
             opened.results[index] = FoldedResult.of(index, self._plan.shares[index], result, self._plan.faults)
             self._close_if_over(unit, opened)
