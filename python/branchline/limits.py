@@ -216,6 +216,9 @@ NODE_FAILURES_MAX = 3
 TAIL_DONE_PART = 0.75
 TAIL_FACTOR = 1.5
 TAIL_MIN_S = 10.0
+# Where fewer are done the median says less: a sub-job has this many times as long. Without any such limit a small job
+# waits for one worker that stands still.
+TAIL_PATIENCE = 6
 
 # A worker that comes no step further and does not compute for this long is taken for stuck. Reading ends earlier by its
 # own deadlines, and a wagon that waits for something else for ten minutes is rare; `--worker-timeout` is for it.

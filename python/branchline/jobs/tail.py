@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from branchline.limits import TAIL_DONE_PART, TAIL_FACTOR, TAIL_MIN_S
+from branchline.limits import TAIL_DONE_PART, TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
 
 
 class Tail:
@@ -21,11 +21,13 @@ class Tail:
         insort(self._seconds, seconds)
 
     def limit_s(self, unfinished_count: int, together: int = 1) -> float | None:
-        """The time after which ``together`` sub-jobs in a row count as slow; None while too few are done to know."""
+        """The time after which ``together`` sub-jobs in a row count as slow; None while nothing is known."""
         done_count = len(self._seconds)
-        if not done_count or done_count < TAIL_DONE_PART * (done_count + unfinished_count):
+        if not done_count:
             return None
-        return max(TAIL_MIN_S, TAIL_FACTOR * together * self._median_s)
+        is_known_well = done_count >= TAIL_DONE_PART * (done_count + unfinished_count)
+        factor = TAIL_FACTOR * (1 if is_known_well else TAIL_PATIENCE)
+        return max(TAIL_MIN_S, factor * together * self._median_s)
 
     def why(self, elapsed_s: float, together: int = 1) -> str:
         """Why they run a second time, in words."""
