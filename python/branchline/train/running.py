@@ -201,8 +201,10 @@ class _Run:
 
     def _unaccounted(self) -> JobError | None:
         """An error if sub-jobs are neither done nor set aside, though nothing stopped the run: no loss is silent."""
-        lost = [one.label for index, one in enumerate(self._plan.shares) if index not in self._done]
-        if not lost or self._queue.stopped >= {one.name for one in self._plan.loaded.wagons}:
+        left = [(index, one) for index, one in enumerate(self._plan.shares) if index not in self._done]
+        wagons = {one.name for one in self._plan.loaded.wagons}
+        lost = [one.label for index, one in left if not self._queue.stopped_at(index) >= wagons]
+        if not lost:
             return None
         what = f"{counted(len(lost), 'sub-job')} came to no end, the first {lost[0]}"
         return JobError.of(InternalError(what, hint="please report this, with job.json; what is done is kept"))
@@ -284,7 +286,7 @@ class _Run:
         share: Share = drawn.payload
         indices, left_to = self._node_of(drawn.index)[1], FOLD_FAN_IN * self._queue.workers_count
         # Where other wagons do not run, their sums are known, or will be marked as those of a wagon that killed.
-        is_usual = share.stopped <= self._queue.stopped - set(self._recovery.culprits)
+        is_usual = share.stopped <= self._queue.stopped_at(drawn.index) - set(self._recovery.culprits)
         is_usual &= not (share.is_trial or share.is_lean)
         is_early = indices.stop <= len(self._plan.shares) - left_to
         return indices if self._plan.settings.on is not None and is_usual and is_early else None
@@ -423,7 +425,7 @@ class _Run:
         if self._reuse is not None:
             self._reuse.keep(index, share, result)
         self._queue.finished(index)
-        self._learn_from(result)
+        self._learn_from(index, result)
         self._merger.take(index, result)
         if result.interrupted and not self._interruption.asked:
             # A signal that reached this worker alone, as when a batch system signals every process.
@@ -437,17 +439,19 @@ class _Run:
             self._recovery.finished(index)
             self._queue.finished(index)
             self._at_work.pop(index, None)
-        self._learn_from(result)
+        self._learn_from(indices.start, result)
         self._merger.take_neighbours(result)
 
-    def _learn_from(self, result: ShareResult | FoldedResult) -> None:
+    def _learn_from(self, index: int, result: ShareResult | FoldedResult) -> None:
         """Sub-jobs to come use what this one found: round trips, branches, wagons that stopped."""
         if self._reuse is not None:
             self._reuse.missed(result.wagons)
         for link in result.links:
             self._queue.distances.measured(link.site, link.name, link.round_trip_s)
         self._queue.missed(one for wagon in result.wagons.values() if not wagon.reused_count for one in wagon.misses)
-        self._queue.stopped |= {name for name, share in result.wagons.items() if share.error is not None}
+        for name, share in result.wagons.items():
+            if share.error is not None:
+                self._queue.wagon_failed(name, index)
 
     def _record_maker(self, missing: Missing, *, interrupted: bool) -> RecordMaker:
         return RecordMaker(

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from branchline.jobs import WAIT, SubJob, Wait
 from branchline.limits import ROUND_TRIPS_SENT_MAX, SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
@@ -18,7 +19,7 @@ class SubJobQueue:
     """The shares still to be worked on.
 
     While the branches have to be learned, only one share is handed out: the others are read with the branches that it
-    finds. ``stopped`` are the wagons that do not run any more.
+    finds. ``stopped`` are the wagons that do not run in any sub-job to come.
     """
 
     def __init__(
@@ -37,6 +38,8 @@ class SubJobQueue:
         self.branches = list(branches)
         self.step = step
         self.stopped = set(stopped)
+        # Where wagons failed first: sums end there, and have all sub-jobs before it.
+        self._failed_at: dict[str, int] = {}
         self._wagons_count = wagons_count
         self.workers_count = workers_count
         self._left = NearFirst(shares, now_s)
@@ -66,17 +69,23 @@ class SubJobQueue:
         """
         if self._first:
             return self._first.popleft()
-        if not self._left.count or len(self.stopped) == self._wagons_count:
-            return None
-        if self.step is None and self._learning is not None:
-            return WAIT
+        while self._left.count:
+            if self.step is None and self._learning is not None:
+                return WAIT
+            drawn = self._draw_near(spot, spots)
+            if drawn is WAIT or len(drawn.payload.stopped) < self._wagons_count:
+                return drawn
+        return None
+
+    def _draw_near(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Literal[Wait.WAIT]:
         # Branches are learned on the first shares, whoever is near to them: chunks are those of every run.
         learns = self.step is None or (self._learns_first and self._left.has_first)
         index = self._left.take(None if learns else spot, spots)
         if index is None:
             return WAIT
         learn = self.step is None or (self._learns_first and index == 0)
-        if self.step is None:
+        stopped = self.stopped_at(index)
+        if self.step is None and len(stopped) < self._wagons_count:
             self._learning = index
         share = replace(
             self.shares[index],
@@ -84,11 +93,19 @@ class SubJobQueue:
             learn=learn,
             step=self.step or 1,
             learned_step=self.step if learn else None,
-            stopped=frozenset(self.stopped),
+            stopped=stopped,
             together=1 if learn else self._together(index, self._left.count + 1),
             round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
         )
         return SubJob(index, share.label, share)
+
+    def wagon_failed(self, name: str, index: int) -> None:
+        """A wagon failed in a sub-job: it does not run in later ones."""
+        self._failed_at[name] = min(index, self._failed_at.get(name, index))
+
+    def stopped_at(self, index: int) -> frozenset[str]:
+        """The wagons that do not run in a sub-job any more."""
+        return frozenset(self.stopped).union(name for name, failed in self._failed_at.items() if failed < index)
 
     def _together(self, index: int, left_count: int) -> int:
         """How many shares from this one on a worker may take at a time: of what is left not more than half its part, so

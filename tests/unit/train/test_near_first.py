@@ -55,6 +55,25 @@ def test_files_of_mixed_elements_are_taken_together_in_the_order_of_the_first() 
         assert indices == sorted(indices)
 
 
+def test_a_wagon_that_failed_runs_in_the_sub_jobs_before() -> None:
+    """Workers at several sites are not at the same place of the dataset."""
+    shares = [Share((file_at(index, "se.a" if index < 3 else "se.b"),)) for index in range(6)]
+    queue = SubJobQueue(shares, ["px"], 1000, wagons_count=2)
+
+    def drawn(spot: Spot) -> tuple[int, frozenset[str]]:
+        subjob = queue.draw(spot, ALL)
+        assert isinstance(subjob, SubJob)
+        return subjob.index, subjob.payload.stopped
+
+    assert [drawn(AT_A), drawn(AT_B)] == [(0, frozenset()), (3, frozenset())]
+    queue.wagon_failed("first", 3)
+    assert [drawn(AT_A), drawn(AT_B)] == [(1, frozenset()), (4, {"first"})]
+    # Where none is left to run a sub-job is not handed out.
+    queue.wagon_failed("second", 1)
+    assert drawn(AT_A) == (2, {"second"})
+    assert queue.draw(AT_B, ALL) is None
+
+
 def test_local_files_are_one_element_unless_the_list_says_more() -> None:
     files = [DataFile(f"/data{index % 2}/f{index}.root", size_bytes=100) for index in range(6)]
     assert len(cut(files)) == 1 or [file for share in cut(files) for file in share.files] == files
