@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import pytest
 from distributed import LocalCluster
 from tests.clusters.conformance import EVENTS, Case, digest, when
 from tests.clusters.places import PlaceHere, dask_servers
-from tests.clusters.wagons import PLAIN, SLOW, STUCK, write_wagons
+from tests.clusters.wagons import CRASHING, PLAIN, SLOW, STUCK, write_wagons
 from tests.stores.servers import Process
 
 # Takes real memory for each chunk that is not small, and keeps it for a moment.
@@ -186,6 +188,19 @@ def test_a_worker_whose_address_space_ends_comes_back_with_less(data: Path, tmp_
     """RLIMIT_AS: Python raises MemoryError."""
     job = run_under("ulimit -v 12000000", data, tmp_path, 16 * 10**9)
     assert {one["how"] for one in job["workers_lost"]} == {"ran out of memory (MemoryError)"}
+
+
+def test_the_stack_of_a_crash_elsewhere_is_brought_home(data: Path, tmp_path: Path) -> None:
+    wagons = write_wagons(tmp_path / "wagons", CRASHING)
+    with ThreadPoolExecutor(2) as executor:
+        case = Case(PlaceHere({"on": executor}), data, tmp_path)
+        stopped, left_out = case.run(wagons), case.run(wagons, allow_missing=0.2)
+    assert "Segmentation fault" in stopped.record.workers_lost[0].log
+    [fault] = [one.error for one in stopped.record.wagons if one.error is not None]
+    assert re.search(r'wagons\.py", line \d+ in process', fault.traceback)
+    [group] = left_out.record.failures
+    assert len(group.subjobs) == 1
+    assert re.search(r'wagons\.py", line \d+ in process', group.example)
 
 
 def test_a_dask_worker_that_stands_still_at_the_end_costs_nothing(data: Path, tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ import uuid
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.groups import Group, GroupResult, RunSettings
 from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
@@ -42,6 +43,7 @@ class Agent:
         self._program = program
         self._unpack()
         self._process: WorkerProcess | None = None
+        self._errors: ErrorOutput | None = None
 
     def _unpack(self) -> None:
         for source in self._program.sources:
@@ -51,13 +53,13 @@ class Agent:
 
     def work_on(self, group: Group) -> GroupResult:
         """Has the worker process work on a group, until all of it is done, or the process is lost or told to stop."""
-        process = self._process
-        if process is None:
-            process = self._process = self._started()
-        return _GroupAtWork(process, group, self.name).result(self._forget)
+        if self._process is None or self._errors is None:
+            self._errors = ErrorOutput()
+            self._process = self._started(self._errors)
+        return _GroupAtWork(self._process, self._errors, group, self.name).result(self._forget)
 
-    def _started(self) -> WorkerProcess:
-        process = WorkerProcess(0)
+    def _started(self, errors: ErrorOutput) -> WorkerProcess:
+        process = WorkerProcess(0, errors)
         folder = Path(self._folder.name)
         modules = tuple(ModuleFile(one.name, str(folder / one.path)) for one in self._program.load)
         path = (self._folder.name, *sys.path)
@@ -69,7 +71,10 @@ class Agent:
         """The process is gone or does not take another group."""
         if self._process is not None:
             end_processes([self._process])
-        self._process = None
+        if self._errors is not None:
+            self._errors.pass_on()
+            self._errors.close()
+        self._process = self._errors = None
 
     def close(self) -> None:
         """Ends the process."""
@@ -82,6 +87,7 @@ class _GroupAtWork:
     """One group, while its process works on it."""
 
     process: WorkerProcess
+    errors: ErrorOutput
     group: Group
     name: str
     left: deque[SubJob] = field(default_factory=deque)
@@ -109,6 +115,8 @@ class _GroupAtWork:
         result.unfinished = self._unfinished(result)
         result.notes = list(self.notes.values())
         result.seconds = time.monotonic() - begin_s
+        if result.lost is not None:
+            result.lost = replace(result.lost, log=self.errors.end())
         if self.process.is_done or self.process.is_dead or result.lost is not None or self.stop_at is not None:
             forget()
         return result
@@ -186,7 +194,11 @@ class _GroupAtWork:
         with selectors.PollSelector() as selector:
             more = selectors.EVENT_WRITE if self.process.connection.has_more_to_send else 0
             selector.register(self.process, selectors.EVENT_READ | more)
-            ready = [events for _, events in selector.select(AGENT_LOOK_INTERVAL_S)]
+            if self.errors.is_open:
+                selector.register(self.errors, selectors.EVENT_READ)
+            selected = selector.select(AGENT_LOOK_INTERVAL_S)
+            ready = [events for key, events in selected if key.fileobj is self.process]
+        self.errors.pass_on()
         if any(events & selectors.EVENT_WRITE for events in ready):
             self.process.connection.send_more()
         if not any(events & selectors.EVENT_READ for events in ready):

@@ -16,6 +16,7 @@ import psutil
 
 from branchline.errors import BranchlineError
 from branchline.jobs.connection import JobConnection
+from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
 from branchline.jobs.interruption import signals_blocked
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY, MemoryWitness
@@ -27,9 +28,11 @@ START = "from branchline.jobs.worker import main; main()"
 
 
 class WorkerProcess:
-    """One worker process, the socket to it, and the sub-jobs that it holds."""
+    """One worker process, the socket to it, and the sub-jobs that it holds. ``errors`` is its standard error, if that
+    is not ours.
+    """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, errors: ErrorOutput | None = None) -> None:
         ours, theirs = socket.socketpair()
         self.heartbeat = HeartbeatReader()
         self._memory = MemoryWitness()
@@ -39,9 +42,12 @@ class WorkerProcess:
                 [sys.executable, "-c", START, *map(str, inherited)],
                 pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
+                stderr=None if errors is None else errors.writer,
                 # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
                 process_group=0,
             )
+        if errors is not None:
+            errors.handed_over()
         self.heartbeat.handed_over()
         self.connection = JobConnection(ours)
         self.number = number

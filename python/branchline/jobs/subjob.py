@@ -111,6 +111,8 @@ class Lost:
     is_memory: bool = False
     #: The machine; empty for this one. A worker of a pool that ended has no number of ours: -1.
     host: str = ""
+    #: The end of what it wrote to its standard error, where that is not the job's own.
+    log: str = ""
 
     @property
     def is_from_pool(self) -> bool:

@@ -7,6 +7,7 @@ It never imports the caller's main script, so a script needs no ``if __name__ ==
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib.machinery
 import importlib.util
 import os
@@ -113,6 +114,8 @@ def end_with_the_job() -> None:
 
 def main() -> None:
     """Entry point of the process."""
+    # Where the code of a wagon or a package crashes, the log names its line.
+    faulthandler.enable()
     end_with_the_job()
     connection, heartbeat = WorkerConnection(int(sys.argv[1])), HeartbeatWriter(int(sys.argv[2]))
     try:

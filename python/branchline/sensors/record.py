@@ -325,7 +325,7 @@ class RepeatedSubJob:
 class LostWorker:
     """A worker process that was ended because it sent nothing for ``seconds``, or that died by itself (``is_dead``).
     ``doing`` is its last step, ``subjobs`` are those that other workers got. ``host`` is empty for the machine of the
-    job.
+    job. ``log`` is the end of what it wrote to its standard error, where that is not the job's own.
     """
 
     worker: int
@@ -336,6 +336,7 @@ class LostWorker:
     subjobs: list[str] = field(default_factory=list)
     is_dead: bool = False
     host: str = ""
+    log: str = ""
 
 
 @dataclass

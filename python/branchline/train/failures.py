@@ -11,13 +11,14 @@ from branchline.limits import FAILED_LOG_BYTES
 from branchline.sensors.record import FailureGroup
 from branchline.train.share_result import JobError
 
-_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)', re.MULTILINE)
+# As Python writes them for an error, and faulthandler after a crash.
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a sub-job has no result. ``kind`` is the class of the error and ``traceback`` its own, both empty where a
-    process died; ``log`` is the file that has more, if there is one.
+    """Why a sub-job has no result. ``kind`` is the class of the error, empty where a process died, and ``traceback``
+    its own, or the end of the process's log where that has one; ``log`` is the file that has more, if there is one.
     """
 
     message: str

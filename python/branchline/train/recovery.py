@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from branchline.jobs import Lost, SubJob
 from branchline.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, SET_ASIDE_IN_A_ROW_MAX, WORKER_STARTS_FAILED_MAX
 from branchline.sensors.record import WagonFault
-from branchline.train.failures import Failure
+from branchline.train.failures import Failure, stack_of
 from branchline.train.missing import SetAside
 from branchline.train.share_result import ShareResult
 from branchline.train.shares import Share
@@ -174,7 +174,9 @@ class Recovery:
             cause += "if it only takes long, give it more time with --worker-timeout"
         elif case.subjob.payload.chunk_divisor > 1:
             cause += f", also with chunks of 1/{case.subjob.payload.chunk_divisor} of the entries"
-        self.leave(case.subjob.index, SetAside(Failure(cause), lost.doing, case.attempts))
+        self.leave(
+            case.subjob.index, SetAside(Failure(cause, traceback=_traceback_in(lost.log)), lost.doing, case.attempts)
+        )
 
     def _repeat_with_less(self, case: _Case) -> bool:
         """Has a sub-job run again with less memory: first for reading alone, then in smaller chunks; False if it had
@@ -209,9 +211,15 @@ class Recovery:
         place = _PLACE.search(lost.doing)
         where = (None, None, None) if place is None else (place["path"], int(place["start"]), int(place["stop"]))
         message = f"its process {lost.how}, and did so again when the wagon ran alone"
-        self.culprits.setdefault(name, WagonFault("WorkerDiedError", message, *where))
+        fault = replace(WagonFault("WorkerDiedError", message, *where), traceback=_traceback_in(lost.log))
+        self.culprits.setdefault(name, fault)
         self.queue.stopped.add(name)
 
     def _named_in(self, doing: str, names: set[str]) -> str | None:
         """The wagon of those that was running."""
         return next((name for name in names if doing.startswith(f"wagon {name} in ")), None)
+
+
+def _traceback_in(log: str) -> str:
+    """The end of a log if it has the traceback of a crash, without which it is not the reason for it."""
+    return log if stack_of(log) else ""
