@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -206,3 +208,27 @@ def test_a_bad_file_among_neighbours_costs_itself_alone(pool: Any, many: Path, t
     assert result.record.missing
     assert result.record.subjobs_done == FILES - 1
     assert digest(result) == digest(alone)
+
+
+@pytest.mark.parametrize("pool", ["threads"], indirect=True)
+def test_what_came_before_an_error_among_neighbours_is_not_done_again(pool: Any, many: Path, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    shutil.copytree(many, data)
+    bad = data / "f052.root"
+    content, status = bad.read_bytes(), bad.stat()
+    wagons = write_wagons(tmp_path / "wagons", PLAIN)
+    alone = run(wagons, data, workers=0)
+
+    def write(content: bytes) -> None:
+        """As if it was never another one: it is told by its size and its time."""
+        bad.write_bytes(content)
+        os.utime(bad, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    write(b"this is no ROOT file".ljust(len(content)))
+    stopped = run(wagons, data, out, on=pool)
+    assert [Path(one.path or "").name for one in stopped.record.errors] == ["f052.root"]
+    assert "sub-jobs 40 to 51" in folded_on_workers(out)
+    write(content)
+    whole = run(wagons, data, out, workers=1)
+    assert digest(whole) == digest(alone)
+    assert whole.record.subjobs_reused == stopped.record.subjobs_done > 12
