@@ -114,8 +114,9 @@ def end_with_the_job() -> None:
 
 def main() -> None:
     """Entry point of the process."""
-    # Where the code of a wagon or a package crashes, the log names its line.
-    faulthandler.enable()
+    # Where the code of a wagon or a package crashes, the log names its line. A job may be started without a log.
+    if sys.stderr is not None:
+        faulthandler.enable()
     end_with_the_job()
     connection, heartbeat = WorkerConnection(int(sys.argv[1])), HeartbeatWriter(int(sys.argv[2]))
     try:

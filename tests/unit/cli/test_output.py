@@ -44,3 +44,18 @@ def test_closed_streams_are_never_taken_for_files(collisions: Path, tmp_path: Pa
     assert subprocess.run(["bash", "-c", command, "bash", *words], check=False, capture_output=True).returncode == 0
     again = [*BRANCHLINE, "verify", str(merged), str(collisions / "collisions.txt")]
     subprocess.run(again, check=True, capture_output=True)
+
+
+def test_a_run_needs_no_standard_streams(collisions: Path, tmp_path: Path) -> None:
+    (tmp_path / "wagons.py").write_text("class Count:\n    def process(self, events):\n        return len(events)\n")
+    run = [
+        "run",
+        str(tmp_path / "wagons.py"),
+        str(collisions / "collisions.txt"),
+        "-o",
+        str(tmp_path / "out"),
+        "-j",
+        "2",
+    ]
+    words = ["bash", "-c", '"$@" <&- >&- 2>&-', "bash", *BRANCHLINE, *run]
+    assert subprocess.run(words, check=False, capture_output=True, timeout=100).returncode == 0
