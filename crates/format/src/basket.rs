@@ -51,6 +51,11 @@ impl<'a> BasketRecord<'a> {
             let message = format!("the basket's own size is {}, its branch says {}", key.size, bytes.len());
             return Err(FormatError::damaged(0, message));
         }
+        // The head is a part of the key: the data begin behind both (TBasket::Streamer, fKeylen).
+        if (key.key_size as usize) < cursor.position() {
+            let message = format!("a key of {} bytes ends within the head of its basket", key.key_size);
+            return Err(FormatError::damaged(0, message));
+        }
         let stored = bytes.get(key.key_size as usize..).unwrap_or_default();
         let data_size = head.last.checked_sub(key.key_size as usize);
         if data_size.is_none_or(|size| size as u64 > key.object_size) {
