@@ -6,7 +6,7 @@ use branchline_storage::{links, Access, AccessMode, Choice, LocalMode};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// The fields of the Python class, which has checked them.
+/// The fields of the Python class, which has checked their values.
 #[derive(FromPyObject)]
 struct Fields {
     mode: String,

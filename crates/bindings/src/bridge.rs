@@ -51,7 +51,7 @@ fn read(file: &Py<PyAny>, ranges: &[ByteRange], time_limit: Duration) -> Result<
     Ok(RangesRead { contents: done.contents.into_iter().map(boxed).collect(), calls_count: done.calls })
 }
 
-/// Does what needs Python's lock, unless Python is ending.
+/// Runs `work` with Python's lock, unless Python is ending.
 fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, LibraryFailure> {
     let done = Python::try_attach(|py| work(py).map_err(|error| failure(py, &error)));
     done.unwrap_or_else(|| {

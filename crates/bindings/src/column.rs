@@ -1,4 +1,4 @@
-//! Columns of values, from the engine and for the engine.
+//! Columns of values that pass between the engine and Python.
 
 use branchline_engine::read::chunk::{Chunk, Values};
 use branchline_format::column;
@@ -11,7 +11,7 @@ use pyo3::types::{PyList, PyMemoryView};
 use crate::buffer::Buffer;
 use crate::errors::to_python;
 
-/// NumPy's names of numbers.
+/// NumPy's name of a type of numbers.
 const DTYPES: [&str; 13] = ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
 /// Columns in columns deeper than this do not come from files.
 const DEPTH_MAX: usize = 64;
@@ -71,13 +71,13 @@ pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Py<Column>> 
     Ok(made.into_pyobject(py)?.unbind())
 }
 
-/// The columns of a finished chunk, which gives them away once.
+/// The columns of a finished chunk; they can be taken once.
 pub fn columns_to_python<'py>(py: Python<'py>, chunk: &Chunk) -> PyResult<Bound<'py, PyList>> {
     let columns = chunk.take().map_err(|error| to_python(py, &error))?;
     PyList::new(py, all_to_python(py, columns)?)
 }
 
-/// The reverse of `column_to_python`, with a copy of the values.
+/// The column in a value of Python, whose numbers are copied; the reverse of `column_to_python`.
 pub fn column_of(py: Python<'_>, column: &Py<Column>, depth: usize) -> PyResult<column::Column> {
     let wrong = |what: &str| PyValueError::new_err(format!("not a column: {what}"));
     if depth > DEPTH_MAX {

@@ -138,12 +138,12 @@ impl ColumnsFile {
         detached(py, &self.path, fill)?.ok_or_else(closed)
     }
 
-    /// Leaves nothing of it.
+    /// Removes the file.
     fn abandon(&self) {
         drop(self.writer().take());
     }
 
-    /// Ends the file, and gives it its name.
+    /// Ends the file and renames it to its own name.
     fn finish(&self, py: Python<'_>) -> PyResult<WrittenFile> {
         let writer = self.writer().take().ok_or_else(closed)?;
         let written = detached(py, &self.path, || writer.finish())?;

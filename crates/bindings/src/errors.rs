@@ -4,8 +4,7 @@ use branchline_engine::error::{guarded, ReadError, ReadErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// What `work` on a file returns, done without Python's lock. Its error becomes an exception, and its panic an
-/// `InternalError`.
+/// Runs `work` without Python's lock. Its error becomes an exception, and its panic an `InternalError`.
 pub fn detached<T: Send>(py: Python<'_>, path: &str, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     py.detach(|| guarded(path, work)).map_err(|error| to_python(py, &error))
 }

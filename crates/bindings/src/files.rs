@@ -189,7 +189,7 @@ impl Tree {
         self.0.has_relatives()
     }
 
-    /// What stands between the names of a path.
+    /// The separator of names in a path of a branch.
     #[getter]
     fn separator(&self) -> &'static str {
         self.0.separator()
@@ -236,7 +236,7 @@ impl Tree {
         })
     }
 
-    /// The codecs of the first baskets of these branches; None where the branches say it themselves, or have none.
+    /// The codecs of the first baskets of these branches; None for a branch that records its codec, or has no basket.
     fn codecs_in_baskets(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Option<&'static str>>> {
         let codecs = detached(py, self.0.file().path(), || self.0.codecs_in_baskets(&indices))?;
         Ok(codecs.into_iter().map(|codec| codec.map(Codec::name)).collect())
@@ -247,18 +247,18 @@ impl Tree {
         self.0.readable().map(|index| self.0.branch_path(index).to_string()).collect()
     }
 
-    /// Index of the branch with this path, or of the only one that this name may mean.
+    /// Index of the branch with this path, or of the only branch that this shorter name can mean.
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
         self.0.find(name).map_err(|error| to_python(py, &error))
     }
 
-    /// Raises what reading the branch would raise.
+    /// Raises the error that reading the branch would raise.
     fn check_readable(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let checked = self.0.find(name).and_then(|index| self.0.check_readable(index));
         checked.map_err(|error| to_python(py, &error))
     }
 
-    /// The columns without entries, which have their types.
+    /// Empty columns with the types of these branches.
     fn empty_columns<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyList>> {
         let chunk = detached(py, self.0.file().path(), || {
             let columns = names.iter().map(|name| self.0.find(name)).collect::<Result<Vec<_>, _>>()?;

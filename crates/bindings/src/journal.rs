@@ -1,4 +1,4 @@
-//! The trace of this process: its begin, its end, and the records that only Python can make.
+//! The trace of this process: starts it, ends it, and logs the steps that only Python knows.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub fn trace_begin(py: Python<'_>, folder: PathBuf) -> PyResult<()> {
     py.detach(|| journal::begin(&folder)).map_err(Into::into)
 }
 
-/// Ends the recording; all of it is in the file.
+/// Ends the recording. All records are in the file when this returns.
 #[pyfunction]
 pub fn trace_end(py: Python<'_>) -> PyResult<()> {
     py.detach(journal::end).map_err(Into::into)
@@ -24,7 +24,7 @@ pub fn trace_wagon(name: &str) {
     journal::set_wagon(name);
 }
 
-/// Records what this thread has done until now, with its duration in seconds.
+/// Records a step of this thread that ends now, with its duration in seconds.
 #[pyfunction]
 pub fn trace_did(what: &str, wagon: &str, seconds: f64) {
     let took = Duration::try_from_secs_f64(seconds).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Python skin over the engine: converts, releases Python's lock, maps errors. No logic.
+//! The engine for Python: converts values, releases Python's lock, maps errors. It has no logic of its own.
 
 mod access;
 mod bridge;

@@ -107,7 +107,7 @@ impl MergeRequest {
     }
 }
 
-/// A merge, which one thread runs and others may watch and stop.
+/// A merge that one thread runs, and that other threads may follow and stop.
 #[pyclass(frozen)]
 pub struct Merge(write::merge::Merge);
 
@@ -172,7 +172,7 @@ impl Merge {
         self.0.progress().bytes_done
     }
 
-    /// Ends the merge soon, with nothing left of it.
+    /// Asks the merge to stop and to remove its output.
     fn stop(&self) {
         self.0.stop();
     }
@@ -198,7 +198,7 @@ impl Merge {
     }
 }
 
-/// In what outputs differ from inputs.
+/// The differences between outputs and inputs.
 #[pyclass(frozen, get_all)]
 pub struct Compared {
     trees: Vec<ComparedTree>,
@@ -220,7 +220,7 @@ pub struct ComparedTree {
     filled: Vec<FilledBranch>,
 }
 
-/// A branch whose baskets differ, and in what.
+/// A branch whose baskets differ, and the difference in words.
 #[pyclass(frozen, get_all)]
 #[derive(Clone)]
 pub struct DifferingBranch {

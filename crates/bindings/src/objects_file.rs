@@ -24,7 +24,7 @@ impl ObjectsFile {
 
 #[pymethods]
 impl ObjectsFile {
-    /// Begins a file, which has its name only when it is finished. `codec` is as `"zstd"` or `"zlib:6"`.
+    /// Begins a file, which gets its name when it is finished. `codec` is written like `"zstd"` or `"zlib:6"`.
     #[new]
     fn new(py: Python<'_>, path: PathBuf, replace: bool, codec: &str) -> PyResult<Self> {
         let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
@@ -51,7 +51,7 @@ impl ObjectsFile {
         added.ok_or_else(closed)?.map_err(|error| to_python(py, &error))
     }
 
-    /// Leaves nothing of the file, unless it is finished.
+    /// Removes the file, unless it is finished.
     fn abandon(&self) {
         drop(self.take());
     }

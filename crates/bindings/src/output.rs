@@ -1,4 +1,4 @@
-//! Files that Python's packages write, with the names that those of the engine have until they are whole.
+//! Files that Python's packages write under a temporary name until they are whole.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::errors::detached;
 
-/// A file that other code writes at `temporary`, and `publish` gives its name.
+/// A file that Python writes at the path `temporary`; `publish` renames it to its own path.
 #[pyclass(frozen)]
 pub struct NewFile {
     #[pyo3(get)]
@@ -30,7 +30,7 @@ impl NewFile {
         Ok(Self { temporary: output.temporary().to_owned(), output: Mutex::new(Some(output)) })
     }
 
-    /// Brings it to the disk, and gives it its name.
+    /// Syncs the file to the disk and renames it.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, &self.temporary.display().to_string(), || match self.take() {
             Some(mut output) => output.sync().and_then(|()| output.publish()),
@@ -38,7 +38,7 @@ impl NewFile {
         })
     }
 
-    /// Leaves nothing of it, unless it has its name already.
+    /// Removes the file, unless it was published.
     fn abandon(&self) {
         drop(self.take());
     }

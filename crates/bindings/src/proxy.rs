@@ -6,7 +6,7 @@ use branchline_storage as storage;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// What went through a proxy.
+/// Connections and bytes that went through a proxy.
 #[pyclass(frozen, get_all)]
 pub struct ProxyCounts {
     connections: u64,
@@ -31,7 +31,7 @@ impl Proxy {
         Ok(Self(Mutex::new(proxy)))
     }
 
-    /// Where it listens: `host:port`.
+    /// Its address: `host:port`.
     #[getter]
     fn address(&self) -> String {
         self.proxy().address().to_string()
@@ -42,7 +42,7 @@ impl Proxy {
         self.proxy().address().port()
     }
 
-    /// What went through it so far.
+    /// Connections and bytes so far.
     fn counts(&self) -> ProxyCounts {
         let counts = self.proxy().counts();
         ProxyCounts {
@@ -53,7 +53,7 @@ impl Proxy {
         }
     }
 
-    /// Ends all connections, and takes no more.
+    /// Ends all connections and accepts no more.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.proxy().close());
     }
@@ -65,7 +65,7 @@ impl Proxy {
     }
 }
 
-/// Whether these words say how a storage is to be slow, and how it is to fail: a ValueError if not.
+/// Raises ValueError unless these texts describe a throttle and a fault.
 #[pyfunction]
 #[pyo3(signature = (throttle=None, fault=None))]
 pub fn check_trouble(throttle: Option<&str>, fault: Option<&str>) -> PyResult<()> {

@@ -43,7 +43,7 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
             _ => fields.set_item(counter.name(), value)?,
         }
     }
-    // Near ranges are read as one: nobody wanted the bytes between them.
+    // Near ranges are read as one, with the bytes between them.
     let wanted = snapshot.get(Counter::BytesAsked).saturating_sub(snapshot.get(Counter::GapBytes));
     fields.set_item(Counter::BytesAsked.name(), wanted)?;
     class.call((), Some(&fields))

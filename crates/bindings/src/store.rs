@@ -14,13 +14,13 @@ use crate::errors::detached;
 #[pyclass(frozen)]
 pub struct Store(Arc<dyn branchline_storage::Store>);
 
-/// What may be shown of a URL, or of a text that may hold one.
+/// A text without the secrets of the URLs in it.
 #[pyfunction]
 pub fn without_secrets(text: &str) -> String {
     branchline_storage::without_secrets(text)
 }
 
-/// What is in a folder at a server: the form of its answers, and their bytes.
+/// The listing of a folder at a server: the format of its answers, and their bytes.
 #[pyclass(frozen, get_all)]
 pub struct FolderListing {
     form: &'static str,
@@ -50,7 +50,7 @@ pub fn list_folder(py: Python<'_>, url: &str, once: bool) -> PyResult<FolderList
     Ok(FolderListing { form, pages: listing.pages.iter().map(|page| PyBytes::new(py, page).unbind()).collect() })
 }
 
-/// The size of a file at a server, if it says so at once.
+/// The size of a file at a server in bytes; an error if the server does not report it in one answer.
 #[pyfunction]
 pub fn size_of(py: Python<'_>, url: &str) -> PyResult<u64> {
     stored(py, url, || branchline_storage::size_of(url))
@@ -74,7 +74,7 @@ pub fn listing_wait_s(once: bool) -> f64 {
     branchline_storage::listing_wait(once).as_secs_f64()
 }
 
-/// What went wrong at a storage element.
+/// Counts of failures at a storage element.
 #[pyclass(frozen, get_all)]
 pub struct Troubles {
     name: String,
@@ -88,7 +88,7 @@ pub struct Troubles {
     lost_s: f64,
 }
 
-/// What went wrong at each storage element since the last call.
+/// Counts of failures at each storage element since the last call.
 #[pyfunction]
 pub fn take_troubles() -> Vec<Troubles> {
     let troubles_of = |(name, one): (String, branchline_storage::Troubles)| Troubles {
@@ -105,7 +105,7 @@ pub fn take_troubles() -> Vec<Troubles> {
     branchline_storage::take_troubles().into_iter().map(troubles_of).collect()
 }
 
-/// The same as `detached`, for what storage does.
+/// `detached`, for calls of the storage.
 fn stored<T: Send>(
     py: Python<'_>,
     path: &str,
@@ -138,7 +138,7 @@ impl Store {
         self.0.identity()
     }
 
-    /// What a user should know though the bytes are right.
+    /// Remarks for the user on a file that was read without an error.
     #[getter]
     fn remarks(&self) -> Vec<String> {
         self.0.remarks()

@@ -21,7 +21,7 @@ use crate::column::columns_to_python;
 use crate::errors::{detached, to_python};
 use crate::files::Tree;
 
-/// How long a wait lasts before Ctrl-C is looked for.
+/// The interval at which a wait checks for Ctrl-C.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 /// `branchline.tree.Source`: a range of entries of a tree, which may be open already.
@@ -51,7 +51,7 @@ impl From<SourceFields> for Source {
     }
 }
 
-/// How long a chunk is.
+/// The length of a chunk.
 #[derive(FromPyObject)]
 struct StepFields {
     size_bytes: u64,
@@ -87,7 +87,7 @@ impl From<RequestFields> for Options {
     }
 }
 
-/// A source that cannot be read on: why, and the chunk that failed if there is one.
+/// A source that cannot be read further: the error, and the chunk that failed if there is one.
 #[pyclass(frozen, get_all)]
 pub struct FailedSource {
     source_index: usize,
@@ -98,7 +98,7 @@ pub struct FailedSource {
 /// A stream of chunks over many files.
 #[pyclass(frozen)]
 pub struct Stream {
-    // Used by one thread at a time; the lock only makes that safe.
+    // Only one thread uses it at a time; the lock makes sure of that.
     stream: Mutex<stream::Stream>,
     records: Arc<records::Records>,
     pool: Arc<Pool>,
@@ -115,7 +115,7 @@ impl Stream {
         Ok(Self { stream: Mutex::new(stream), records, pool })
     }
 
-    /// The next chunk, or a source that cannot be read on; None at the end.
+    /// The next chunk, or a source that cannot be read further; None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
             let next = || self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(SIGNAL_CHECK);
@@ -134,7 +134,7 @@ impl Stream {
         }
     }
 
-    /// What was read so far and what it cost.
+    /// The records of what was read so far.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         crate::records::to_python(py, &self.records)
     }
@@ -237,7 +237,7 @@ impl Chunk {
     }
 }
 
-/// What decompressing without decoding took.
+/// The cost of decompressing without decoding.
 #[pyclass(frozen, get_all)]
 pub struct Decompressed {
     seconds: f64,
