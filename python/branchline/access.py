@@ -58,6 +58,14 @@ class Access:
     """How files are read. Sizes are bytes or texts such as "1 MB", and bytes afterwards; None leaves them to
     Branchline, which chooses them by the storage. Raises OptionError for an impossible value.
 
+    ``mode`` is "planned", "plain", "cache", "prefetch" or "stage"; ``tree_cache`` is the size of the cache of "cache",
+    ``stage_dir`` the folder of "stage". ``local`` is "advised", "threads", "direct" or "uring". Ranges that are at most
+    ``gap`` apart are read in one request. ``requests_in_flight`` and ``bytes_in_flight`` bound what is requested at a
+    time, ``streams`` is the number of connections for one large read of XRootD. ``cache_dir`` keeps up to
+    ``cache_size`` of what is read over a network. To compare: ``read_ahead`` is a client buffer of fixed
+    size, ``throttle`` makes the storage slow ("latency=63ms,bandwidth=7.4MB/s"), and ``fault`` makes reads fail
+    ("stall,every=50,seed=4").
+
     ``branchline.open("file.root", access=branchline.Access(mode="prefetch", requests_in_flight=4))``
     """
 
