@@ -12,12 +12,20 @@ const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
+/// An error if this many threads are too many to abandon one more. It is none of the place that is read now: nobody
+/// waited for that.
+fn check_room(abandoned: usize) -> io::Result<()> {
+    if abandoned < ABANDONED_MAX {
+        return Ok(());
+    }
+    let reason = format!("{abandoned} calls of this process to other storages never returned, and no more are made");
+    Err(io::Error::other(reason))
+}
+
 /// The result of `work` if it returns in time, else `TimedOut`; its thread then goes on alone. A panic of `work` is an
 /// error with a `Panic` in it.
 pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    if ABANDONED.load(Ordering::Relaxed) >= ABANDONED_MAX {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
+    check_room(ABANDONED.load(Ordering::Relaxed))?;
     let (done, answer) = channel();
     let run = move || {
         if done.send(guarded(work)).is_err() {
@@ -54,6 +62,14 @@ mod tests {
         let error = within(Duration::from_millis(5), move || wait.recv().is_ok()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(go);
+    }
+
+    #[test]
+    fn too_many_calls_that_never_return_are_no_silence_of_the_next_place() {
+        assert!(check_room(ABANDONED_MAX - 1).is_ok());
+        let fault = crate::fault::Fault::io(&check_room(ABANDONED_MAX).unwrap_err());
+        assert_eq!(fault.kind, crate::StorageErrorKind::Io);
+        assert!(fault.reason.contains("never returned"), "{}", fault.reason);
     }
 
     #[test]

@@ -58,8 +58,8 @@ pub struct Access {
     pub requests_in_flight: Option<usize>,
     /// Bytes in flight: requested and not received yet, over all files that are read at a time.
     pub bytes_in_flight: Option<u64>,
-    /// This many bytes of a file's begin are read right after opening it: a place that answers the opening with bytes
-    /// keeps these.
+    /// This many bytes at the start of a file are read right after it is opened. A store that gets them with the answer
+    /// to the opening keeps them.
     pub first_bytes: u64,
     /// Connections over which one XRootD server sends the bytes of one large read.
     pub streams: usize,

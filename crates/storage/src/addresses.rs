@@ -9,9 +9,9 @@ use crate::limits::{ADDRESS_WAIT, SILENT_FOR};
 /// Addresses that did not answer, and when.
 static SILENT: Mutex<Vec<(SocketAddr, Instant)>> = Mutex::new(Vec::new());
 
-/// What `connect` gives for the first of these addresses where it succeeds within its time, those last that were silent
-/// lately: that the machine is off costs one wait, and not one for each connection. Otherwise what the last one gave;
-/// None without addresses.
+/// Connects to the first of these addresses that answers in time. Addresses that were silent lately come last, so that
+/// a dead machine costs one wait, and not one for each connection. Returns the last error where none answers, None
+/// without addresses.
 pub(crate) fn reach<T, E>(
     addresses: &[SocketAddr],
     time_limit: Duration,

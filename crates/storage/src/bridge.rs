@@ -109,7 +109,7 @@ impl BridgedFile {
     /// Fills these reads by one call.
     fn fill(&self, group: &mut [&mut RangeRead]) -> Result<ReadEffort> {
         let ranges: Vec<ByteRange> = group.iter().map(|read| read.range).collect();
-        let bytes = ranges.iter().map(|range| range.length).sum();
+        let bytes = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
         let (reader, time_limit) = (Arc::clone(&self.file.reader), self.settings.time_limit(bytes));
         let spans = ranges.iter().map(|range| (range.offset, range.length));
         let mut traced = journal::request("bridge", &self.path, &self.file.name, spans);
@@ -183,11 +183,11 @@ impl Store for BridgedFile {
                 read.room_for(0);
                 continue;
             }
-            if bytes + read.range.length > BRIDGE_CALL_BYTES && !group.is_empty() {
+            if read.range.length > BRIDGE_CALL_BYTES.saturating_sub(bytes) && !group.is_empty() {
                 effort = effort + self.fill_group(&mut group)?;
                 bytes = 0;
             }
-            bytes += read.range.length;
+            bytes = bytes.saturating_add(read.range.length);
             group.push(read);
         }
         if group.is_empty() {

@@ -1,7 +1,7 @@
 //! Checksums of whole files, in the one form in which they are compared.
 
-/// As it is compared: kinds and hexadecimal digits in small letters, whether it came in these or in base 64, and
-/// without zeros in front, which some leave out.
+/// A checksum as `kind:digits`: in lower case and hexadecimal, whether the server sent it so or in base 64, and without
+/// leading zeros, which some servers leave out.
 pub(crate) fn checksum(kind: &str, value: &str) -> Option<String> {
     let (kind, value) = (kind.trim().to_ascii_lowercase(), value.trim());
     let length = match kind.as_str() {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_disk_is_not_asked_early() {
+    fn a_local_disk_is_not_read_early() {
         for link in [None, link(0.05, 2000.0)] {
             let choice = Choice::of(&Access::default(), link, 16 << 10);
             assert_eq!((choice.requests_in_flight, choice.gap_bytes), (0, 16 << 10));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn small_files_are_read_whole_where_that_takes_no_longer_than_asking_again() {
+    fn small_files_are_read_whole_where_that_takes_no_longer_than_another_request() {
         assert!(is_worth_a_round_trip(None, u64::MAX));
         assert!(is_worth_a_round_trip(link(100.0, 100.0), 3_000_000));
         assert!(!is_worth_a_round_trip(link(63.0, 7.4), 3_000_000));

@@ -1,4 +1,4 @@
-//! A store around a store that counts what is read through it.
+//! A wrapper around a store that counts what is read through it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,10 +8,10 @@ use crate::{Around, RangeRead, ReadEffort, ReplicaRead, Result, Store};
 
 /// The remarks of stores, which outlive the file.
 #[derive(Debug, Clone, Default)]
-pub struct Remarks(Arc<Mutex<Both>>);
+pub struct Remarks(Arc<Mutex<RemarkLists>>);
 
 #[derive(Debug, Default)]
-struct Both {
+struct RemarkLists {
     of_stores: Vec<String>,
     of_readers: Vec<String>,
     replicas: Vec<ReplicaRead>,
@@ -24,7 +24,7 @@ impl Remarks {
         both.of_stores.iter().chain(&both.of_readers).cloned().collect()
     }
 
-    /// Adds what who reads from a store has to remark.
+    /// Adds a remark of the reader.
     pub fn add(&self, remark: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).of_readers.push(remark);
     }
@@ -89,7 +89,7 @@ impl Counted {
     ) -> Result<ReadEffort> {
         let requested = reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length));
         self.counters.add(Counter::BytesAsked, requested);
-        let _decided = journal::decided(None);
+        let _queued = journal::queued_since(None);
         let effort = self.counters.timed(Counter::FetchNs, || read(reads));
         self.remarks.take_from(&*self.inner);
         let effort = effort?;

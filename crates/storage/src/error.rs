@@ -53,10 +53,10 @@ pub struct StorageError {
     pub path: String,
     /// The range of the file, if it happened at one.
     pub offset: Option<u64>,
-    /// The whole story for a person, with the path in it.
+    /// The message for a person, with the path in it.
     pub message: String,
     pub(crate) retry_may_help: bool,
-    /// Whether it is among the troubles of its storage element already.
+    /// Whether it is counted in the troubles of its storage element already.
     pub(crate) is_counted: bool,
 }
 
@@ -171,13 +171,13 @@ impl StorageError {
             _ => error.to_string(),
         };
         // Network file systems report passing trouble as I/O errors; a name that is impossible stays so.
-        let hopeless = matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename);
+        let is_final = matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidFilename);
         Self {
             kind,
             path: path.to_owned(),
             offset,
             message: format!("{path}: {what}: {reason}."),
-            retry_may_help: kind == StorageErrorKind::Io && !hopeless,
+            retry_may_help: kind == StorageErrorKind::Io && !is_final,
             is_counted: false,
         }
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use branchline_trace::panics::Panic;
+use rustix::io::Errno;
 
 use crate::secrets::without_secrets;
 use crate::{ByteRange, StorageError, StorageErrorKind};
@@ -16,7 +17,7 @@ pub(crate) struct Fault {
     pub(crate) reason: String,
     /// Whether the same may succeed when it is tried again.
     pub(crate) retry_may_help: bool,
-    /// Whether it is among the troubles of its storage element already.
+    /// Whether it is counted in the troubles of its storage element already.
     pub(crate) is_counted: bool,
 }
 
@@ -28,13 +29,13 @@ impl Fault {
         Self { kind, reason: reason.into(), retry_may_help, is_counted: false }
     }
 
-    /// The same, but to try again at once would be in vain.
+    /// The same without a retry: it would not help now.
     pub(crate) fn final_for_now(mut self) -> Self {
         self.retry_may_help = false;
         self
     }
 
-    /// The server does not keep to its protocol.
+    /// The server breaks its protocol.
     pub(crate) fn protocol(server: &str, what: &str) -> Self {
         Self::new(StorageErrorKind::Protocol, format!("{server} answered with {what}"))
     }
@@ -61,6 +62,11 @@ impl Fault {
     /// Input or output on a connection to `server` failed, in the step `doing`.
     pub(crate) fn connection(server: &str, doing: &str, error: &io::Error) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+        const LACKS_OF_THIS_MACHINE: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        if Errno::from_io_error(error).is_some_and(|errno| LACKS_OF_THIS_MACHINE.contains(&errno)) {
+            let reason = format!("this machine has no room for a connection to {server}, {doing}: {error}");
+            return Self::new(StorageErrorKind::Io, reason);
+        }
         match error.kind() {
             TimedOut | WouldBlock => {
                 Self::new(StorageErrorKind::Timeout, format!("{server} did not answer in time, {doing}"))
@@ -82,5 +88,21 @@ impl Fault {
         let message = format!("{path}: {what}: {}.", self.reason.trim_end_matches('.'));
         let error = StorageError::new(self.kind, path, range.map(|range| range.offset), message, self.retry_may_help);
         StorageError { is_counted: self.is_counted, ..error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_no_failure_of_the_server() {
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
+            let fault = Fault::connection("host:1", "while connecting", &errno.into());
+            assert_eq!(fault.kind, StorageErrorKind::Io, "{fault:?}");
+            assert!(fault.reason.starts_with("this machine has no room for a connection to host:1"), "{fault:?}");
+        }
+        let refused = Fault::connection("host:1", "while connecting", &Errno::CONNREFUSED.into());
+        assert_eq!(refused.kind, StorageErrorKind::Unreachable);
     }
 }

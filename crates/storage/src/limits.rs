@@ -1,4 +1,4 @@
-//! Every limit of this room, with its reason.
+//! Every limit of this crate, with its reason.
 
 use std::time::Duration;
 
@@ -92,13 +92,13 @@ pub(crate) const PART_LINES_MAX: usize = 32;
 /// A bearer token; those of grids have one to four KiB.
 pub(crate) const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
-/// Ranges in a vector read of XRootD, and the bytes of each, where the server does not say: its own defaults.
+/// Ranges in a vector read of XRootD, where the server does not name a limit: its own default.
 pub(crate) const READV_RANGES: usize = 1024;
-/// The bytes of each.
+/// Bytes of each of these ranges, likewise.
 pub(crate) const READV_RANGE_BYTES: u32 = 2_097_136;
 /// Bytes of a vector read in all: enough that the link does not wait for the next one.
 pub(crate) const READV_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// From here on a range is read by itself, with checksums: 16 bytes more in a vector read are nothing to it any more.
+/// A range of at least this many bytes is read by itself, with checksums: a header of 16 bytes costs little then.
 pub(crate) const READ_ALONE_BYTES: u64 = 128 * 1024;
 /// A single read is at most this long, and ends where this many bytes of the file do; a multiple of the page of 4 KiB.
 pub(crate) const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -121,10 +121,11 @@ pub(crate) const ANSWER_BYTES_MAX: u32 = 256 * 1024;
 pub(crate) const LISTING_BYTES_MAX: u64 = 64 << 20;
 /// Answers of S3 that make a list, of 1000 names each.
 pub(crate) const LISTING_PAGES_MAX: usize = 1000;
+/// All of these answers together: a million names of 500 bytes each, in XML.
+pub(crate) const LISTING_PAGES_BYTES_MAX: u64 = 1 << 30;
 /// Servers behind a redirector that list their part of a folder.
 pub(crate) const LISTING_SERVERS_MAX: usize = 1000;
-/// How long a connection to one of several addresses of a host may take: three times as long as until the system asks
-/// again.
+/// How long a connection to one of several addresses of a host may take. TCP repeats its first packet after 1 s.
 pub(crate) const ADDRESS_WAIT: Duration = Duration::from_secs(3);
 /// How long an address that did not answer is tried after all others.
 pub(crate) const SILENT_FOR: Duration = Duration::from_secs(300);
@@ -136,9 +137,13 @@ pub(crate) const CHECKSUM_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const ATTENTIONS_MAX: usize = 1000;
 /// How long a server may make us wait by saying so, as when a file comes from tape.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(600);
+/// Protocols that are tried to log in at an XRootD server. There are seven kinds.
+pub(crate) const LOGIN_PROTOCOLS_MAX: usize = 16;
 /// A table of keys for XRootD's `sss`; a key takes 200 bytes.
 pub(crate) const KEYS_BYTES_MAX: u64 = 1024 * 1024;
 
+/// A file of certificates or of a key; the largest bundles of authorities have 300 kB.
+pub(crate) const CERTIFICATE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// A file of settings for S3, `~/.aws/config` or `~/.aws/credentials`.
 pub(crate) const AWS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -157,11 +162,11 @@ pub(crate) const STALL_MIN: Duration = Duration::from_secs(3);
 pub(crate) const BYTES_PER_SECOND_EXPECTED: f64 = 1e6;
 /// How long a storage element that failed comes last; doubled each time that it fails again.
 pub(crate) const ELEMENT_LEFT: Duration = Duration::from_secs(30);
-/// And at most.
+/// The longest time that a storage element comes last.
 pub(crate) const ELEMENT_LEFT_MAX: Duration = Duration::from_secs(600);
-/// Ranges that are remembered to compare another replica with, and the bytes of each.
+/// Ranges that are remembered to compare another replica with.
 pub(crate) const SAMPLES_MAX: usize = 8;
-/// The bytes of each.
+/// Bytes of each of these ranges.
 pub(crate) const SAMPLE_BYTES_MAX: u64 = 16 * 1024;
 /// A mounted file system that gives less than this is as good as dead.
 pub(crate) const MOUNT_BYTES_PER_SECOND_MIN: u64 = 100_000;
@@ -192,7 +197,7 @@ pub(crate) const STAGE_RANGES: u64 = 4;
 pub(crate) const STAGE_THREADS: usize = 2;
 /// How often one looks whether another job has copied the file.
 pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// Another job that copies a file and does not get on is waited for this long: a round of its requests at 500 kB/s.
+/// Another job that copies a file and makes no progress is waited for this long: a round of its requests at 500 kB/s.
 pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Local reads at a time, on threads. Network mounts answer them side by side; a disk of our own has as many by advice.

@@ -17,9 +17,24 @@ pub struct Link {
     pub bytes_per_second: f64,
 }
 
+/// A storage element, and the link to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StorageLink {
+    /// The storage element, as reports name it.
+    pub element: String,
+    /// Its link.
+    pub link: Link,
+    /// The gap up to which two ranges of a file there are better read as one.
+    pub gap_bytes: u64,
+}
+
 /// Measures the link to one storage element, over all of its open files.
 #[derive(Debug, Default)]
-pub(crate) struct Meter(Mutex<State>, AtomicU64);
+pub(crate) struct Meter {
+    state: Mutex<State>,
+    /// The gap of the file that was opened last.
+    gap_bytes: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -29,10 +44,10 @@ struct State {
     due_bytes: u64,
     /// The first moment at which they can have come, while enough are due to fill a link.
     full_since: Option<Instant>,
-    /// Bytes that came recently, and the time, while this many were in flight. Both fade.
+    /// Bytes that came recently while the link was full, and the time in which it was. Both fade.
     bytes: f64,
     seconds: f64,
-    /// Such bytes in all.
+    /// Bytes that came while the link was full, in all.
     moved_bytes: u64,
 }
 
@@ -48,25 +63,32 @@ pub(crate) fn meter_of(name: &str) -> Arc<Meter> {
     }
 }
 
-/// The link to a storage element, if something was read from there.
+/// The names under which elements are measured, by those that URLs have: a bucket of S3 is measured with its server.
+static MEASURED_NAMES: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
+
+/// The link to a storage element, by its own name or by that which URLs have, if something was read from there.
 pub fn link_to(name: &str) -> Option<Link> {
-    meter_of(name).link()
+    let names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let measured = names.as_ref().and_then(|names| names.get(name)).cloned();
+    drop(names);
+    meter_of(measured.as_deref().unwrap_or(name)).link()
 }
 
-/// The links to all storage elements that this process has read from: name, link, and the gap that files there have.
-pub fn links() -> Vec<(String, Link, u64)> {
+/// The links to all storage elements that this process has read from, ordered by their names.
+pub fn links() -> Vec<StorageLink> {
     let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = meters.iter().flatten();
-    let mut links: Vec<(String, Link, u64)> = known
-        .filter_map(|(name, meter)| Some((name.clone(), meter.link()?, meter.1.load(Ordering::Relaxed))))
-        .collect();
-    links.sort_by(|one, other| one.0.cmp(&other.0));
+    let link_of = |(element, meter): (&String, &Arc<Meter>)| {
+        let (link, gap_bytes) = (meter.link()?, meter.gap_bytes.load(Ordering::Relaxed));
+        Some(StorageLink { element: element.clone(), link, gap_bytes })
+    };
+    let mut links: Vec<StorageLink> = meters.iter().flatten().filter_map(link_of).collect();
+    links.sort_by(|one, other| one.element.cmp(&other.element));
     links
 }
 
 impl Meter {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a call that moves no bytes worth counting.
@@ -142,20 +164,24 @@ impl State {
     }
 }
 
-/// A store around a store that measures the link to it.
+/// A wrapper around a store that measures the link to it.
 pub(crate) struct Measured {
     inner: Arc<dyn Store>,
     meter: Arc<Meter>,
 }
 
 impl Measured {
-    /// Opens a store, which may take a round trip or several.
-    pub(crate) fn open(open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
+    /// Opens a store, which may take a round trip or several. `element` is the name that its URL has.
+    pub(crate) fn open(element: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
         let began = Instant::now();
         let inner = open()?;
+        if inner.name() != element {
+            let mut names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+            names.get_or_insert_default().insert(element.to_owned(), inner.name().to_owned());
+        }
         let meter = meter_of(inner.name());
         meter.took(began.elapsed());
-        meter.1.store(inner.gap_bytes(), Ordering::Relaxed);
+        meter.gap_bytes.store(inner.gap_bytes(), Ordering::Relaxed);
         Ok(Self { inner, meter })
     }
 }
@@ -191,6 +217,15 @@ mod tests {
         assert_eq!(meter.link().map(|link| link.round_trip), Some(Duration::from_millis(1)));
         (0..LINK_SAMPLES).for_each(|_| meter.took(Duration::from_millis(70)));
         assert_eq!(meter.link().map(|link| link.round_trip), Some(Duration::from_millis(70)));
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn a_link_is_known_by_the_name_that_urls_have() {
+        let open = || Ok(Arc::new(crate::Memory::new("s3://a-bucket/key", b"x".to_vec())) as Arc<dyn Store>);
+        assert_eq!(link_to("s3://a-bucket"), None);
+        Measured::open("s3://a-bucket", open).unwrap();
+        assert!(link_to("s3://a-bucket").is_some() && link_to("s3://a-bucket") == link_to("memory"));
     }
 
     #[test]

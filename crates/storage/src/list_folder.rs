@@ -11,24 +11,20 @@ use crate::url::element_of;
 use crate::xrootd::list_xrootd;
 use crate::{Result, StorageError};
 
-/// How long a library may take to list a folder.
-pub fn listing_wait(once: bool) -> Duration {
-    settings_for("", once).time_limit(0)
+/// How long a library may take to list the folder at `url`.
+pub fn listing_wait(url: &str, once: bool) -> Result<Duration> {
+    Ok(settings_for(url, once)?.time_limit(0))
 }
 
-fn settings_for(url: &str, once: bool) -> Settings {
-    let settings = Settings::from_environment().at(&element_of(url));
-    if once {
-        Settings { tries_max: 1, ..settings.for_one_of_several() }
-    } else {
-        settings
-    }
+fn settings_for(url: &str, once: bool) -> Result<Settings> {
+    let settings = Settings::from_environment()?.at(&element_of(url));
+    Ok(if once { Settings { tries_max: 1, ..settings.for_one_of_several() } } else { settings })
 }
 
 /// Lists the folder at `url`, of a scheme that needs no Python library. Tried only `once` where the job can go on
 /// without it.
 pub fn list_folder(url: &str, once: bool) -> Result<Listing> {
-    let settings = settings_for(url, once);
+    let settings = settings_for(url, once)?;
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     let listed = match scheme.as_str() {
         "root" | "roots" | "xroot" | "xroots" => {

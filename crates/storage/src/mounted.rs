@@ -1,4 +1,4 @@
-//! A local path may lead to a mounted file system that does not answer any more: it is waited for, but not for ever.
+//! Local paths on mounted file systems, which may not answer any more: every wait for them has a deadline.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub(crate) fn open(path: &str, location: &Path, mode: LocalMode, settings: &Sett
         Ok((Arc::new(file), is_here))
     });
     let opened: Result<(Arc<LocalFile>, bool)> = opened.unwrap_or_else(|error| {
-        let fault = not_answered(&error, settings.silence, "the file system that it lies on");
+        let fault = no_answer(&error, settings.silence, "the file system that it lies on");
         Err(fault.at(path, None))
     });
     let (file, is_here) = opened?;
@@ -61,7 +61,7 @@ pub(crate) fn open(path: &str, location: &Path, mode: LocalMode, settings: &Sett
     Ok(Arc::new(Mounted { file, settings: settings.clone() }))
 }
 
-fn not_answered(error: &std::io::Error, waited: Duration, who: &str) -> Fault {
+fn no_answer(error: &std::io::Error, waited: Duration, who: &str) -> Fault {
     if error.kind() == std::io::ErrorKind::TimedOut {
         let reason = format!("{who} did not answer within {:.0} s; is its server away?", waited.as_secs_f64());
         return Fault::new(StorageErrorKind::Timeout, reason).final_for_now();
@@ -90,7 +90,7 @@ impl Around for Mounted {
         let file: Arc<dyn Store> = self.file.clone();
         read_within(limit, &file, reads).unwrap_or_else(|error| {
             let first: Option<ByteRange> = reads.first().map(|read| read.range);
-            let fault = not_answered(&error, limit, "the file system that it lies on");
+            let fault = no_answer(&error, limit, "the file system that it lies on");
             Err(fault.at(self.path(), first))
         })
     }

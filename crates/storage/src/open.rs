@@ -42,12 +42,12 @@ fn begin_trace() -> Result<()> {
         let reason = format!("{}={folder}: the trace cannot be written there: {error}", journal::FOLDER_VARIABLE);
         StorageError::option(&folder, reason)
     };
-    journal::begin_as_environment_says().map_err(unwritable)
+    journal::begin_from_environment().map_err(unwritable)
 }
 
 /// The size of a file at a server, tried once and not waited for long: where it would only be good to know.
 pub fn size_of(url: &str) -> Result<u64> {
-    let mut settings = Settings::from_environment().for_one_of_several();
+    let mut settings = Settings::from_environment()?.for_one_of_several();
     settings.tries_max = 1;
     measured(url, &Access::default(), &settings)?.size_bytes()
 }
@@ -67,7 +67,7 @@ fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
 
 /// The store that reads one of these replicas, and another where that fails.
 fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
-    let settings = Settings::from_environment().chosen(access);
+    let settings = Settings::from_environment()?.chosen(access);
     // A client of a server tries again by itself what may pass.
     if let ([path], None) = (replicas, &access.fault) {
         if is_at_a_server(path) {
@@ -129,7 +129,7 @@ pub fn link_expected(path: &str) -> Option<Link> {
 
 /// The store of one replica, which measures the link to it.
 fn measured(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
-    Ok(Arc::new(Measured::open(|| troubled(path, access, settings))?))
+    Ok(Arc::new(Measured::open(&element_of(path), || troubled(path, access, settings))?))
 }
 
 /// The store at its place, made slow and unreliable if that is wanted.
@@ -201,10 +201,11 @@ fn split_scheme(path: &str) -> Option<(&str, &str)> {
 fn path_of_file_url(url: &str, rest: &str) -> Result<PathBuf> {
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) || path.is_empty() {
+        let url = without_secrets(url);
         let message = format!(
             "{url}: a file URL can only name a file of this machine, with its full path, as in file:///data/f.root."
         );
-        return Err(StorageError::unsupported_scheme(url, message));
+        return Err(StorageError::unsupported_scheme(&url, message));
     }
     let written = PathBuf::from(path);
     let is_there = written.symlink_metadata().is_ok();

@@ -1,4 +1,4 @@
-//! Signs of progress of calls that may take long, for whoever watches the calling thread.
+//! Counts the progress of calls that may take long, for the thread that watches the caller.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ impl Progress {
         Self(SIGNS.with(|signs| signs.borrow().clone()))
     }
 
-    /// Something was done.
+    /// Counts a step of progress.
     pub(crate) fn sign(&self) {
         if let Some(count) = &self.0 {
             count.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A store around a store that reads through a buffer of a fixed size, as RFIO's clients do: a read that misses the
+//! A wrapper around a store that reads through a buffer of a fixed size, as RFIO's clients do: a read that misses the
 //! buffer fills it from there on, and is served from it bit by bit.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Trying again what may succeed: a few times, after growing pauses that differ between clients.
+//! Retries: a few, after growing pauses that differ between clients.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -33,12 +33,12 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
             note_failure(&settings.element, error.kind, started.elapsed());
         }
         if !goes_on {
-            return Err(Fault { is_counted: true, ..said_with_tries(error, tries) });
+            return Err(Fault { is_counted: true, ..with_tries_named(error, tries) });
         }
     }
 }
 
-fn said_with_tries(mut error: Fault, tries: u32) -> Fault {
+fn with_tries_named(mut error: Fault, tries: u32) -> Fault {
     if tries > 1 {
         error.reason = format!("{} ({tries} tries)", error.reason.trim_end_matches('.'));
     }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_tried_again_and_what_is_final_is_not() {
+    fn passing_failures_are_retried_and_final_ones_are_not() {
         let mut calls = 0;
         let result = with_retries(&settings(), |tries| {
             calls += 1;

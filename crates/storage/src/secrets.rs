@@ -66,7 +66,16 @@ pub(crate) fn quoted(words: &[u8]) -> String {
     const LETTERS_MAX: usize = 300;
     let text = String::from_utf8_lossy(words);
     let visible: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    let safe: Vec<String> = visible.split_whitespace().map(without_secrets).map(without_token).collect();
+    let words: Vec<&str> = visible.split_whitespace().collect();
+    let follows_scheme = |index: usize| index > 0 && is_scheme(words[index - 1]);
+    let shown = |(index, word): (usize, &&str)| {
+        if follows_scheme(index) && is_encoded(word) {
+            "***".to_owned()
+        } else {
+            shown_word(word)
+        }
+    };
+    let safe: Vec<String> = words.iter().enumerate().map(shown).collect();
     let mut line = safe.join(" ");
     if line.chars().count() > LETTERS_MAX {
         line = line.chars().take(LETTERS_MAX).chain("...".chars()).collect();
@@ -74,12 +83,22 @@ pub(crate) fn quoted(words: &[u8]) -> String {
     line
 }
 
-/// JSON web tokens start with an encoded `{"`.
-fn without_token(word: String) -> String {
+/// The words before a token in the header `Authorization`, whatever form the token has.
+fn is_scheme(word: &str) -> bool {
+    word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic")
+}
+
+/// Whether a word cannot be one of a sentence: it has digits, or capital letters in it.
+fn is_encoded(word: &str) -> bool {
+    word.chars().skip(1).any(|letter| letter.is_ascii_digit() || letter.is_ascii_uppercase())
+}
+
+fn shown_word(word: &str) -> String {
+    // JSON web tokens start with an encoded `{"`.
     if word.contains("eyJ") {
         "***".to_owned()
     } else {
-        word
+        without_secrets(word)
     }
 }
 
@@ -108,6 +127,7 @@ mod tests {
             quoted(b"no\naccess for Bearer eyJhbGciOi.x.y to https://u:p@h/f\0"),
             "no access for Bearer *** to https://u:***@h/f"
         );
+        assert_eq!(quoted(b"no Bearer token: Bearer MDAxY2xv, basic dTpw"), "no Bearer token: Bearer *** basic ***");
         assert_eq!(quoted(&[b'x'; 1000]).len(), 303);
     }
 }

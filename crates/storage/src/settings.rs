@@ -1,13 +1,16 @@
 //! Settings for servers, from environment variables.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
 use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX};
 use crate::limits::{UNKNOWN_SIZE_SILENCES, WAIT_MAX};
 use crate::links::link_to;
-use crate::{Access, Choice};
+use crate::{Access, Choice, Result, StorageError};
 
+/// The longest time that may be set, in seconds: a day.
+const WAIT_MAX_S: f64 = 86_400.0;
 /// Seconds that a server may stay silent before it is given up.
 const TIMEOUT_VARIABLE: &str = "BRANCHLINE_STORAGE_TIMEOUT";
 /// How often a request is tried.
@@ -38,16 +41,16 @@ pub(crate) struct Settings {
     pub(crate) requests_in_flight: Option<usize>,
     /// Bytes that a user wants to be due at a time.
     pub(crate) bytes_in_flight: Option<u64>,
-    /// Bytes of a file's begin that are read next by who opens it.
+    /// Bytes at the start of a file that are read right after it is opened.
     pub(crate) first_bytes: u64,
     /// Connections over which an XRootD server sends the bytes of one large read.
     pub(crate) streams: usize,
 }
 
 /// How long a call of a store may take that reads this many bytes, with all its tries and waits; what takes longer has
-/// not kept its own deadlines.
+/// not kept its own deadlines. Where the settings of the environment are not valid, that is an error of opening a file.
 pub fn longest_wait(bytes: u64) -> Duration {
-    let settings = Settings::from_environment();
+    let settings = Settings::from_environment().unwrap_or_default();
     let one = settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
     (one + RETRY_PAUSE_MAX.min(settings.silence)) * settings.tries_max + settings.wait_max
 }
@@ -69,25 +72,40 @@ impl Default for Settings {
     }
 }
 
+/// The number in an environment variable; None where it is not set or empty. A value that is no number, or not in this
+/// range, is an error of the kind `Option`.
+pub fn number_in_environment(name: &str, allowed: RangeInclusive<f64>) -> Result<Option<f64>> {
+    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let text = value.to_string_lossy();
+    match text.trim().parse::<f64>() {
+        Ok(number) if allowed.contains(&number) => Ok(Some(number)),
+        _ => {
+            let (least, most) = (allowed.start(), allowed.end());
+            let reason =
+                format!("the environment variable {name} cannot be {text:?}: give a number from {least} to {most}");
+            Err(StorageError::option(&text, reason))
+        }
+    }
+}
+
 impl Settings {
-    /// The settings of the environment; a value that is not a number is ignored.
-    pub(crate) fn from_environment() -> Self {
+    /// The settings of the environment. A value that is not valid is an error of the kind `Option`.
+    pub(crate) fn from_environment() -> Result<Self> {
         let mut settings = Self::default();
-        let number = |name: &str| std::env::var(name).ok().and_then(|value| value.trim().parse::<f64>().ok());
-        if let Some(seconds) = number(TIMEOUT_VARIABLE).filter(|seconds| (0.001..86_400.0).contains(seconds)) {
+        if let Some(seconds) = number_in_environment(TIMEOUT_VARIABLE, 0.001..=WAIT_MAX_S)? {
             settings.silence = Duration::from_secs_f64(seconds);
             settings.connect_timeout = settings.connect_timeout.min(settings.silence);
         }
-        if let Some(seconds) = number(WAIT_VARIABLE).filter(|seconds| (0.0..86_400.0).contains(seconds)) {
+        if let Some(seconds) = number_in_environment(WAIT_VARIABLE, 0.0..=WAIT_MAX_S)? {
             settings.wait_max = Duration::from_secs_f64(seconds);
         }
-        if let Some(seconds) = number(PAUSE_VARIABLE).filter(|seconds| (0.0..3600.0).contains(seconds)) {
+        if let Some(seconds) = number_in_environment(PAUSE_VARIABLE, 0.0..=3600.0)? {
             settings.pause = Duration::from_secs_f64(seconds);
         }
-        if let Some(tries) = number(TRIES_VARIABLE).filter(|tries| (1.0..=100.0).contains(tries)) {
+        if let Some(tries) = number_in_environment(TRIES_VARIABLE, 1.0..=100.0)? {
             settings.tries_max = tries as u32;
         }
-        settings
+        Ok(settings)
     }
 
     /// The same with what is chosen for reading.

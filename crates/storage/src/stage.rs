@@ -1,8 +1,8 @@
 //! Files that are copied to a local disk as a whole before they are read, and removed after the last reader.
 //!
-//! Jobs that read the same file at the same time share the copy. Whoever uses a copy holds its `.lock` together with
-//! others, whoever removes it holds it alone, and whoever makes it holds `.making`. The system gives up the locks of a
-//! process that ends, however it ends: a copy that nobody holds was left behind, and goes before the next is made.
+//! Jobs that read the same file at the same time share the copy. Its readers hold `.lock` together. The job that
+//! removes it holds `.lock` alone, and the job that makes it holds `.making`. The system releases the locks of a
+//! process that ends, however it ends: a copy that nobody holds was left behind. It is removed before the next is made.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -31,14 +31,14 @@ pub struct Staged {
     effort: Mutex<ReadEffort>,
 }
 
-/// A copy, and that it is used.
+/// A copy that is in use.
 struct Copy {
     // Closed before the copy is given back.
     file: LocalFile,
     _hold: Hold,
 }
 
-/// The files of a copy, shared with all who hold it.
+/// The files of a copy, shared with all of its readers.
 struct Hold {
     paths: Paths,
     lock: File,
@@ -106,11 +106,23 @@ impl Around for Staged {
     }
 }
 
+/// The folder of this user below the given one, which other users may share: those who copy there have folders of their
+/// own. One that somebody else made in our name is not used.
+fn own_folder(folder: &Path) -> std::result::Result<PathBuf, NoCopy> {
+    let user = rustix::process::geteuid().as_raw();
+    let root = std::path::absolute(folder)?.join(format!("{OWN_FOLDER}-{user}"));
+    DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
+    let found = fs::symlink_metadata(&root)?;
+    if !found.is_dir() || found.uid() != user {
+        return Err(NoCopy::Disk(format!("{} is not a folder of your own", root.display())));
+    }
+    Ok(root)
+}
+
 impl Copy {
     fn of(inner: &dyn Store, folder: &Path) -> std::result::Result<(Self, ReadEffort), NoCopy> {
         let size_bytes = inner.size_bytes().map_err(NoCopy::Read)?;
-        let root = std::path::absolute(folder)?.join(OWN_FOLDER);
-        DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
+        let root = own_folder(folder)?;
         sweep(&root);
         // Without an identity two copies could be of two versions: then each reader has its own.
         let own = || format!("{} {:?}", std::process::id(), Instant::now());
@@ -133,7 +145,7 @@ impl Paths {
         Self { lock, making, part, whole }
     }
 
-    /// Removes the copy; who calls holds it alone. The lock goes last: it says that there may be something.
+    /// Removes the copy; the caller holds it alone. The lock is removed last, since it marks that there may be files.
     fn remove(&self) {
         for path in [&self.whole, &self.part, &self.making, &self.lock] {
             let _ = fs::remove_file(path);
@@ -177,10 +189,10 @@ impl Hold {
             // Another job removes the copy just now.
             std::thread::sleep(STAGE_LOOK_PAUSE);
         }
-        Err(NoCopy::Disk(format!("{} is not given up by another job", paths.lock.display())))
+        Err(NoCopy::Disk(format!("{} is held by another job", paths.lock.display())))
     }
 
-    /// Makes the copy, or waits for who does, as long as that gets on.
+    /// Makes the copy, or waits for the job that makes it, as long as that makes progress.
     fn make(&self, inner: &dyn Store, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
         let is_there = || fs::metadata(&self.paths.whole).is_ok_and(|about| about.len() == size_bytes);
         let mut seen = None;
@@ -200,7 +212,7 @@ impl Hold {
                 progress.sign();
             }
             if last.elapsed() > STAGE_PATIENCE {
-                return Err(NoCopy::Disk("another job copies the same file and does not get on".to_owned()));
+                return Err(NoCopy::Disk("another job copies the same file and makes no progress".to_owned()));
             }
             std::thread::sleep(STAGE_LOOK_PAUSE);
         }
@@ -220,7 +232,7 @@ impl Hold {
 }
 
 impl Drop for Hold {
-    /// The last who held it removes it.
+    /// The last reader removes it.
     fn drop(&mut self) {
         if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&self.lock, &self.paths.lock) {
             self.paths.remove();
@@ -260,7 +272,9 @@ fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Res
         result
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..STAGE_THREADS).map(|_| scope.spawn(copy)).collect();
+        // The calling thread copies too, and alone where no other can be started.
+        let start = |_| std::thread::Builder::new().name("branchline-stage".to_owned()).spawn_scoped(scope, copy).ok();
+        let others: Vec<_> = (1..STAGE_THREADS).map_while(start).collect();
         let own = copy();
         let all = others.into_iter().map(|copied| copied.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.chain([own]).try_fold(ReadEffort::default(), |sum, copied| copied.map(|effort| sum + effort))

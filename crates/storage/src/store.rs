@@ -4,8 +4,9 @@ use crate::{RangeRead, Result};
 
 /// One file at one place, opened for reading. Several threads may read from it at the same time.
 ///
-/// Calls wait until they are done, because those who read are threads that have nothing else to do. A store asks for
-/// all ranges of a call at once as far as its place allows, ends every wait at a deadline, and tries again what passes.
+/// Calls wait until they are done, because reading threads have nothing else to do. A store requests all ranges of a
+/// call at once as far as its place allows, ends every wait at a deadline, and repeats a request whose failure may
+/// pass.
 pub trait Store: Send + Sync {
     /// The storage element that serves the file, as it appears in reports: `local:<host>`, `memory`.
     fn name(&self) -> &str;
@@ -46,8 +47,8 @@ pub trait Store: Send + Sync {
     /// All of the file is read soon: a disk may begin to, and is not waited for.
     fn expect_all(&self) {}
 
-    /// What happened that a user should know though the bytes are right, in sentences without a full stop: a cache that
-    /// could not be written, for instance.
+    /// Remarks for the user on reads that went well, in sentences without a full stop: a cache that could not be
+    /// written, for instance.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
@@ -57,22 +58,21 @@ pub trait Store: Send + Sync {
         Vec::new()
     }
 
-    /// The same for ranges whose bytes cannot have been right: past everything that keeps them, and from another place
-    /// if there is one.
+    /// Reads ranges again whose bytes were wrong: past all caches, and from another replica if there is one.
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         self.read_ranges(reads)
     }
 }
 
-/// A store around another, that adds to what the other does and has all else from it.
+/// A wrapper around a store: it changes some of the calls and passes on the others.
 pub trait Around: Send + Sync {
-    /// The store that it is around.
+    /// The store inside.
     fn inner(&self) -> &dyn Store;
 
     /// See [`Store::read_ranges`].
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
 
-    /// See [`Store::read_again`]. One that keeps bytes passes this on to the inner store.
+    /// See [`Store::read_again`]. One that caches bytes passes this on to the inner store.
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         self.read_ranges(reads)
     }

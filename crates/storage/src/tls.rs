@@ -11,7 +11,9 @@ use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use crate::fault::{Fault, Result};
+use crate::limits::CERTIFICATE_BYTES_MAX;
 use crate::secrets::quoted;
+use crate::small_file::read_small;
 use crate::StorageErrorKind;
 
 /// Where grids keep the certificates of their authorities.
@@ -60,15 +62,16 @@ impl SigningKey for KeyAsItIs {
     }
 }
 
-/// Changes when other certificates would be found, as when a proxy was renewed.
+/// Changes when other certificates would be found, as when a proxy or a certificate was renewed.
 pub(crate) fn fingerprint() -> String {
     let mut fingerprint = String::new();
     for name in VARIABLES {
         let value = std::env::var_os(name).unwrap_or_default();
         fingerprint += &format!("{name}={};", value.display());
     }
-    let files = [std::env::var_os("X509_USER_PROXY").map(PathBuf::from), Some(default_proxy())];
-    for file in files.into_iter().flatten() {
+    let named = ["X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY"].map(std::env::var_os);
+    let named = named.into_iter().flatten().map(PathBuf::from);
+    for file in named.chain([default_proxy()]) {
         let written = fs::metadata(file).and_then(|about| about.modified()).ok();
         fingerprint += &format!("{written:?};");
     }
@@ -76,15 +79,14 @@ pub(crate) fn fingerprint() -> String {
 }
 
 /// The certificates of the authorities: the system's (or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the grid's,
-/// of
-/// `X509_CERT_DIR`. What is no certificate there is passed over.
+/// of `X509_CERT_DIR`. Files there that are no certificates are skipped.
 pub(crate) fn authorities() -> Vec<CertificateDer<'static>> {
     let mut found = rustls_native_certs::load_native_certs().certs;
     let folder = std::env::var_os("X509_CERT_DIR").map_or_else(|| PathBuf::from(GRID_AUTHORITIES), PathBuf::from);
     for file in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = file.path();
         if is_certificate(&path) {
-            let pem = fs::read(&path).unwrap_or_default();
+            let pem = read_small(&path, CERTIFICATE_BYTES_MAX).unwrap_or_default();
             found.extend(CertificateDer::pem_slice_iter(&pem).flatten());
         }
     }
@@ -101,7 +103,7 @@ fn default_proxy() -> PathBuf {
     Path::new("/tmp").join(format!("x509up_u{}", rustix::process::geteuid().as_raw()))
 }
 
-/// The certificate of the user, and what to know of it where a server refuses: why it is not shown, for instance. Most
+/// The certificate of the user, and a note for the error where a server refuses: why it is not sent, for instance. Most
 /// servers do not ask for one.
 pub(crate) struct Own {
     pub(crate) identity: Option<Identity>,
@@ -128,15 +130,15 @@ fn read_identity(certificate: &Path, key: &Path) -> Result<(Identity, Option<Str
         let reason = format!("your certificate could not be shown: {}: {reason}", path.display());
         Fault::new(StorageErrorKind::Permission, reason)
     };
-    let pem = fs::read(certificate).map_err(|error| unusable(certificate, &error))?;
+    let pem = read_small(certificate, CERTIFICATE_BYTES_MAX).map_err(|error| unusable(certificate, &error))?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
     if chain.is_empty() {
         return Err(unusable(certificate, &"it holds no certificate"));
     }
-    let key_pem = fs::read(key).map_err(|error| unusable(key, &error))?;
+    let key_pem = read_small(key, CERTIFICATE_BYTES_MAX).map_err(|error| unusable(key, &error))?;
     let parsed = PrivateKeyDer::from_pem_slice(&key_pem);
     let parsed = parsed.map_err(|_| unusable(key, &"it holds no key without a password"))?;
-    // Here, because some who take it expect that it is right. A proxy is not understood, and shown all the same.
+    // Checked here, since the libraries expect a valid pair. A proxy fails this check, and is sent all the same.
     match CertifiedKey::from_der(chain.clone(), parsed, &rustls::crypto::ring::default_provider()) {
         Ok(_) => Ok((Identity { chain, key_pem }, None)),
         Err(rustls::Error::InvalidCertificate(_)) => {

@@ -1,10 +1,10 @@
 //! The bearer token of this user, by the WLCG's "Bearer Token Discovery" 1.0.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::fault::{Fault, Result};
 use crate::limits::TOKEN_BYTES_MAX;
+use crate::small_file::read_small;
 use crate::StorageErrorKind;
 
 /// The token in `BEARER_TOKEN`, in the file that `BEARER_TOKEN_FILE` names, in `$XDG_RUNTIME_DIR/bt_u<uid>` or in
@@ -37,16 +37,11 @@ fn no_token(reason: &str) -> Fault {
 }
 
 fn read(file: &Path) -> Result<Option<String>> {
-    let size_bytes = match fs::metadata(file) {
-        Ok(about) => about.len(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(no_token(&format!("{}: {error}", file.display()))),
-    };
-    if size_bytes > TOKEN_BYTES_MAX {
-        return Err(no_token(&format!("{} is too large for one", file.display())));
+    match read_small(file, TOKEN_BYTES_MAX) {
+        Ok(bytes) => checked(&file.display().to_string(), &bytes).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(no_token(&format!("{}: {error}", file.display()))),
     }
-    let bytes = fs::read(file).map_err(|error| no_token(&format!("{}: {error}", file.display())))?;
-    checked(&file.display().to_string(), &bytes).map(Some)
 }
 
 /// The token, or an error if it is not valid in a header line.

@@ -27,6 +27,15 @@ pub struct Troubles {
     pub lost: Duration,
 }
 
+/// A storage element, and the troubles with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ElementTroubles {
+    /// The storage element, as reports name it.
+    pub element: String,
+    /// Its counts.
+    pub troubles: Troubles,
+}
+
 /// The process that counts, and the troubles by storage element.
 type Counted = (u32, BTreeMap<String, Troubles>);
 
@@ -68,8 +77,9 @@ pub fn note_wrong_bytes(element: &str) {
 }
 
 /// The counts of this process since the last call, by storage element.
-pub fn take_troubles() -> Vec<(String, Troubles)> {
-    counted().take().map(|(_, by_element)| by_element.into_iter().collect()).unwrap_or_default()
+pub fn take_troubles() -> Vec<ElementTroubles> {
+    let by_element = counted().take().map(|(_, by_element)| by_element).unwrap_or_default();
+    by_element.into_iter().map(|(element, troubles)| ElementTroubles { element, troubles }).collect()
 }
 
 /// The counts of one storage element, for tests that run in parallel.

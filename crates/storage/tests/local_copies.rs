@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::fs::{symlink, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -408,6 +409,24 @@ fn a_file_that_does_not_fit_is_read_from_its_place_and_that_is_said() {
     assert!(store.remarks()[0].contains("the file has 8796093022208 bytes"), "{:?}", store.remarks());
     drop(store);
     assert_eq!(scratch.files("stage"), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn users_who_share_a_folder_have_copies_of_their_own() {
+    let (scratch, bytes) = (Scratch::new(), content(5000));
+    scratch.source(&bytes);
+    drop(staged(&scratch));
+    let mut folders = fs::read_dir(scratch.0.join("stage")).unwrap();
+    let own = folders.next().unwrap().unwrap().path();
+    assert!(own.display().to_string().ends_with(&format!("-{}", fs::metadata(&own).unwrap().uid())));
+    // Somebody else put a link there that leads to files of theirs.
+    fs::remove_dir(&own).unwrap();
+    fs::create_dir(scratch.0.join("theirs")).unwrap();
+    symlink(scratch.0.join("theirs"), &own).unwrap();
+    let store = staged(&scratch);
+    assert_eq!(read(&store, &[(0, 5000)], &bytes).read_bytes, 5000);
+    assert!(store.remarks()[0].ends_with("is not a folder of your own"), "{:?}", store.remarks());
+    assert_eq!(scratch.files("theirs"), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -146,6 +146,21 @@ fn a_file_that_shrinks_after_opening_is_truncated() {
 }
 
 #[test]
+fn the_error_of_a_file_that_was_cut_names_the_range_and_the_size() {
+    let scratch = Scratch::new();
+    for (name, mode) in LocalMode::NAMES {
+        let path = scratch.write("f.bin", &hundred_kilobytes());
+        let store = LocalFile::open(&path, path.as_ref(), mode).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(50_000).unwrap();
+        let mut reads = [(0, 10), (60_000, 20), (70_000, 30)]
+            .map(|(offset, length)| RangeRead::new(ByteRange::new(offset, length)));
+        let error = store.read_ranges(&mut reads[..2]).unwrap_err();
+        assert_eq!((error.kind, error.offset), (StorageErrorKind::Truncated, Some(60_000)), "{name}: {error}");
+        assert!(error.message.contains("wanted 20 bytes") && error.message.contains("ends at 50000 bytes"), "{error}");
+    }
+}
+
+#[test]
 fn a_missing_file_is_not_found() {
     let scratch = Scratch::new();
     let file = scratch.write("f.bin", b"x");

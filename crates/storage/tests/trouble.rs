@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use branchline_storage::{ByteRange, Faulty, Memory, RangeRead, StorageError, StorageErrorKind, Store, Throttled};
+use branchline_trace::journal;
 
 const BYTES: usize = 100_000;
 
@@ -37,7 +38,7 @@ fn a_throttled_store_gives_the_same_bytes_and_not_too_early() {
 }
 
 #[test]
-fn every_kind_of_fault_is_told_as_what_it_is() {
+fn every_kind_of_fault_is_reported_as_what_it_is() {
     use StorageErrorKind::{NotFound, Protocol, Timeout, Unreachable};
     for (kind, expected) in
         [("stall,for=5ms", Timeout), ("reset", Unreachable), ("short", Protocol), ("missing", NotFound)]
@@ -55,7 +56,7 @@ fn every_kind_of_fault_is_told_as_what_it_is() {
 }
 
 #[test]
-fn a_wrong_byte_is_one_and_not_told() {
+fn one_byte_is_changed_and_no_error_returned() {
     let right = read(&*memory("f.root").unwrap()).unwrap();
     for seed in 0..20 {
         let words = format!("wrong,every=3,seed={seed}");
@@ -65,6 +66,21 @@ fn a_wrong_byte_is_one_and_not_told() {
             .collect();
         assert!(wrong.iter().all(|count| *count <= 1) && (2..=3).contains(&wrong.iter().sum::<usize>()), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_trace_of_a_fault_names_the_file_without_its_token() {
+    let folder = std::env::temp_dir().join(format!("branchline-fault-trace-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    journal::begin(&folder).unwrap();
+    let path = "root://host//f.root?authz=Bearer%20hidden";
+    assert!(Faulty::around("reset,seed=7", path, || memory(path)).is_err());
+    journal::end().unwrap();
+    let written: Vec<u8> =
+        std::fs::read_dir(&folder).unwrap().flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let written = String::from_utf8_lossy(&written);
+    assert!(written.contains("//f.root?authz=***") && !written.contains("hidden"), "{written}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A store whose ranges are looked for in the cache first.
+//! A wrapper around a store that looks for ranges in the cache first.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::segment::{Record, Scan, Segment, SegmentWriter};
 use crate::limits::{CACHE_FILE_BYTES, CACHE_SEGMENT_BYTES, MAX_JOINED_BYTES};
 use crate::{coalesce, Around, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
-/// A store around a store, with a cache on the local disk.
+/// A wrapper around a store, with a cache on the local disk.
 pub struct Cached {
     inner: Arc<dyn Store>,
     size_bytes: u64,
@@ -262,7 +262,7 @@ impl CachedFile {
 }
 
 impl Known {
-    /// Takes up what is new in the folder; whether there was anything.
+    /// Adds the records that other processes have written to the folder; true if there were any.
     fn refresh(&mut self, folder: &Path, key: &str) -> bool {
         let mut is_new = false;
         for path in entries(folder) {

@@ -45,7 +45,7 @@ impl Content {
         parts
     }
 
-    /// Takes up a record where nothing is cached yet.
+    /// Adds a record, for those of its parts that are not cached yet.
     pub(super) fn add(&mut self, record: Record) {
         let record = Arc::new(record);
         for part in self.parts_of(record.range) {

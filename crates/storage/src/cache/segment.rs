@@ -49,7 +49,7 @@ impl Segment {
         Arc::new(Self { path: path.to_owned(), touched_s: AtomicU64::new(0) })
     }
 
-    /// Notes that the segment was of use, for those who look for the one that was not for longest. Not each time.
+    /// Updates the time of the last use, but not each time. The segment that was not used for longest is removed first.
     fn touch(&self, file: &File) {
         let now = SystemTime::now();
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
@@ -208,8 +208,7 @@ impl SegmentWriter {
         Ok(Self { file, segment: Segment::new(path), process, size_bytes })
     }
 
-    /// Whether this process began it, not one that it came from by fork and that goes on writing, and it is still
-    /// there.
+    /// Whether the segment is still there, and this process began it. After a fork only the parent writes to it.
     pub(super) fn is_usable(&self) -> bool {
         self.process == std::process::id() && self.file.metadata().is_ok_and(|about| about.nlink() > 0)
     }

@@ -60,7 +60,7 @@ pub(crate) fn client() -> Result<Arc<Client>> {
     });
     let new = CachedClient { process, fingerprint, client: Arc::clone(&client) };
     if let Some(old) = cached.replace(new).filter(|old| old.process != process) {
-        // After a fork its connections are the parent's: to close them here would say goodbye in its name.
+        // After a fork its connections are the parent's: closing them here would end them at the servers.
         std::mem::forget(old);
     }
     Ok(client)
@@ -316,7 +316,7 @@ impl Answer {
     }
 
     /// An answer that is not as the protocol wants it.
-    pub(crate) fn nonsense(&self, what: &str) -> Fault {
+    pub(crate) fn protocol_fault(&self, what: &str) -> Fault {
         Fault::protocol(&self.server, what)
     }
 
@@ -329,7 +329,7 @@ impl Answer {
     }
 }
 
-const DOING: &str = "while a part of the file was requested";
+const DOING: &str = "in a request over HTTP";
 
 fn from_ureq(server: &str, error: ureq::Error) -> Fault {
     use ureq::Error;

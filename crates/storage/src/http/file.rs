@@ -14,7 +14,7 @@ use super::client::{client, Answer, Client, DataRequest};
 use super::content_range::{range_header, ContentRange};
 use super::folder::last_modified;
 use super::location::{http_location, Location, Protocol};
-use super::multipart::{boundary_of, Parts};
+use super::multipart::{boundary_of, PartRange, Parts};
 use crate::fault::{Fault, Result};
 use crate::limits::{
     AHEAD_REQUESTS_MAX, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_THREADS, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
@@ -56,6 +56,8 @@ impl HttpFile {
 
     /// Opens the file at a location.
     pub(crate) fn open_at(location: Location, client: &Arc<Client>, settings: Settings) -> Result<Self> {
+        // Failures count for the server, as all that is read there does: a URL of S3 names only the bucket.
+        let settings = settings.at(&location.element);
         let found = with_retries(&settings, |_| probe(client, &location, &settings))?;
         let Probed { size_bytes, entity, direct, first } = found;
         let (direct, first) = (Mutex::new(direct), Mutex::new(first));
@@ -99,7 +101,7 @@ impl HttpFile {
     /// Requests these ranges, from where the server redirected us before, if it did.
     fn get(&self, reads: &[&mut RangeRead]) -> Result<Answer> {
         let range = range_header(reads.iter().map(|read| &read.range));
-        let bytes = reads.iter().map(|read| read.range.length).sum();
+        let bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
         let fetch = |url: &str| {
             let spans = reads.iter().map(|read| (read.range.offset, read.range.length));
             let traced = journal::request("GET", &self.location.path, &self.location.element, spans);
@@ -109,7 +111,7 @@ impl HttpFile {
         if let Some(url) = &self.direct() {
             match fetch(url) {
                 Ok(answer) if matches!(answer.status(), 200 | 206) => return Ok(answer),
-                // A leave to read that was given for a time, or a server that is gone: back to who sent us there.
+                // A permission that has expired, or a server that is gone: the first server redirects us again.
                 _ => self.set_direct(None),
             }
         }
@@ -141,9 +143,9 @@ impl HttpFile {
         effort.calls_count += 1;
         let is_whole_file = read.range == ByteRange::new(0, self.size_bytes);
         match answer.status() {
-            206 => self.check(&answer, Some(read.range))?,
-            200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => {}
-            200 => return Err(answer.nonsense("the whole file where a part of it was requested")),
+            206 => self.check(&answer, read.range)?,
+            200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => self.check_version(&answer, None)?,
+            200 => return Err(answer.protocol_fault("the whole file where a part of it was requested")),
             416 => return Err(changed(&answer, "it has become shorter")),
             _ => return Err(answer.refusal(&*self.location.authorization)),
         }
@@ -169,14 +171,17 @@ impl HttpFile {
                 _ => Err(answer.refusal(&*self.location.authorization)),
             };
         };
-        let mut got = 0;
+        self.check_version(&answer, None)?;
+        let (mut got, mut has_other_size) = (0, false);
         let result = (|| {
             let mut parts = Parts::new(answer.body(), &boundary);
             // Overlapping ranges may come as one, so there may be fewer parts than ranges, but never more.
             for _ in 0..=group.len() {
-                let Some(range) = parts.next_part()? else { return Ok(()) };
-                effort.read_bytes += range.length;
-                got += range.length;
+                let Some(PartRange { range, size_bytes }) = parts.next_part()? else { return Ok(()) };
+                has_other_size = size_bytes.is_some_and(|size| size != self.size_bytes);
+                if has_other_size {
+                    return Ok(());
+                }
                 let wanted = (0..group.len()).find(|index| group[*index].range == range && !filled[*index]);
                 match wanted.and_then(|index| group[index].room_for(range.length).map(|room| (index, room))) {
                     Some((index, room)) => {
@@ -185,27 +190,40 @@ impl HttpFile {
                     }
                     None => parts.skip(range.length)?,
                 }
+                // Not before they have come: a server may promise any number.
+                got += range.length;
             }
             Err(io::Error::new(io::ErrorKind::InvalidData, "more parts than were requested"))
         })();
+        effort.read_bytes += got;
         answer.got(got);
+        if has_other_size {
+            return Err(changed(&answer, "its size is another"));
+        }
         result.map_err(|error| answer.broken(&error))
     }
 
-    /// Checks that an answer is of the file that was opened, and has the requested range.
-    fn check(&self, answer: &Answer, wanted: Option<ByteRange>) -> Result<()> {
-        let found = answer.header("content-range").and_then(ContentRange::parse);
-        let found = found.ok_or_else(|| answer.nonsense("a part that does not say which bytes it has"))?;
-        if found.size_bytes.is_some_and(|size| size != self.size_bytes) {
+    /// Checks that an answer is of the version of the file that was opened, as far as the answer names its version.
+    fn check_version(&self, answer: &Answer, size_bytes: Option<u64>) -> Result<()> {
+        if size_bytes.is_some_and(|size| size != self.size_bytes) {
             return Err(changed(answer, "its size is another"));
         }
         // Two servers may number the same version of a file differently.
         let same_server = self.direct().is_none();
-        if same_server && self.entity.is_some() && entity_of(answer) != self.entity {
+        let named = self.entity.as_ref().zip(entity_of(answer));
+        if same_server && named.is_some_and(|(opened, found)| *opened != found) {
             return Err(changed(answer, "the server says that it is another version"));
         }
-        if wanted.is_some() && found.range != wanted {
-            return Err(answer.nonsense("other bytes than were requested"));
+        Ok(())
+    }
+
+    /// Checks that an answer is of the file that was opened, and has the requested range.
+    fn check(&self, answer: &Answer, wanted: ByteRange) -> Result<()> {
+        let found = answer.header("content-range").and_then(ContentRange::parse);
+        let found = found.ok_or_else(|| answer.protocol_fault("a part that does not say which bytes it has"))?;
+        self.check_version(answer, found.size_bytes)?;
+        if found.range != Some(wanted) {
+            return Err(answer.protocol_fault("other bytes than were requested"));
         }
         Ok(())
     }
@@ -233,7 +251,7 @@ fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Pr
     let found = range.as_ref().and_then(|range| range.range);
     let size_bytes = match (answer.status(), range) {
         (206, Some(ContentRange { size_bytes: Some(size_bytes), .. })) => size_bytes,
-        (206, _) => return Err(answer.nonsense("a part of the file, but does not say how large the file is")),
+        (206, _) => return Err(answer.protocol_fault("a part of the file, but does not say how large the file is")),
         (416, Some(ContentRange { size_bytes: Some(0), .. })) => 0,
         (200, _) if length_of(&answer) == Some(0) => 0,
         (200, _) => {
@@ -252,7 +270,7 @@ fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Pr
         answer.got(expected.length);
         first = Some(read.bytes().to_vec());
     } else if answer.status() == 206 && size_bytes > 0 {
-        // To its end, or the connection is not used again; but not for ever.
+        // To its end, so that the connection is used again; up to a limit.
         let drained = io::copy(&mut answer.body().take(PART_LINE_BYTES_MAX as u64), &mut io::sink());
         let drained = drained.map_err(|error| answer.broken(&error))?;
         answer.got(drained);
@@ -284,7 +302,7 @@ fn fill(read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
     drop(body);
     match result {
         Ok(0) => Ok(()),
-        Ok(_) => Err(answer.nonsense("more bytes than were requested")),
+        Ok(_) => Err(answer.protocol_fault("more bytes than were requested")),
         Err(error) => Err(answer.broken(&error)),
     }
 }
@@ -304,7 +322,7 @@ fn groups<'a>(mut reads: Vec<&'a mut RangeRead>, one_range_only: bool) -> Vec<Ve
     for read in reads {
         let length = read.range.length;
         match groups.last_mut() {
-            Some(group) if group.len() < ranges_max && bytes + length <= HTTP_REQUEST_BYTES => {
+            Some(group) if group.len() < ranges_max && length <= HTTP_REQUEST_BYTES.saturating_sub(bytes) => {
                 bytes += length;
                 group.push(read);
             }
@@ -363,21 +381,23 @@ impl Store for HttpFile {
             }
         }
         let of_first = self.fill_from_first(&mut wanted);
-        let bytes: u64 = wanted.iter().map(|read| read.range.length).sum();
+        let bytes = wanted.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
         let groups = groups(wanted, self.takes_one_range_only());
         let mean_bytes = bytes / groups.len().max(1) as u64;
         let within = self.settings.requests_within(&self.location.element, mean_bytes, AHEAD_REQUESTS_MAX);
         let threads = groups.len().min(within);
         let queue: Queue<'_> = Mutex::new(groups.into_iter());
-        let since = journal::decided_at();
+        let since = journal::queued_at();
         let thread = || {
-            let _decided = journal::decided(since);
+            let _queued = journal::queued_since(since);
             guarded(|| self.read_queued(&queue))
                 .unwrap_or_else(|panic| Err(StorageError::panicked(&self.location.path, &panic)))
         };
         std::thread::scope(|scope| {
-            // The calling thread reads too.
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(thread)).collect();
+            // The calling thread reads too, and alone where no other can be started.
+            let start =
+                |_| std::thread::Builder::new().name("branchline-read".to_owned()).spawn_scoped(scope, thread).ok();
+            let others: Vec<_> = (1..threads).map_while(start).collect();
             let own = self.read_queued(&queue);
             let all = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             all.chain([own]).try_fold(of_first, |sum, thread| thread.map(|effort| sum + effort))
@@ -407,3 +427,7 @@ impl HttpFile {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -49,7 +49,7 @@ pub(crate) fn body_of(answer: &mut Answer) -> Result<Vec<u8>> {
     let result = answer.body().take(LISTING_BYTES_MAX + 1).read_to_end(&mut body);
     result.map_err(|error| answer.broken(&error))?;
     if body.len() as u64 > LISTING_BYTES_MAX {
-        return Err(answer.nonsense("a list without end"));
+        return Err(answer.protocol_fault("a list without end"));
     }
     answer.got(body.len() as u64);
     Ok(body)

@@ -8,6 +8,13 @@ use super::content_range::ContentRange;
 use crate::limits::{PART_LINES_MAX, PART_LINE_BYTES_MAX};
 use crate::ByteRange;
 
+/// Which bytes a part has, and of how many; None where the server does not know the size of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PartRange {
+    pub(super) range: ByteRange,
+    pub(super) size_bytes: Option<u64>,
+}
+
 /// Reads the parts of an answer, one after the other.
 pub(super) struct Parts<R> {
     body: R,
@@ -22,7 +29,7 @@ impl<R: BufRead> Parts<R> {
     }
 
     /// The range of the next part, whose bytes come next in `body`; None after the last one.
-    pub(super) fn next_part(&mut self) -> io::Result<Option<ByteRange>> {
+    pub(super) fn next_part(&mut self) -> io::Result<Option<PartRange>> {
         let mut lines = 0;
         loop {
             lines += 1;
@@ -58,17 +65,19 @@ impl<R: BufRead> Parts<R> {
         }
     }
 
-    fn headers(&mut self) -> io::Result<ByteRange> {
-        let mut range = None;
+    fn headers(&mut self) -> io::Result<PartRange> {
+        let mut part = None;
         for _ in 0..PART_LINES_MAX {
             let line = self.line()?;
             if line.is_empty() {
-                return range.ok_or_else(|| wrong("a part that does not say which bytes it has"));
+                return part.ok_or_else(|| wrong("a part that does not say which bytes it has"));
             }
             let line = String::from_utf8_lossy(&line).into_owned();
             if let Some((name, value)) = line.split_once(':') {
                 if name.trim().eq_ignore_ascii_case("content-range") {
-                    range = ContentRange::parse(value).and_then(|found| found.range);
+                    part = ContentRange::parse(value).and_then(|ContentRange { range, size_bytes }| {
+                        range.map(|range| PartRange { range, size_bytes })
+                    });
                 }
             }
         }
@@ -119,7 +128,7 @@ mod tests {
     fn read_all(body: &[u8]) -> io::Result<Vec<(u64, Vec<u8>)>> {
         let mut parts = Parts::new(body, "X");
         let mut found = Vec::new();
-        while let Some(range) = parts.next_part()? {
+        while let Some(PartRange { range, .. }) = parts.next_part()? {
             let mut bytes = Vec::new();
             parts.body().take(range.length).read_to_end(&mut bytes)?;
             if bytes.len() as u64 != range.length {

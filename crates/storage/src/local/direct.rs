@@ -21,6 +21,16 @@ pub(super) struct Piece {
     pub(super) length: usize,
 }
 
+/// The outcome of a read of several pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PiecesRead {
+    /// All of them were read.
+    All { calls_count: u64 },
+    /// The file ends before this one does.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only io_uring reads several pieces"))]
+    CutAt { number: usize },
+}
+
 /// The pieces of a range, in their order.
 pub(super) fn pieces(range: ByteRange) -> impl Iterator<Item = Piece> {
     let alignment = DIRECT_ALIGNMENT as u64;

@@ -15,9 +15,9 @@ use rustix::io::{pread, Errno};
 
 use super::advice::{expect_first, Adviser};
 use super::append::append_from;
-use super::direct::{pieces, read_piece, Piece, Sectors};
+use super::direct::{pieces, read_piece, Piece, PiecesRead, Sectors};
 use super::mode::LocalMode;
-use super::system::{is_on_network, open_direct, read_cached};
+use super::system::{is_on_network, open_direct, read_cached, READ_CACHED_CALL};
 use super::uring;
 use crate::limits::{LOCAL_GAP_BYTES, LOCAL_THREADS};
 use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
@@ -57,7 +57,7 @@ impl LocalFile {
     /// Opens the file at `location`; messages call it `path`, as the user did.
     pub fn open(path: &str, location: &Path, mode: LocalMode) -> Result<Self> {
         let not_opened = |error: io::Error| StorageError::not_opened(path, &error);
-        // Looked at first, because opening a pipe would wait for a writer.
+        // The metadata are read first, because opening a pipe would wait for a writer.
         let metadata = std::fs::metadata(location).map_err(not_opened)?;
         if metadata.is_dir() {
             return Err(StorageError::not_a_file(path, "a directory"));
@@ -114,6 +114,12 @@ impl LocalFile {
         usize::try_from(range.length).map_err(|_| StorageError::no_memory(&self.path, range))
     }
 
+    /// The error of a range that the file does not have any more.
+    fn cut_short(&self, range: ByteRange) -> StorageError {
+        let size_bytes = self.file.metadata().map_or(range.offset, |metadata| metadata.len());
+        StorageError::truncated(&self.path, range, size_bytes)
+    }
+
     /// Reads exactly the bytes of the range and returns the number of system calls. Nothing is zeroed before it is
     /// read.
     fn fill(&self, read: &mut RangeRead) -> Result<u64> {
@@ -140,7 +146,7 @@ impl LocalFile {
             };
             self.end_traced(traced, &self.file, result);
             match result {
-                Ok(0) => return Err(StorageError::truncated(&self.path, range, at)),
+                Ok(0) => return Err(self.cut_short(range)),
                 Ok(count) => filled += count,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(StorageError::not_read(&self.path, range, &error.into())),
@@ -160,7 +166,7 @@ impl LocalFile {
         let range = first.range;
         let length = self.checked_length(range)?;
         let room = first.room_for(range.length).ok_or_else(|| StorageError::no_memory(&self.path, range))?;
-        let traced = self.journal("preadv2", range.offset, length);
+        let traced = READ_CACHED_CALL.and_then(|call| self.journal(call, range.offset, length));
         let cached = read_cached(&self.file, room, range.offset);
         end_traced_try(traced, &self.file, cached);
         let mut calls_count = u64::from(cached > 0);
@@ -184,13 +190,16 @@ impl LocalFile {
     fn fill_by_threads(&self, reads: &mut [RangeRead]) -> Result<u64> {
         let threads = reads.len().min(LOCAL_THREADS);
         let queue = Mutex::new(reads.iter_mut().collect::<Vec<_>>().into_iter());
-        let since = journal::decided_at();
+        let since = journal::queued_at();
         let read = || {
-            let _decided = journal::decided(since);
+            let _queued = journal::queued_since(since);
             guarded(|| self.read_queued(&queue)).unwrap_or_else(|panic| Err(StorageError::panicked(&self.path, &panic)))
         };
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
+            // Where no more threads are to be had, those that there are read everything.
+            let start =
+                |_| std::thread::Builder::new().name("branchline-read".to_owned()).spawn_scoped(scope, read).ok();
+            let others: Vec<_> = (1..threads).map_while(start).collect();
             let own = self.read_queued(&queue);
             let all = others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
             all.chain([own]).try_fold(0, |sum, done| done.map(|calls| sum + calls))
@@ -229,7 +238,7 @@ impl LocalFile {
             let got = done.as_ref().map(|calls| if calls.is_some() { piece.sectors_bytes } else { 0 });
             self.end_traced(traced, direct, got.map_err(|error| Errno::from_io_error(error).unwrap_or(Errno::IO)));
             let calls = done.map_err(|error| StorageError::not_read(&self.path, range, &error))?;
-            calls_count += calls.ok_or_else(|| StorageError::truncated(&self.path, range, piece.start))?;
+            calls_count += calls.ok_or_else(|| self.cut_short(range))?;
             room[filled..filled + piece.length].copy_from_slice(sectors.of(&piece));
             filled += piece.length;
         }
@@ -258,12 +267,16 @@ impl LocalFile {
             reads[index].room()[filled..filled + bytes.len()].copy_from_slice(bytes);
         });
         let bytes = all.iter().map(|piece| piece.sectors_bytes).sum();
-        self.end_traced(traced, direct, if matches!(done, Ok(Some(_))) { Ok(bytes) } else { Err(Errno::IO) });
+        self.end_traced(
+            traced,
+            direct,
+            if matches!(done, Ok(PiecesRead::All { .. })) { Ok(bytes) } else { Err(Errno::IO) },
+        );
         match done {
-            Ok(Some(calls_count)) => Ok(Some(calls_count)),
-            Ok(None) => {
-                let range = reads.first().map_or(ByteRange::new(0, 0), |read| read.range);
-                Err(StorageError::truncated(&self.path, range, range.offset))
+            Ok(PiecesRead::All { calls_count }) => Ok(Some(calls_count)),
+            Ok(PiecesRead::CutAt { number }) => {
+                let (index, _) = places[number];
+                Err(self.cut_short(reads[index].range))
             }
             Err(error) => {
                 self.fall_back(format!("read by threads, as io_uring failed: {error}"));

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use super::direct::Piece;
+use super::direct::{Piece, PiecesRead};
 
 /// There is no ring.
 pub(super) fn is_allowed() -> bool {
@@ -11,6 +11,6 @@ pub(super) fn is_allowed() -> bool {
 }
 
 /// Never reads: callers check `is_allowed` first.
-pub(super) fn read_pieces(_file: &File, _pieces: &[Piece], _take: impl FnMut(usize, &[u8])) -> io::Result<Option<u64>> {
+pub(super) fn read_pieces(_file: &File, _pieces: &[Piece], _take: impl FnMut(usize, &[u8])) -> io::Result<PiecesRead> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 
 use io_uring::{opcode, types, IoUring};
 
-use super::direct::{Piece, Sectors};
+use super::direct::{Piece, PiecesRead, Sectors};
 use crate::limits::URING_READS;
 
 /// Whether the kernel allows this process a ring. Containers often forbid it.
@@ -25,28 +25,24 @@ struct Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         if self.busy_count > 0 {
-            // The kernel still has them: memory that is lost is better than memory that is written to by surprise.
+            // The kernel still has them: losing memory is better than memory that changes unexpectedly.
             std::mem::forget(std::mem::take(&mut self.sectors));
         }
     }
 }
 
-/// Reads all pieces and gives each, with its number and what was read, to `take`; tells how many reads it took. None if
-/// the file ends before a piece does.
-pub(super) fn read_pieces(
-    file: &File,
-    pieces: &[Piece],
-    mut take: impl FnMut(usize, &[u8]),
-) -> io::Result<Option<u64>> {
+/// Reads all pieces and gives each, with its number and its bytes, to `take`.
+pub(super) fn read_pieces(file: &File, pieces: &[Piece], mut take: impl FnMut(usize, &[u8])) -> io::Result<PiecesRead> {
     let slots_count = pieces.len().min(URING_READS);
     let largest = pieces.iter().map(|piece| piece.sectors_bytes).max().unwrap_or(0);
     let mut ring = IoUring::new(slots_count.next_power_of_two().max(2) as u32)?;
     let mut slots = Slots { sectors: (0..slots_count).map(|_| Sectors::new(largest)).collect(), busy_count: 0 };
     let mut free: Vec<usize> = (0..slots_count).collect();
     let mut of_slot = vec![0; slots_count];
-    let (mut next, mut calls_count, mut is_cut) = (0, 0, false);
+    let (mut next, mut calls_count) = (0, 0);
+    let mut first_cut: Option<usize> = None;
     loop {
-        while let (Some(slot), false) = (free.last().copied(), next >= pieces.len() || is_cut) {
+        while let (Some(slot), false) = (free.last().copied(), next >= pieces.len() || first_cut.is_some()) {
             let room = slots.sectors[slot].room(&pieces[next]);
             let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), room.as_mut_ptr(), room.len() as u32)
                 .offset(pieces[next].start)
@@ -64,7 +60,10 @@ pub(super) fn read_pieces(
             calls_count += 1;
         }
         if slots.busy_count == 0 {
-            return Ok((!is_cut).then_some(calls_count));
+            return Ok(match first_cut {
+                None => PiecesRead::All { calls_count },
+                Some(number) => PiecesRead::CutAt { number },
+            });
         }
         match ring.submit_and_wait(1) {
             Ok(_) => {}
@@ -80,7 +79,9 @@ pub(super) fn read_pieces(
             match usize::try_from(completed.result()) {
                 Err(_) => failure = Some(io::Error::from_raw_os_error(-completed.result())),
                 // A read of a local file is cut short by its end alone.
-                Ok(count) if count < piece.skip + piece.length => is_cut = true,
+                Ok(count) if count < piece.skip + piece.length => {
+                    first_cut = Some(first_cut.map_or(number, |first| first.min(number)));
+                }
                 Ok(_) => take(number, slots.sectors[slot].of(piece)),
             }
         }

@@ -49,3 +49,9 @@ fn files_of_this_machine_are_found_in_urls_and_among_replicas() {
     assert_eq!(found, ["/b c.root", "/d.root", "e.root"].map(PathBuf::from));
     assert!(local_paths("https://host/a.root").is_empty() && local_paths("file://host/a.root").is_empty());
 }
+
+#[test]
+fn a_file_url_with_a_host_is_refused_without_its_password() {
+    let error = open("file://me:hidden@host/f.root", &Access::default()).err().unwrap();
+    assert!(!format!("{error:?}").contains("hidden") && error.message.contains("file://me:***@host/f.root"), "{error}");
+}

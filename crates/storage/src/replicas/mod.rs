@@ -7,5 +7,5 @@ mod preference;
 mod replicated;
 mod samples;
 
-pub use preference::prefer_replicas;
+pub use preference::{prefer_replicas, ReplicaRank};
 pub(crate) use replicated::{nearest_in, replicas_in, Replicated};

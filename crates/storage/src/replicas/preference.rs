@@ -1,17 +1,22 @@
-//! Which replicas this process reads first: those that are near, as whoever hands out the work knows it.
+//! Which replicas this process reads first: its caller ranks them by their distance.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The beginning of the locations that lie together, and how far they are.
-type Ranked = (String, u32);
+/// The rank of all locations that begin with the same text, up to a slash: those at a storage element, or in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaRank {
+    /// How the locations begin.
+    pub beginning: String,
+    /// The lowest is read first.
+    pub rank: u32,
+}
 
-static RANKS: Mutex<Vec<Ranked>> = Mutex::new(Vec::new());
+static RANKS: Mutex<Vec<ReplicaRank>> = Mutex::new(Vec::new());
 
-/// From now on files are opened at the replica with the lowest rank. A rank holds for all locations that begin with
-/// its text, up to a slash: a storage element, or a folder. Of several the longest holds. Replicas without a rank come
-/// last, in the order in which they are listed.
-pub fn prefer_replicas(mut ranks: Vec<Ranked>) {
-    ranks.sort_by_key(|(beginning, _)| std::cmp::Reverse(beginning.len()));
+/// From now on files are opened at the replica with the lowest rank. Of several ranks for a location that with the
+/// longest beginning holds. Replicas without a rank come last, in the order in which they are listed.
+pub fn prefer_replicas(mut ranks: Vec<ReplicaRank>) {
+    ranks.sort_by_key(|one| std::cmp::Reverse(one.beginning.len()));
     *RANKS.lock().unwrap_or_else(PoisonError::into_inner) = ranks;
 }
 
@@ -19,7 +24,7 @@ pub fn prefer_replicas(mut ranks: Vec<Ranked>) {
 pub(super) fn rank_of(location: &str, element: &str) -> u32 {
     let ranks = RANKS.lock().unwrap_or_else(PoisonError::into_inner);
     let holds = |beginning: &str| beginning == element || is_below(location, beginning);
-    ranks.iter().find(|(beginning, _)| holds(beginning)).map_or(u32::MAX, |(_, rank)| *rank)
+    ranks.iter().find(|one| holds(&one.beginning)).map_or(u32::MAX, |one| one.rank)
 }
 
 fn is_below(location: &str, beginning: &str) -> bool {

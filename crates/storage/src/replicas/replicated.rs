@@ -25,11 +25,11 @@ use crate::url::element_of;
 use crate::{ByteRange, RangeRead, ReadEffort, ReplicaRead, Result, StorageError, StorageErrorKind, Store};
 
 /// The separator of a file's replicas in a path.
-const BETWEEN: &str = " | ";
+const SEPARATOR: &str = " | ";
 
 /// The replicas that are named in one text.
 pub(crate) fn replicas_in(path: &str) -> Vec<&str> {
-    path.split(BETWEEN).map(str::trim).filter(|one| !one.is_empty()).collect()
+    path.split(SEPARATOR).map(str::trim).filter(|one| !one.is_empty()).collect()
 }
 
 /// The replicas as they are tried: the nearest first.
@@ -52,9 +52,9 @@ pub(crate) struct Replicated {
     /// The first replica, as it may be shown.
     path: String,
     name: String,
-    /// Size of the replica that was opened, once it was requested.
+    /// The identity of the replica that was opened, once it was requested.
     identity: OnceLock<Option<String>>,
-    /// The checksums of the whole file at its first place. No other replica waits for them to be opened.
+    /// The checksums of the whole file at the replica that was opened. No other replica waits for them.
     checksums: ChecksumQuery,
     gap_bytes: u64,
     is_near: bool,
@@ -156,22 +156,29 @@ impl Replicated {
             (Arc::clone(&self.open_one), replica.location.clone(), self.settings.clone());
         let limit = self.last_limit(0, round);
         within(limit, move || open_one(&location, &settings))
-            .unwrap_or_else(|error| Err(self.left(index, &error, limit, None)))
+            .unwrap_or_else(|error| Err(self.silence_error(index, &error, limit, None)))
     }
 
-    /// After how long a call of a store has not kept its own deadlines. For the last replica there is no such limit.
+    /// The time after which a call of a store has missed its own deadlines. In the last round it has the waits that
+    /// servers announce, too.
     fn last_limit(&self, bytes: u64, round: u32) -> Duration {
         let wait = if round + 1 == self.rounds_max() { self.settings.wait_max } else { Duration::ZERO };
         let one = self.settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
         one * self.settings.tries_max + wait
     }
 
-    /// The reason for leaving a replica from which nothing came.
-    fn left(&self, index: usize, error: &io::Error, limit: Duration, range: Option<ByteRange>) -> StorageError {
+    /// The error of a replica from which nothing came.
+    fn silence_error(
+        &self,
+        index: usize,
+        error: &io::Error,
+        limit: Duration,
+        range: Option<ByteRange>,
+    ) -> StorageError {
         let Replica { element, location, .. } = &self.replicas[index];
         let fault = if error.kind() == io::ErrorKind::TimedOut {
             let reason = format!(
-                "{element} gave nothing for {:.1} s, where less was expected; it was left for another replica",
+                "{element} sent nothing for {:.1} s, longer than expected; another replica is read instead",
                 limit.as_secs_f64()
             );
             Fault::new(StorageErrorKind::Timeout, reason)
@@ -302,7 +309,7 @@ impl Replicated {
         }
         let limit = self.last_limit(0, round);
         let compared = self.samples.differs(store, limit);
-        let offset = compared.unwrap_or_else(|error| Err(self.left(index, &error, limit, None)))?;
+        let offset = compared.unwrap_or_else(|error| Err(self.silence_error(index, &error, limit, None)))?;
         Ok(offset.map(|offset| format!("its bytes at offset {offset} differ from those read at {}", self.name)))
     }
 
@@ -329,13 +336,14 @@ impl Replicated {
         let replica = &self.replicas[index];
         let bytes = reads.iter().map(|read| read.range.length).sum();
         let limit = lock(&replica.pace).stalls_after(bytes, self.settings.silence);
-        // Who was left too early gets more time when its turn comes again, and in the end all that its own deadlines
-        // give.
+        // A replica that was left too early gets more time in each round, and in the last one as much as its own
+        // deadlines allow.
         let limit = limit.saturating_mul(1 << (2 * round).min(16));
         let started = Instant::now();
         let limit = if round + 1 == self.rounds_max() { limit.max(self.last_limit(bytes, round)) } else { limit };
-        let effort = read_within(limit, &store, reads)
-            .unwrap_or_else(|error| Err(self.left(index, &error, limit, reads.first().map(|read| read.range))))?;
+        let effort = read_within(limit, &store, reads).unwrap_or_else(|error| {
+            Err(self.silence_error(index, &error, limit, reads.first().map(|read| read.range)))
+        })?;
         lock(&replica.pace).measure(bytes, started.elapsed());
         lock(&replica.read).read_bytes += effort.read_bytes;
         self.samples.add(reads);

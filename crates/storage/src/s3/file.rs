@@ -6,7 +6,7 @@ use super::signer::Signer;
 use super::web_identity::add_temporary_keys;
 use crate::fault::{Fault, Result};
 use crate::http::{body_of, client, Client, DataRequest, HttpFile, Location, Protocol};
-use crate::limits::{LISTING_PAGES_MAX, S3_GAP_BYTES};
+use crate::limits::{LISTING_PAGES_BYTES_MAX, LISTING_PAGES_MAX, S3_GAP_BYTES};
 use crate::retry::with_retries;
 use crate::secrets::without_secrets;
 use crate::settings::Settings;
@@ -39,13 +39,18 @@ fn try_open(path: &str, settings: &Settings) -> Result<HttpFile> {
     }
 }
 
+/// The storage element of a bucket, as reports name it.
+fn element_of(bucket: &Bucket) -> String {
+    format!("s3://{}/{}", bucket.host, bucket.base.trim_matches('/')).trim_end_matches('/').to_owned()
+}
+
 fn location_of(path: &str, object: &Object, profile: &Profile) -> Result<Location> {
     let bucket = Bucket::of(&object.bucket, profile)?;
     let query: Vec<_> = object.version.iter().map(|version| ("versionId".to_owned(), version.clone())).collect();
     let signer = Signer::new(profile, &bucket, bucket.path_of(&object.key), query);
     Ok(Location {
         path: without_secrets(path),
-        element: format!("s3://{}/{}", bucket.host, bucket.base.trim_matches('/')).trim_end_matches('/').to_owned(),
+        element: element_of(&bucket),
         url: signer.url(&bucket),
         server: bucket.host,
         authorization: Box::new(signer),
@@ -76,9 +81,11 @@ pub(crate) fn list_s3(path: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
 
 fn list_pages(client: &Client, object: &Object, profile: &Profile, settings: &Settings) -> Result<Vec<Vec<u8>>> {
     let bucket = Bucket::of(&object.bucket, profile)?;
+    let settings = settings.clone().at(&element_of(&bucket));
     let prefix = object.key.trim_end_matches('/');
     let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
     let (mut pages, mut token): (Vec<Vec<u8>>, Option<String>) = (Vec::new(), None);
+    let mut bytes = 0;
     for _ in 0..LISTING_PAGES_MAX {
         let mut query = vec![("delimiter", "/".to_owned()), ("encoding-type", "url".to_owned())];
         query.extend([("list-type", "2".to_owned()), ("prefix", prefix.clone())]);
@@ -86,41 +93,66 @@ fn list_pages(client: &Client, object: &Object, profile: &Profile, settings: &Se
         let query = query.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let signer = Signer::new(profile, &bucket, bucket.path_of(""), query);
         let url = signer.url(&bucket);
-        let page = with_retries(settings, |_| {
-            let traced = branchline_trace::journal::request("GET", &url, &bucket.host, std::iter::empty());
-            let mut answer = client.call("GET", &url, &[], &signer, traced, settings)?;
+        let page = with_retries(&settings, |_| {
+            let traced = branchline_trace::journal::request("GET", &url, &settings.element, std::iter::empty());
+            let mut answer = client.call("GET", &url, &[], &signer, traced, &settings)?;
             if answer.status() != 200 {
                 return Err(answer.refusal(&signer));
             }
             body_of(&mut answer)
         })?;
-        token = next_token(&page);
+        token = next_token(&page, &bucket.host)?;
+        bytes += page.len() as u64;
         pages.push(page);
         if token.is_none() {
             return Ok(pages);
+        }
+        if bytes > LISTING_PAGES_BYTES_MAX {
+            break;
         }
     }
     Err(Fault::new(StorageErrorKind::Refused, "there are more objects below this prefix than are listed here"))
 }
 
-/// The token with which the next page of a listing begins.
-fn next_token(page: &[u8]) -> Option<String> {
+/// The token with which the next page of a listing begins; None for the last page.
+fn next_token(page: &[u8], server: &str) -> Result<Option<String>> {
     let text = String::from_utf8_lossy(page);
-    let (_, rest) = text.split_once("<NextContinuationToken>")?;
-    let token = rest.split('<').next()?;
-    Some(token.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&"))
+    let named = text.split_once("<NextContinuationToken>").and_then(|(_, rest)| rest.split('<').next());
+    let decoded =
+        |token: &str| token.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
+    // Servers that know only the first version of listings cut them without a token.
+    if named.is_none() && text.contains("<IsTruncated>true<") {
+        return Err(Fault::protocol(server, "a part of a list, and does not say how to get the rest").final_for_now());
+    }
+    Ok(named.map(decoded))
 }
 
-/// The region that a bucket is in, which servers say whatever they answer else.
+/// The region of a bucket, which servers name in every answer.
 fn true_region(client: &Client, object: &Object, profile: &Profile, settings: &Settings) -> Result<Option<String>> {
     let bucket = Bucket::of(&object.bucket, profile)?;
     let signer = Signer::new(profile, &bucket, bucket.path_of(""), Vec::new());
     let url = signer.url(&bucket);
-    let answer = with_retries(settings, |_| {
-        let traced = branchline_trace::journal::request("HEAD", &url, &bucket.host, std::iter::empty());
-        client.fetch(DataRequest { url: &url, range: None, bytes: 0, without_body: true, traced }, &signer, settings)
+    let settings = settings.clone().at(&element_of(&bucket));
+    let answer = with_retries(&settings, |_| {
+        let traced = branchline_trace::journal::request("HEAD", &url, &settings.element, std::iter::empty());
+        client.fetch(DataRequest { url: &url, range: None, bytes: 0, without_body: true, traced }, &signer, &settings)
     })?;
     let is_region =
         |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     Ok(answer.header("x-amz-bucket-region").filter(is_region).map(str::to_owned))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_ends_only_where_the_server_says_so() {
+        let token = |page: &str| next_token(page.as_bytes(), "s3.site").map_err(|fault| fault.kind);
+        let more = "<IsTruncated>true</IsTruncated><NextContinuationToken>a&amp;lt;b==</NextContinuationToken>";
+        assert_eq!(token(more), Ok(Some("a&lt;b==".to_owned())));
+        assert_eq!(token("<IsTruncated>false</IsTruncated>"), Ok(None));
+        assert_eq!(token("<IsTruncated>true</IsTruncated><NextMarker>f</NextMarker>"), Err(StorageErrorKind::Protocol));
+    }
 }

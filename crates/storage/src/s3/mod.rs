@@ -1,5 +1,5 @@
-//! Objects of S3: of Amazon, of Ceph's gateway, and of all that speak as these do. Requests and their troubles are
-//! those of HTTP; here are their addresses, signatures and settings.
+//! Objects of S3: of Amazon, of Ceph's gateway, and of all that have the same protocol. Requests and their failures
+//! are those of HTTP; here are their addresses, signatures and settings.
 
 mod address;
 mod file;

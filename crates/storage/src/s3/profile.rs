@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::sign::Keys;
 use crate::fault::{Fault, Result};
 use crate::limits::AWS_FILE_BYTES_MAX;
+use crate::small_file::read_small;
 use crate::StorageErrorKind;
 
 /// The user's settings.
@@ -161,15 +162,11 @@ fn checked(what: &str, value: String) -> Result<String> {
 /// The sections of a file; none of one that is not there.
 fn sections(file: Option<&Path>) -> Result<Sections> {
     let Some(file) = file else { return Ok(Sections::new()) };
-    let unreadable = |reason: &dyn std::fmt::Display| wrong(&format!("{}: {reason}", file.display()));
-    match std::fs::metadata(file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Sections::new()),
-        Err(error) => return Err(unreadable(&error)),
-        Ok(about) if about.len() > AWS_FILE_BYTES_MAX => return Err(unreadable(&"it is too large")),
-        Ok(_) => {}
+    match read_small(file, AWS_FILE_BYTES_MAX) {
+        Ok(bytes) => Ok(parsed(&String::from_utf8_lossy(&bytes))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Sections::new()),
+        Err(error) => Err(wrong(&format!("{}: {error}", file.display()))),
     }
-    let bytes = std::fs::read(file).map_err(|error| unreadable(&error))?;
-    Ok(parsed(&String::from_utf8_lossy(&bytes)))
 }
 
 /// `[section]`, `key = value`, and lines further in that belong to the key before them, here as `key.inner`. What is

@@ -23,7 +23,7 @@ impl Signer {
         Self { keys: profile.keys.clone(), region: profile.region.clone(), host: bucket.host.clone(), path, query }
     }
 
-    /// Signs nothing: for who has no keys yet.
+    /// Signs nothing: for requests of the first keys.
     pub(super) fn unsigned() -> Self {
         let (region, host, path) = Default::default();
         Self { keys: None, region, host, path, query: Vec::new() }

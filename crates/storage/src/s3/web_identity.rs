@@ -2,6 +2,7 @@
 //! and users of Ceph with OpenID Connect get them.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,10 @@ use super::sign::{encoded_query, Keys};
 use super::signer::Signer;
 use crate::fault::{Fault, Result};
 use crate::http::{body_of, Client};
-use crate::limits::AWS_FILE_BYTES_MAX;
+use crate::limits::TOKEN_BYTES_MAX;
 use crate::retry::with_retries;
 use crate::settings::Settings;
+use crate::small_file::read_small;
 use crate::url::Url;
 use crate::StorageErrorKind;
 
@@ -46,10 +48,8 @@ fn wrong(reason: impl std::fmt::Display) -> Fault {
 fn request_keys(client: &Client, identity: &WebIdentity, region: &str, settings: &Settings) -> Result<Keys> {
     let file = &identity.token_file;
     let unreadable = |error: std::io::Error| wrong(format_args!("the token in {file} cannot be read: {error}"));
-    if std::fs::metadata(file).map_err(unreadable)?.len() > AWS_FILE_BYTES_MAX {
-        return Err(wrong(format_args!("{file} is too large for a token")));
-    }
-    let token = std::fs::read_to_string(file).map_err(unreadable)?;
+    let token = read_small(Path::new(file), TOKEN_BYTES_MAX).map_err(unreadable)?;
+    let token = String::from_utf8_lossy(&token);
     let endpoint = identity.endpoint.clone().unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
     let parsed = Url::parse(&endpoint)?;
     if parsed.scheme != "https" && !parsed.is_loopback() {

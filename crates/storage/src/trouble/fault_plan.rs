@@ -105,8 +105,8 @@ impl FaultPlan {
     }
 }
 
-/// How many requests each file has seen under one plan. They go on where they were when a file is opened again: what
-/// failed once would else fail again and again.
+/// How many requests each file has seen under one plan. They go on where they were when a file is opened again: else
+/// what failed once would fail for ever.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     by_place: Mutex<HashMap<String, Arc<AtomicU64>>>,

@@ -1,4 +1,4 @@
-//! A store around a store that fails as a plan says.
+//! A wrapper around a store that fails as a plan says.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use branchline_trace::journal;
 use super::draw::drawn;
 use super::fault_plan::{next, FaultKind, FaultPlan, Requests};
 use crate::fault::Fault;
+use crate::secrets::without_secrets;
 use crate::settings::Settings;
 use crate::{Around, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
 
@@ -22,7 +23,7 @@ pub struct Faulty {
 impl Faulty {
     /// Makes the store that `open` gives fail, and the opening too: `words` say how.
     pub fn around(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
-        Self::open(words, path, &Settings::from_environment(), open)
+        Self::open(words, path, &Settings::from_environment()?, open)
     }
 
     pub(crate) fn open(
@@ -51,13 +52,14 @@ struct FaultyRequest<'a> {
 
 /// Makes a request fail and returns its error. A trace has the request, too, with its duration.
 fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, request: &FaultyRequest<'_>) -> StorageError {
+    let path = without_secrets(request.path);
     let spans = request.reads.iter().map(|read| (read.range.offset, read.range.length));
-    let mut traced = journal::request("fault", request.path, request.server, spans);
+    let mut traced = journal::request("fault", &path, request.server, spans);
     let fault = fault_of(kind, plan, settings, request.server);
     if let Some(traced) = &mut traced {
         traced.ended(kind.name());
     }
-    fault.at(request.path, request.reads.first().map(|read| read.range))
+    fault.at(&path, request.reads.first().map(|read| read.range))
 }
 
 /// Waits as long as this kind of fault does, and returns its error.

@@ -1,4 +1,4 @@
-//! A storage made slow and unreliable on purpose: as stores around a store, and as a proxy for clients of others.
+//! A storage made slow and unreliable on purpose: as wrappers around a store, and as a proxy for any client.
 
 mod delay_line;
 mod draw;

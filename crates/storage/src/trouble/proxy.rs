@@ -16,8 +16,8 @@ use super::shared_link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
 use crate::limits::CONNECT_TIMEOUT;
 
-/// So far ahead of its bandwidth a connection may enter the link. It hides how late a thread wakes up, and is the turn
-/// that one connection has before the others.
+/// A connection may send so much earlier than its bandwidth allows. It hides how late a thread wakes up, and is how
+/// long one connection sends before the others have their turn.
 const AHEAD: Duration = Duration::from_millis(2);
 /// Read at a time where nothing limits the bandwidth.
 const PIECE_BYTES_MAX: usize = 256 << 10;
@@ -183,7 +183,7 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-/// Connects to the target and carries bytes in both directions until both have ended.
+/// Connects to the target and starts to carry bytes in both directions.
 fn serve(client: TcpStream, ready: Instant, shared: &Arc<Shared>) -> io::Result<()> {
     let mut server = Err(io::Error::from(ErrorKind::AddrNotAvailable));
     for address in &shared.target {
@@ -211,10 +211,16 @@ fn serve(client: TcpStream, ready: Instant, shared: &Arc<Shared>) -> io::Result<
         connection.close();
     }
     shared.counted.connections.fetch_add(1, Ordering::Relaxed);
+    // Without one of its threads the connection would hang.
+    carry(&connection, shared).inspect_err(|_| connection.close())
+}
+
+/// Starts the threads of a connection.
+fn carry(connection: &Arc<Connection>, shared: &Arc<Shared>) -> io::Result<()> {
     for direction in [Direction::ToServer, Direction::ToClient] {
-        let (own, of) = (Arc::clone(&connection), Arc::clone(shared));
+        let (own, of) = (Arc::clone(connection), Arc::clone(shared));
         spawn(move || own.receive(direction, &of))?;
-        let (own, of) = (Arc::clone(&connection), Arc::clone(shared));
+        let (own, of) = (Arc::clone(connection), Arc::clone(shared));
         spawn(move || own.send(direction, &of))?;
     }
     Ok(())
@@ -314,7 +320,7 @@ impl Connection {
         loop {
             match self.line(direction).take() {
                 Some(Piece::Bytes(load)) => {
-                    // Before they go: who got them may look at the counts.
+                    // Before they go: the receiver may look at the counts.
                     count.fetch_add(load.length as u64, Ordering::Relaxed);
                     if to.write_all(load.bytes()).is_err() {
                         return self.close();

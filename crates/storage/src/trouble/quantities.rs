@@ -39,10 +39,10 @@ pub(super) fn bytes_per_second(text: &str) -> Option<f64> {
     Some(number * unit_bytes).filter(|rate| *rate >= 1.0)
 }
 
-/// `100/s` or `100`.
+/// `100/s` or `100`, and at least one in the longest time.
 pub(super) fn per_second(text: &str) -> Option<f64> {
     let (number, unit) = number_and_unit(text.strip_suffix("/s").unwrap_or(text))?;
-    (unit.is_empty() && number > 0.0).then_some(number)
+    (unit.is_empty() && number >= 1.0 / SECONDS_MAX).then_some(number)
 }
 
 fn number_and_unit(text: &str) -> Option<(f64, &str)> {
@@ -76,5 +76,7 @@ mod tests {
             assert_eq!(bytes_per_second(wrong), None, "{wrong}");
         }
         assert_eq!((per_second("0"), per_second("x/s"), per_second("5MB/s")), (None, None, None));
+        // One request in more than the longest time.
+        assert_eq!((per_second("0.0000001/s"), per_second(&format!("0.{}1", "0".repeat(100)))), (None, None));
     }
 }

@@ -14,7 +14,7 @@ pub(super) enum Direction {
     ToClient,
 }
 
-/// From when on there is room for more.
+/// When the link is free again: in each direction, and for a request.
 #[derive(Debug, Default)]
 struct Free {
     to_server: Option<Instant>,

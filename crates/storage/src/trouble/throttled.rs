@@ -1,4 +1,4 @@
-//! A store around a store that makes it as slow as a given link.
+//! A wrapper around a store that makes it as slow as a given link.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,7 +39,7 @@ impl Around for Throttled {
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         // Dropped when the bytes have passed the link, so that its time is in the record of the requests.
-        let _slowed = journal::slowed();
+        let _throttling = journal::throttling();
         let taken = self.link.take_request(Instant::now() + self.link.one_way() + self.link.jitter());
         let started = Instant::now();
         let effort = self.inner.read_ranges(reads)?;

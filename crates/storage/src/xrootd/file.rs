@@ -75,7 +75,7 @@ impl XrootdFile {
             version: first.opened.version.clone(),
         };
         let mut session = first.session;
-        session.keep(id, first.opened.handle, Arc::downgrade(&alive));
+        session.keep(id, first.opened.clone(), Arc::downgrade(&alive));
         Ok(Self {
             path: without_secrets(path),
             name: format!("{}://{}", url.scheme, url.address()),
@@ -100,14 +100,13 @@ impl XrootdFile {
         if failed.is_none() || place.server == self.entry {
             let (mut session, answer) =
                 pool().take(&place.server, self.id, Request::open(&place.target), &self.settings)?;
-            match (session.handle(self.id), answer) {
-                (_, Some(Answer::Done(answer))) => {
-                    let opened = parsed(&session, &answer)?;
-                    return self.keep(OpenAt { session, opened, target: place.target });
-                }
-                (_, Some(Answer::Elsewhere(_))) => {}
-                (Some(handle), None) => return Ok((session, handle)),
-                _ => return Err(session.nonsense("an authentication request")),
+            if let (None, Some(opened)) = (&answer, session.opened(self.id)) {
+                let handle = opened.handle;
+                return Ok((session, handle));
+            }
+            match found_open(&mut session, self.id, answer)? {
+                Found::Open(opened) => return self.keep(OpenAt { session, opened, target: place.target }),
+                Found::Redirect(_) => {}
             }
         }
         let query = self.query.as_deref();
@@ -124,9 +123,10 @@ impl XrootdFile {
             let reason = format!("the file at {server} was changed since it was opened");
             return Err(Fault::new(StorageErrorKind::Changed, reason));
         }
-        *place = Place { server, target: at.target, version: at.opened.version };
-        at.session.keep(self.id, at.opened.handle, Arc::downgrade(&self.alive));
-        Ok((at.session, at.opened.handle))
+        *place = Place { server, target: at.target, version: at.opened.version.clone() };
+        let handle = at.opened.handle;
+        at.session.keep(self.id, at.opened, Arc::downgrade(&self.alive));
+        Ok((at.session, handle))
     }
 
     fn try_read(&self, wanted: &mut [&mut RangeRead], failed: Option<&Server>) -> std::result::Result<u64, Failed> {
@@ -139,7 +139,7 @@ impl XrootdFile {
         if self.settings.streams > 1 && bytes >= STREAMS_BYTES_MIN {
             session.bind_streams(&server, &self.settings);
         }
-        let requests = requests(&ranges, &session.takes);
+        let requests = requests(&ranges, &session.limits);
         let mean_bytes = bytes / requests.len().max(1) as u64;
         let requests_max = self.settings.requests_within(&self.name, mean_bytes, REQUESTS_DUE_MAX);
         let mut reads: Vec<&mut RangeRead> = wanted.iter_mut().map(|read| &mut **read).collect();
@@ -200,19 +200,19 @@ impl Store for XrootdFile {
             let (id, size_bytes, version) = (self.id, self.size_bytes, version.clone());
             let (holder, settings) = (Arc::downgrade(&self.alive), self.settings.clone());
             let (server, open) = (server.clone(), Request::open(&target));
-            let Some(mut coming) = pool().expect(&server, count) else { return };
+            let Some(mut pending) = pool().expect(&server, count) else { return };
             let connect = move || {
                 // The reader reports what is wrong.
-                let Ok((mut session, Some(Answer::Done(answer)))) = coming.start(id, open, &settings) else { return };
+                let Ok((mut session, Some(Answer::Done(answer)))) = pending.start(id, open, &settings) else { return };
                 match Opened::parse(&answer) {
                     Some(opened) if opened.size_bytes == size_bytes && opened.version == version => {
-                        session.keep(id, opened.handle, holder);
+                        session.keep(id, opened, holder);
                     }
-                    // It is another file by now: who reads finds that out.
+                    // It is another file by now, which the reader finds out.
                     _ => session.is_broken = true,
                 }
             };
-            // Without a thread those who read connect themselves.
+            // Without a thread the readers connect themselves.
             let _ = std::thread::Builder::new().name("branchline-connect".to_owned()).spawn(connect);
         }
     }
@@ -239,7 +239,7 @@ impl Store for XrootdFile {
             let tried = self.try_read(&mut wanted, failed.as_ref());
             calls_count += *tried.as_ref().unwrap_or(&0);
             tried.map(|_| ()).map_err(|Failed { fault, server }| {
-                // The first server would only redirect us to where it failed before.
+                // The server that redirects would send us to the one that failed.
                 failed = server.or_else(|| Some(self.place().server));
                 fault
             })
@@ -252,12 +252,27 @@ impl Store for XrootdFile {
 impl Drop for XrootdFile {
     fn drop(&mut self) {
         self.alive = Arc::new(());
-        pool().close_left(&self.place().server);
+        pool().close_unused(&self.place().server);
     }
 }
 
-fn parsed(session: &Taken, answer: &[u8]) -> Result<Opened> {
-    Opened::parse(answer).ok_or_else(|| Fault::protocol(&session.server().to_string(), "no size of the file"))
+/// The outcome of an open at one server.
+enum Found {
+    Open(Opened),
+    Redirect(Target),
+}
+
+/// Reads the answer to an open; without one the file `id` is open on this connection already.
+fn found_open(session: &mut Taken, id: u64, answer: Option<Answer>) -> Result<Found> {
+    match (answer, session.opened(id)) {
+        (Some(Answer::Done(answer)), _) => match Opened::parse(&answer) {
+            Some(opened) => Ok(Found::Open(opened)),
+            None => Err(Fault::protocol(&session.server().to_string(), "no size of the file")),
+        },
+        (Some(Answer::Redirect(target)), _) => Ok(Found::Redirect(target)),
+        (None, Some(opened)) => Ok(Found::Open(opened.clone())),
+        (Some(Answer::MoreCredentials(_)) | None, _) => Err(session.protocol_fault("an authentication request")),
+    }
 }
 
 /// Opens a file at the server that the user named or wherever that sends us, but not at the server that failed.
@@ -272,22 +287,18 @@ fn open_from(
     let avoid = failed.filter(|failed| *failed != entry).map(|failed| format!("tried={}", failed.host));
     let mut path = path.to_owned();
     let mut server = entry.clone();
-    let mut said: Option<String> = None;
+    let mut added: Option<String> = None;
     for _ in 0..=REDIRECTS_MAX {
-        let parts: Vec<&str> = [query, avoid.as_deref(), said.as_deref()].into_iter().flatten().collect();
+        let parts: Vec<&str> = [query, avoid.as_deref(), added.as_deref()].into_iter().flatten().collect();
         let target = if parts.is_empty() { path.clone() } else { format!("{path}?{}", parts.join("&")) };
         let (mut session, answer) = pool().take(&server, id, Request::open(&target), settings)?;
-        match answer {
-            Some(Answer::Done(answer)) => {
-                let opened = parsed(&session, &answer)?;
-                return Ok(OpenAt { session, opened, target });
-            }
-            Some(Answer::More(_)) | None => return Err(session.nonsense("an authentication request")),
-            Some(Answer::Elsewhere(Target { host, port, query, secure, path: other })) => {
+        match found_open(&mut session, id, answer)? {
+            Found::Open(opened) => return Ok(OpenAt { session, opened, target }),
+            Found::Redirect(Target { host, port, query, secure, path: other }) => {
                 // A connection with TLS never goes back to plain text.
                 let secure = server.secure || secure.unwrap_or(false);
                 server = Server { host, port, secure, user: entry.user.clone() };
-                said = query;
+                added = query;
                 path = other.unwrap_or(path);
             }
         }

@@ -19,14 +19,15 @@ const NO_FILE: u64 = u64::MAX;
 /// Lists a folder at all servers that have it, an answer of each.
 pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
     let (entry, path) = entry_of(url)?;
-    let servers = with_retries(settings, |_| servers_with(&entry, &path, settings))?;
+    let locate = |server: &Server| exchanged(server, Request::locate(&format!("*{path}")), settings);
+    let servers = with_retries(settings, |_| servers_with(&entry, locate))?;
     let mut pages = Vec::new();
     let mut missing = None;
     for server in servers {
         let list = |_| exchanged(&server, Request::list(&path), settings);
         match with_retries(settings, list) {
             Ok(page) => pages.push(page),
-            // A server of a cluster that might have had it.
+            // This server of a cluster does not have it.
             Err(fault) if fault.kind == StorageErrorKind::NotFound => missing = Some(fault),
             Err(fault) => return Err(fault),
         }
@@ -37,29 +38,35 @@ pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>
     }
 }
 
-/// The servers that have a path; the one that was named if it knows no others.
-fn servers_with(entry: &Server, path: &str, settings: &Settings) -> Result<Vec<Server>> {
+/// The servers that have a path, by what `locate` gets from the entry and from the redirectors below it; the entry
+/// itself if it knows no others.
+fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Vec<u8>>) -> Result<Vec<Server>> {
     let mut found: Vec<Server> = Vec::new();
-    let mut to_ask = vec![entry.clone()];
-    for asked_count in 0.. {
-        let Some(server) = to_ask.pop() else { break };
-        let answer = match exchanged(&server, Request::locate(&format!("*{path}")), settings) {
+    // Redirectors in the order in which they were named; those before `queried_count` were queried.
+    let mut redirectors = vec![entry.clone()];
+    let mut queried_count = 0;
+    while let Some(server) = redirectors.get(queried_count).cloned() {
+        let is_entry = queried_count == 0;
+        queried_count += 1;
+        let answer = match locate(&server) {
             Ok(answer) => answer,
-            Err(fault) if asked_count == 0 && fault.kind == StorageErrorKind::Refused => {
-                return Ok(vec![entry.clone()])
-            }
-            Err(fault) if asked_count == 0 => return Err(fault),
-            Err(_) => continue,
+            Err(fault) if is_entry && fault.kind == StorageErrorKind::Refused => return Ok(vec![entry.clone()]),
+            // No server below this redirector has the path.
+            Err(fault) if !is_entry && fault.kind == StorageErrorKind::NotFound => continue,
+            Err(fault) => return Err(fault),
         };
         for (kind, other) in locations(&answer, entry) {
-            match kind {
-                b'M' | b'm' if asked_count < LISTING_SERVERS_MAX => to_ask.push(other),
-                b'S' | b's' if !found.contains(&other) && found.len() < LISTING_SERVERS_MAX => found.push(other),
-                _ => {}
+            let named = match kind {
+                b'M' | b'm' => &mut redirectors,
+                b'S' | b's' => &mut found,
+                _ => continue,
+            };
+            if named.len() < LISTING_SERVERS_MAX && !named.contains(&other) {
+                named.push(other);
             }
         }
     }
-    // A server that is alone names itself by a name that it may have for itself only.
+    // A server that is alone names itself, and that name may be known to no other machine.
     let is_itself = found.len() == 1 && found.iter().all(|one| one.port == entry.port);
     Ok(if found.is_empty() || is_itself { vec![entry.clone()] } else { found })
 }
@@ -71,7 +78,7 @@ fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
     let one = |word: &str| {
         let address = word.get(2..)?;
         let (host, port) = split_address(address)?;
-        // An old address that is written as a new one.
+        // An IPv4 address that is written as an IPv6 address.
         let old = host.strip_prefix("::ffff:").or_else(|| host.strip_prefix("::")).filter(|old| old.contains('.'));
         let host = old.unwrap_or(host).to_owned();
         let server = Server { host, port: port.unwrap_or(PORT), ..entry.clone() };
@@ -87,11 +94,11 @@ fn exchanged(server: &Server, request: Request, settings: &Settings) -> Result<V
         let (mut session, answer) = pool().take(&server, NO_FILE, request.clone(), settings)?;
         match answer {
             Some(Answer::Done(answer)) => return Ok(answer),
-            Some(Answer::Elsewhere(target)) => {
+            Some(Answer::Redirect(target)) => {
                 let secure = server.secure || target.secure.unwrap_or(false);
                 server = Server { host: target.host, port: target.port, secure, user: server.user.clone() };
             }
-            _ => return Err(session.nonsense("an authentication request")),
+            _ => return Err(session.protocol_fault("an authentication request")),
         }
     }
     Err(Fault::new(StorageErrorKind::Refused, format!("{server} redirects again and again, to no end")))
@@ -100,7 +107,7 @@ fn exchanged(server: &Server, request: Request, settings: &Settings) -> Result<V
 /// The checksum of a file and its kind, as `adler32:0a1b2c3d`, at the server that it is read from.
 pub(super) fn checksum_at(server: &Server, target: &str, settings: &Settings) -> Option<String> {
     let path = target.split('?').next().unwrap_or(target);
-    // A server that has to read all of the file for it would have the connection wait.
+    // There is no wait for a server that has to read all of the file for it.
     let answer = exchanged(server, Request::checksum(path), settings).ok()?;
     let text = String::from_utf8_lossy(&answer).trim_end_matches('\0').to_owned();
     let (kind, value) = text.trim().split_once(' ')?;
@@ -108,15 +115,54 @@ pub(super) fn checksum_at(server: &Server, target: &str, settings: &Settings) ->
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
+    fn entry() -> Server {
+        Server { host: "r".to_owned(), port: 1094, secure: false, user: None }
+    }
+
     #[test]
     fn servers_are_taken_from_what_a_redirector_says() {
-        let entry = Server { host: "r".to_owned(), port: 1094, secure: false, user: None };
         let found =
-            locations(b"Sr[::ffff:10.0.0.1]:1095 Mw[::1]:1213 Swnode.site:7 x Sr[::127.0.0.3]:9 Sr[::1\0", &entry);
+            locations(b"Sr[::ffff:10.0.0.1]:1095 Mw[::1]:1213 Swnode.site:7 x Sr[::127.0.0.3]:9 Sr[::1\0", &entry());
         let shown: Vec<String> = found.iter().map(|(kind, one)| format!("{} {one}", char::from(*kind))).collect();
         assert_eq!(shown, ["S 10.0.0.1:1095", "M [::1]:1213", "S node.site:7", "S 127.0.0.3:9"]);
+    }
+
+    #[test]
+    fn redirectors_that_name_each_other_are_queried_once() {
+        let mut queried = Vec::new();
+        let found = servers_with(&entry(), |server| {
+            queried.push(server.to_string());
+            Ok(b"Mrm:1 Mrn:1 Mrr:1094 Srone:1 Srtwo:1".to_vec())
+        });
+        assert_eq!(found.unwrap().len(), 2);
+        assert_eq!(queried, ["r:1094", "m:1", "n:1"]);
+    }
+
+    #[test]
+    fn an_answer_with_many_redirectors_does_not_make_as_many_queries() {
+        let answer: String = (0..LISTING_SERVERS_MAX * 3).map(|number| format!("Mrm{number}:1 ")).collect();
+        let mut queries_count = 0;
+        servers_with(&entry(), |_| {
+            queries_count += 1;
+            Ok(answer.clone().into_bytes())
+        })
+        .unwrap();
+        assert_eq!(queries_count, LISTING_SERVERS_MAX);
+    }
+
+    #[test]
+    fn a_list_is_not_whole_without_a_redirector_that_fails() {
+        let list = |kind| {
+            servers_with(&entry(), |server| match server.host.as_str() {
+                "r" => Ok(b"Mrm:1 Srone:1 Srtwo:1".to_vec()),
+                _ => Err(Fault::new(kind, format!("{server} fails"))),
+            })
+        };
+        assert_eq!(list(StorageErrorKind::Unreachable).unwrap_err().reason, "m:1 fails");
+        assert_eq!(list(StorageErrorKind::NotFound).unwrap().len(), 2);
     }
 }

@@ -5,14 +5,15 @@ use std::time::Instant;
 
 use super::server::Server;
 use super::session::{Answer, Session};
-use super::shared_secret::{self, Speaker};
+use super::shared_secret::{self, UserAndHost};
 use super::wire::Request;
 use crate::fault::{Fault, Result};
+use crate::limits::LOGIN_PROTOCOLS_MAX;
 use crate::secrets::quoted;
 use crate::{token, StorageErrorKind};
 
 /// Protocols that only XRootD's own client supports.
-const OF_THE_PACKAGE: &[&str] = &["gsi", "krb5", "pwd"];
+const BY_XROOTD_CLIENT: &[&str] = &["gsi", "krb5", "pwd"];
 
 /// The longest name that servers take at login is eight letters; longer ones are cut.
 pub(super) fn user_name(server: &Server) -> String {
@@ -45,10 +46,8 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
     let wanted = String::from_utf8_lossy(wanted).into_owned();
     let mut offered = Vec::new();
     let mut refused = Vec::new();
-    for one in wanted.trim_end_matches('\0').split("&P=").filter(|one| !one.is_empty()) {
-        let name = one.split(',').next().unwrap_or_default();
+    for Protocol { name, arguments } in protocols_in(&wanted) {
         offered.push(quoted(name.as_bytes()));
-        let arguments = one.split_once(',').map_or("", |(_, arguments)| arguments);
         let credentials = match credentials(name, arguments, server, session) {
             None => continue,
             Some(Err(fault)) => {
@@ -59,23 +58,43 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
         };
         match session.exchange(Request::auth(name, &credentials), deadline) {
             Ok(Answer::Done(_)) => return Ok(()),
-            Ok(_) => refused.push(format!("{name}: the server wants more than there is")),
+            Ok(_) => refused.push(format!("{name}: the server wants more credentials than there are")),
             Err(fault) if session.is_broken => return Err(fault),
             Err(fault) => refused.push(format!("{name}: {}", fault.reason)),
         }
     }
-    let kind = if refused.is_empty() || offered.iter().any(|name| OF_THE_PACKAGE.contains(&name.as_str())) {
+    let kind = if refused.is_empty() || offered.iter().any(|name| BY_XROOTD_CLIENT.contains(&name.as_str())) {
         StorageErrorKind::LoginUnknown
     } else {
         StorageErrorKind::Permission
     };
-    let mut reason = format!("{} wants to know who you are, by {}", session.link.server, offered.join(" or "));
+    let mut reason = format!("{} wants you to log in, by {}", session.link.server, offered.join(" or "));
     if refused.is_empty() {
-        reason += "; this client can say it by unix, host, sss and ztn (a token, over roots://)";
+        reason += "; this client supports unix, host, sss and ztn (a token, over roots://)";
     } else {
-        reason += &format!("; tried were {}", refused.join("; "));
+        reason += &format!("; these failed: {}", refused.join("; "));
     }
     Err(Fault::new(kind, reason))
+}
+
+/// A protocol that a server offers, and its arguments.
+#[derive(Debug, PartialEq, Eq)]
+struct Protocol<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+/// The different protocols in `&P=name,arguments&P=...`, no more than are tried.
+fn protocols_in(wanted: &str) -> Vec<Protocol<'_>> {
+    let mut found: Vec<Protocol<'_>> = Vec::new();
+    for one in wanted.trim_end_matches('\0').split("&P=").filter(|one| !one.is_empty()) {
+        let (name, arguments) = one.split_once(',').unwrap_or((one, ""));
+        let protocol = Protocol { name, arguments };
+        if found.len() < LOGIN_PROTOCOLS_MAX && !found.contains(&protocol) {
+            found.push(protocol);
+        }
+    }
+    found
 }
 
 /// The credentials of a protocol; None for one that is not supported.
@@ -85,8 +104,8 @@ fn credentials(name: &str, arguments: &str, server: &Server, session: &Session) 
         "unix" => Some(Ok(format!("unix\0{} {}\0", user_name(server), own_group()).into_bytes())),
         "ztn" => Some(token_credentials(session.link.is_secure())),
         "sss" => Some(session.link.own_address().and_then(|address| {
-            let speaker = Speaker { user: &own_name(), group: &own_group(), address };
-            shared_secret::credentials(arguments, &speaker)
+            let who = UserAndHost { user: &own_name(), group: &own_group(), address };
+            shared_secret::credentials(arguments, &who)
         })),
         _ => None,
     }
@@ -107,4 +126,18 @@ fn token_credentials(is_secure: bool) -> Result<Vec<u8>> {
     // The zero that ends it, and two that a structure in the server's memory has.
     credentials.extend([0; 3]);
     Ok(credentials)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_protocol_is_tried_once_and_only_so_many() {
+        let protocol = |name, arguments| Protocol { name, arguments };
+        let found = protocols_in("&P=sss,0.13:/etc/keys&P=unix&P=unix&P=ztn,1,2\0");
+        assert_eq!(found, [protocol("sss", "0.13:/etc/keys"), protocol("unix", ""), protocol("ztn", "1,2")]);
+        let many: String = (0..10_000).map(|number| format!("&P=p{number}")).collect();
+        assert_eq!(protocols_in(&many).len(), LOGIN_PROTOCOLS_MAX);
+    }
 }

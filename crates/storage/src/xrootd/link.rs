@@ -40,10 +40,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn connect(server: &Server, settings: &Settings) -> Result<Self> {
         let name = server.to_string();
-        let unknown = |error: io::Error| {
-            Fault::new(StorageErrorKind::Unreachable, format!("the host of {name} is not known: {error}"))
-        };
-        let addresses = addresses_of(server, settings.connect_timeout).map_err(unknown)?;
+        let addresses = addresses_of(server, settings.connect_timeout)?;
         let connect = |address, limit| TcpStream::connect_timeout(&address, limit);
         let is_silence = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
         match reach(&addresses, settings.connect_timeout, connect, is_silence) {
@@ -138,7 +135,7 @@ impl Link {
         while filled < room.len() {
             if self.held.is_empty() {
                 let left = &mut room[filled..];
-                // Bytes that are larger than the buffer go to their place without it.
+                // Bytes that would fill the buffer are received at their place.
                 if left.len() >= BUFFER_BYTES {
                     filled += receive_some(&mut self.wire, left, deadline).map_err(|error| self.tls_fault(&error))?;
                     continue;
@@ -194,7 +191,7 @@ pub(super) fn first_readable(links: &[&Link], deadline: Instant) -> Result<usize
 }
 
 /// The addresses of a host. The system looks names up for as long as it likes, so it does that in a thread of its own.
-fn addresses_of(server: &Server, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
+fn addresses_of(server: &Server, timeout: Duration) -> Result<Vec<SocketAddr>> {
     if let Ok(address) = server.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, server.port)]);
     }
@@ -204,8 +201,14 @@ fn addresses_of(server: &Server, timeout: Duration) -> io::Result<Vec<SocketAddr
         // The receiver is gone if it took too long.
         let _ = found.send(name.to_socket_addrs().map(Iterator::collect));
     };
-    std::thread::Builder::new().name("branchline-lookup".to_owned()).spawn(look_up)?;
-    addresses.recv_timeout(timeout).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    std::thread::Builder::new()
+        .name("branchline-lookup".to_owned())
+        .spawn(look_up)
+        .map_err(|error| Fault::io(&error))?;
+    let found = addresses.recv_timeout(timeout).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    found.map_err(|error: io::Error| {
+        Fault::new(StorageErrorKind::Unreachable, format!("the host of {server} is not known: {error}"))
+    })
 }
 
 /// At least one byte, or an error.

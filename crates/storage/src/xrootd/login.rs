@@ -1,4 +1,4 @@
-//! Connects to a server and logs in, in as few round trips as it takes.
+//! Connects to a server and logs in, in as few round trips as possible.
 
 use std::time::Instant;
 
@@ -29,10 +29,10 @@ pub(super) fn start(
     let mut early = if server.secure { EarlyRequests::Nothing } else { known.early_requests.unwrap_or_default() };
     loop {
         let mut session = Session::over(Link::connect(server, settings)?, settings.wait_max);
-        if let Some(takes) = known.takes {
-            session.takes = takes;
+        if let Some(limits) = known.limits {
+            session.limits = limits;
         }
-        let knows_limits = known.takes.is_some();
+        let knows_limits = known.limits.is_some();
         let fewer = match log_in(session, server, settings, early, knows_limits, first) {
             Ok(Started::Ready(session, answer)) => return Ok((*session, answer)),
             Ok(Started::Again(fewer)) => fewer,
@@ -74,7 +74,7 @@ fn log_in(
     let can = session.answer_to(&mut protocol, protocol_stream, deadline)?;
     let can = number(&session.done(can)?, 4)
         .ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
-    session.takes.pages = can & flags::PAGES != 0;
+    session.limits.pages = can & flags::PAGES != 0;
     let is_plain = !server.secure && can & (flags::TLS_NOW | flags::TLS_AFTER_LOGIN) == 0;
     if server.secure && can & flags::TLS_THERE == 0 {
         let reason = format!("{} does not do TLS, which roots:// asks for", session.link.server);

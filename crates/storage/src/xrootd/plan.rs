@@ -1,6 +1,6 @@
-//! From the ranges that are wanted to the requests that a server takes: a pure function.
+//! From the ranges that are wanted to requests within the limits of a server: a pure function.
 
-use super::session::Takes;
+use super::session::RequestLimits;
 use crate::limits::{READV_BYTES_MAX, READ_ALONE_BYTES, READ_BYTES_MAX};
 use crate::ByteRange;
 
@@ -17,17 +17,17 @@ pub(super) struct Piece {
 pub(super) type Pieces = Vec<Piece>;
 
 /// Cuts the wanted ranges into requests: large ones alone, in pieces, and small ones together.
-pub(super) fn requests(wanted: &[ByteRange], takes: &Takes) -> Vec<Pieces> {
+pub(super) fn requests(wanted: &[ByteRange], limits: &RequestLimits) -> Vec<Pieces> {
     let mut requests = Vec::new();
     let mut together: Pieces = Vec::new();
     let mut together_bytes = 0;
-    let is_small = |length: u64| length < READ_ALONE_BYTES && length <= u64::from(takes.range_bytes_max);
+    let is_small = |length: u64| length < READ_ALONE_BYTES && length <= u64::from(limits.range_bytes_max);
     for (index, range) in wanted.iter().enumerate().filter(|(_, range)| range.length > 0) {
         if !is_small(range.length) {
             requests.extend(cut(index, *range).map(|piece| vec![piece]));
             continue;
         }
-        if together.len() >= takes.ranges_max || together_bytes + range.length > READV_BYTES_MAX {
+        if together.len() >= limits.ranges_max || together_bytes + range.length > READV_BYTES_MAX {
             requests.push(std::mem::take(&mut together));
             together_bytes = 0;
         }
@@ -57,7 +57,7 @@ fn cut(wanted: usize, range: ByteRange) -> impl Iterator<Item = Piece> {
 mod tests {
     use super::*;
 
-    const TAKES: Takes = Takes { ranges_max: 3, range_bytes_max: 100_000, pages: true };
+    const LIMITS: RequestLimits = RequestLimits { ranges_max: 3, range_bytes_max: 100_000, pages: true };
 
     #[test]
     fn small_ranges_share_requests_and_large_ones_are_cut() {
@@ -65,7 +65,7 @@ mod tests {
             [(5, 10), (100, 0), (READ_BYTES_MAX - 1, 2 * READ_BYTES_MAX), (7, 100_001), (1, 1), (2, 2), (3, 3)]
                 .map(|(offset, length)| ByteRange::new(offset, length))
                 .to_vec();
-        let requests = requests(&wanted, &TAKES);
+        let requests = requests(&wanted, &LIMITS);
         let shapes: Vec<(usize, usize)> = requests.iter().map(|pieces| (pieces[0].wanted, pieces.len())).collect();
         assert_eq!(shapes, [(2, 1), (2, 1), (2, 1), (3, 1), (0, 3), (6, 1)]);
         let lengths: Vec<u64> = requests[..3].iter().map(|pieces| u64::from(pieces[0].length)).collect();
@@ -86,11 +86,14 @@ mod tests {
                     ByteRange::new(random(1 << 40), random(most))
                 })
                 .collect();
-            let takes =
-                Takes { ranges_max: 1 + random(5) as usize, range_bytes_max: 1 + random(300_000) as u32, pages: true };
+            let limits = RequestLimits {
+                ranges_max: 1 + random(5) as usize,
+                range_bytes_max: 1 + random(300_000) as u32,
+                pages: true,
+            };
             let mut filled = vec![0; wanted.len()];
-            for pieces in requests(&wanted, &takes) {
-                assert!(!pieces.is_empty() && pieces.len() <= takes.ranges_max.max(1));
+            for pieces in requests(&wanted, &limits) {
+                assert!(!pieces.is_empty() && pieces.len() <= limits.ranges_max.max(1));
                 for piece in pieces {
                     let range = wanted[piece.wanted];
                     assert_eq!(piece.offset, range.offset + piece.at as u64);

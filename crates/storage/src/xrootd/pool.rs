@@ -19,10 +19,11 @@ use crate::StorageErrorKind;
 struct Sessions {
     idle: Vec<Session>,
     busy_count: usize,
-    /// How many of the busy ones are being connected for any reader, and how many readers wait for one.
-    coming_count: usize,
+    /// How many of the busy ones are being connected for any reader.
+    expected_count: usize,
+    /// How many readers wait for a connection.
     waiting_count: usize,
-    /// As those that were made showed it.
+    /// What earlier connections have shown of the server.
     known: KnownServer,
 }
 
@@ -43,7 +44,7 @@ pub(super) fn pool() -> Arc<Pool> {
         Some((owner, pool)) if *owner == process => Arc::clone(pool),
         _ => {
             let pool = Arc::new(Pool::default());
-            // After a fork the connections are the parent's: to close them here would say goodbye in its name.
+            // After a fork the connections are the parent's: closing them here would end its sessions at the servers.
             std::mem::forget(kept.replace((process, Arc::clone(&pool))));
             pool
         }
@@ -67,12 +68,12 @@ impl Pool {
         let deadline = Instant::now() + settings.time_limit(0);
         let mut servers = self.lock();
         loop {
+            close_idle(&mut servers);
             let sessions = servers.entry(server.clone()).or_default();
-            sessions.idle.retain(|session| session.last_used.elapsed() < SESSION_IDLE_MAX);
-            let has_file = sessions.idle.iter().position(|session| session.handle(file).is_some());
+            let has_file = sessions.idle.iter().position(|session| session.opened(file).is_some());
             let found = has_file.or_else(|| sessions.idle.len().checked_sub(1));
-            let is_coming = sessions.coming_count > sessions.waiting_count;
-            if found.is_some() || sessions.busy_count < SESSIONS_MAX && !is_coming {
+            let is_expected = sessions.expected_count > sessions.waiting_count;
+            if found.is_some() || sessions.busy_count < SESSIONS_MAX && !is_expected {
                 sessions.busy_count += 1;
                 let known = sessions.known;
                 let idle = found.map(|index| sessions.idle.swap_remove(index));
@@ -94,51 +95,61 @@ impl Pool {
         }
     }
 
-    /// One connection more to this server, if there are not this many: who needs one waits for it.
-    pub(super) fn expect(self: &Arc<Self>, server: &Server, count: usize) -> Option<Coming> {
+    /// One more connection to this server, if there are fewer than this many. A reader that needs one waits for it.
+    pub(super) fn expect(self: &Arc<Self>, server: &Server, count: usize) -> Option<ExpectedConnection> {
         let mut servers = self.lock();
         let sessions = servers.entry(server.clone()).or_default();
         if sessions.busy_count + sessions.idle.len() >= count.min(SESSIONS_MAX) {
             return None;
         }
         sessions.busy_count += 1;
-        sessions.coming_count += 1;
+        sessions.expected_count += 1;
         let taken = Taken { session: None, server: server.clone(), pool: Arc::clone(self) };
-        Some(Coming { taken: Some(taken), server: server.clone(), pool: Arc::clone(self) })
+        Some(ExpectedConnection { taken: Some(taken), server: server.clone(), pool: Arc::clone(self) })
     }
 
-    /// Closes the files that no reader holds any more on the idle connections to a server.
-    pub(super) fn close_left(&self, server: &Server) {
-        if let Some(sessions) = self.lock().get_mut(server) {
-            sessions.idle.iter_mut().for_each(Session::close_left);
+    /// Closes the files that no reader holds any more on the idle connections to a server, and connections to any
+    /// server that were idle for too long.
+    pub(super) fn close_unused(&self, server: &Server) {
+        let mut servers = self.lock();
+        close_idle(&mut servers);
+        if let Some(sessions) = servers.get_mut(server) {
+            sessions.idle.iter_mut().for_each(Session::close_unused);
             sessions.idle.retain(|session| !session.is_broken);
         }
     }
 }
 
-/// A connection that is being made for any reader; they stop waiting for it when this is dropped.
-pub(super) struct Coming {
+/// Closes connections that were idle for too long, of all servers: nobody may take one to that server again.
+fn close_idle(servers: &mut HashMap<Server, Sessions>) {
+    for sessions in servers.values_mut() {
+        sessions.idle.retain(|session| session.last_used.elapsed() < SESSION_IDLE_MAX);
+    }
+}
+
+/// A connection that is being made for any reader. Readers stop waiting for it when this is dropped.
+pub(super) struct ExpectedConnection {
     taken: Option<Taken>,
     server: Server,
     pool: Arc<Pool>,
 }
 
-impl Coming {
+impl ExpectedConnection {
     /// Connects, opens the file, and returns the answer.
     pub(super) fn start(&mut self, file: u64, open: Request, settings: &Settings) -> Result<(Taken, Option<Answer>)> {
         let known = self.pool.lock().get(&self.server).map(|sessions| sessions.known).unwrap_or_default();
-        let once = || Fault::new(StorageErrorKind::Io, "a connection is made once");
+        let once = || Fault::new(StorageErrorKind::Internal, "a connection was started twice");
         let mut taken = self.taken.take().ok_or_else(once)?;
         let answer = taken.make_ready(file, open, settings, known)?;
         Ok((taken, answer))
     }
 }
 
-impl Drop for Coming {
+impl Drop for ExpectedConnection {
     fn drop(&mut self) {
         drop(self.taken.take());
         if let Some(sessions) = self.pool.lock().get_mut(&self.server) {
-            sessions.coming_count = sessions.coming_count.saturating_sub(1);
+            sessions.expected_count = sessions.expected_count.saturating_sub(1);
         }
         self.pool.given_back.notify_all();
     }
@@ -176,7 +187,7 @@ impl Taken {
                 return Ok(answer);
             }
         }
-        if self.handle(file).is_some() {
+        if self.opened(file).is_some() {
             return Ok(None);
         }
         self.exchange(open, Instant::now() + settings.time_limit(0)).map(Some)
@@ -206,20 +217,45 @@ impl DerefMut for Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         let session = self.session.take().map(|mut session| {
-            session.close_left();
+            session.close_unused();
             session.last_used = Instant::now();
             session
         });
         let mut servers = self.pool.lock();
         let sessions = servers.entry(self.server.clone()).or_default();
         sessions.busy_count = sessions.busy_count.saturating_sub(1);
-        sessions.known.takes = session.as_ref().and_then(Session::known_limits).or(sessions.known.takes);
+        sessions.known.limits = session.as_ref().and_then(Session::known_limits).or(sessions.known.limits);
         match session {
             Some(session) if !session.is_broken => sessions.idle.push(session),
-            // The cause that ended one connection has most probably ended the idle ones.
+            // What ended one connection has most probably ended the idle ones.
             _ => sessions.idle.clear(),
         }
         drop(servers);
         self.pool.given_back.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::super::link::Link;
+    use super::*;
+
+    #[test]
+    fn connections_that_are_not_used_any_more_are_closed_whatever_server_they_lead_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = |port| Server { host: "127.0.0.1".to_owned(), port, secure: false, user: None };
+        let used_before = server(listener.local_addr().unwrap().port());
+        let settings = Settings::default();
+        let pool = Pool::default();
+        for age in [SESSION_IDLE_MAX, SESSION_IDLE_MAX / 2] {
+            let mut session = Session::over(Link::connect(&used_before, &settings).unwrap(), settings.wait_max);
+            session.last_used = Instant::now().checked_sub(age).unwrap();
+            pool.lock().entry(used_before.clone()).or_default().idle.push(session);
+        }
+        pool.close_unused(&server(1));
+        assert_eq!(pool.lock().get(&used_before).unwrap().idle.len(), 1);
     }
 }

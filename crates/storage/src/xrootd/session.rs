@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::link::Link;
 use super::server::Server;
-use super::streams::Streams;
-use super::wire::{self, number, Handle, Header, Request, Target};
+use super::streams::{BoundLink, Streams};
+use super::wire::{self, number, Header, Opened, Request, Target};
 use crate::fault::{Fault, Result};
 use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_BYTES};
 use crate::settings::Settings;
@@ -15,7 +15,7 @@ use crate::StorageErrorKind;
 
 /// The server's limits for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Takes {
+pub(super) struct RequestLimits {
     /// Ranges of a vector read.
     pub(super) ranges_max: usize,
     /// Bytes of each of them.
@@ -26,14 +26,14 @@ pub(super) struct Takes {
 
 /// A file that is open on this connection, as long as a reader holds it.
 struct OpenFile {
-    handle: Handle,
+    opened: Opened,
     holder: Weak<()>,
 }
 
 /// A connection after its login. One thread at a time uses it.
 pub(super) struct Session {
     pub(super) link: Link,
-    pub(super) takes: Takes,
+    pub(super) limits: RequestLimits,
     /// The connection is of no use any more: it failed, or answers will come that no request waits for.
     pub(super) is_broken: bool,
     pub(super) last_used: Instant,
@@ -45,7 +45,7 @@ pub(super) struct Session {
     pub(super) login: [u8; 16],
     pub(super) streams: Streams,
     next_stream: u16,
-    /// The stream on which the server is to say how much it takes, until it has.
+    /// The stream on which the server is to send its limits, until it has.
     limits_due: Option<u16>,
     /// Streams whose answers are ignored.
     pub(super) forgotten: HashSet<u16>,
@@ -70,16 +70,16 @@ pub(super) enum EarlyRequests {
 pub(super) struct KnownServer {
     pub(super) early_requests: Option<EarlyRequests>,
     /// Its limits for one request, if it has sent them.
-    pub(super) takes: Option<Takes>,
+    pub(super) limits: Option<RequestLimits>,
 }
 
-/// The outcome of a request without data.
+/// The answer to a request that reads no data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Done(Vec<u8>),
     /// It wants more credentials.
-    More(Vec<u8>),
-    Elsewhere(Target),
+    MoreCredentials(Vec<u8>),
+    Redirect(Target),
 }
 
 impl Session {
@@ -90,15 +90,15 @@ impl Session {
     }
 
     /// The server's limits, once they have come.
-    pub(super) fn known_limits(&self) -> Option<Takes> {
-        self.limits_due.is_none().then_some(self.takes)
+    pub(super) fn known_limits(&self) -> Option<RequestLimits> {
+        self.limits_due.is_none().then_some(self.limits)
     }
 
     /// A connection before its login.
     pub(super) fn over(link: Link, wait_max: Duration) -> Self {
         Self {
             link,
-            takes: Takes { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
+            limits: RequestLimits { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
             is_broken: false,
             last_used: Instant::now(),
             wait_max,
@@ -119,10 +119,10 @@ impl Session {
                 return Ok(());
             }
             if self.next_for_caller(deadline)?.is_some() {
-                return Err(self.nonsense("an answer to another request"));
+                return Err(self.protocol_fault("an answer to another request"));
             }
         }
-        Err(self.nonsense("one message after the other without a request"))
+        Err(self.protocol_fault("one message after the other without a request"))
     }
 
     /// Takes the answer with the server's limits. A server without an answer has the protocol's defaults.
@@ -138,10 +138,10 @@ impl Session {
                 let number_in = |line: &str| line.trim().parse::<u32>().ok().filter(|one| *one > 0);
                 let mut lines = text.split(['\n', '\0']).map(number_in);
                 if let Some(Some(ranges)) = lines.next() {
-                    self.takes.ranges_max = self.takes.ranges_max.min(ranges as usize);
+                    self.limits.ranges_max = self.limits.ranges_max.min(ranges as usize);
                 }
                 if let Some(Some(bytes)) = lines.next() {
-                    self.takes.range_bytes_max = bytes;
+                    self.limits.range_bytes_max = bytes;
                 }
             }
             _ => {}
@@ -175,10 +175,10 @@ impl Session {
                 return Ok(header);
             }
         }
-        Err(self.nonsense("one message after the other without a request"))
+        Err(self.protocol_fault("one message after the other without a request"))
     }
 
-    /// Receives a message. None if it was nothing but for the session itself.
+    /// Receives a message. None if it was for the session itself, and for no caller.
     fn next_for_caller(&mut self, deadline: Instant) -> Result<Option<Header>> {
         if let Err(fault) = self.streams.choose(&self.link, deadline) {
             self.is_broken = true;
@@ -221,13 +221,13 @@ impl Session {
         }
         let mut rest = [0; 4 + wire::HEADER_BYTES];
         if length < BEFORE {
-            return Err(self.nonsense("a late answer that is none"));
+            return Err(self.protocol_fault("a late answer that is none"));
         }
         self.receive(&mut rest, deadline)?;
         let [_, _, _, _, header @ ..] = rest;
         let header = Header::parse(header);
         if header.length != length - BEFORE {
-            return Err(self.nonsense("a late answer of another length than it says"));
+            return Err(self.protocol_fault("a late answer of another length than it says"));
         }
         Ok(Some(header))
     }
@@ -241,8 +241,8 @@ impl Session {
         }
     }
 
-    /// A connection that is bound to a login, and the path that it is.
-    fn bound(server: &Server, settings: &Settings, login: [u8; 16]) -> Result<(Link, u8)> {
+    /// A connection that is bound to a login.
+    fn bound(server: &Server, settings: &Settings, login: [u8; 16]) -> Result<BoundLink> {
         let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
         let deadline = Instant::now() + settings.time_limit(0);
         session.link.send(&wire::HANDSHAKE)?;
@@ -254,8 +254,8 @@ impl Session {
         session.answer_to(&mut protocol, stream, deadline)?;
         let bound = session.answer_to(&mut bind, bind_stream, deadline)?;
         let path = session.done(bound)?.first().copied().filter(|path| *path > 0);
-        let path = path.ok_or_else(|| session.nonsense("no path"))?;
-        Ok((session.link, path))
+        let path = path.ok_or_else(|| session.protocol_fault("no path"))?;
+        Ok(BoundLink { link: session.link, path })
     }
 
     /// The path over which the next answer is to come, in turns.
@@ -277,15 +277,15 @@ impl Session {
 
     fn body_up_to(&mut self, bytes_max: usize, length: u32, deadline: Instant) -> Result<Vec<u8>> {
         if length as usize > bytes_max {
-            return Err(self.nonsense("more than such an answer can have"));
+            return Err(self.protocol_fault("more than such an answer can have"));
         }
         let mut body = vec![0; length as usize];
         self.receive(&mut body, deadline)?;
         Ok(body)
     }
 
-    /// The server does not keep to the protocol: what follows would not be understood.
-    pub(super) fn nonsense(&mut self, what: &str) -> Fault {
+    /// The server breaks the protocol: what follows cannot be understood, so the connection is not used any more.
+    pub(super) fn protocol_fault(&mut self, what: &str) -> Fault {
         self.is_broken = true;
         Fault::protocol(&self.link.server, what)
     }
@@ -300,30 +300,30 @@ impl Session {
     pub(super) fn answer_to(&mut self, request: &mut Request, stream: u16, mut deadline: Instant) -> Result<Answer> {
         let wait_end = Instant::now() + self.wait_max;
         let bytes_max = request.answer_bytes_max();
-        let mut sofar: Vec<u8> = Vec::new();
+        let mut received: Vec<u8> = Vec::new();
         loop {
             let header = self.next_header(deadline)?;
             if header.stream != stream {
-                return Err(self.nonsense("an answer to another request"));
+                return Err(self.protocol_fault("an answer to another request"));
             }
             let body = self.body_up_to(bytes_max, header.length, deadline)?;
             match header.status {
                 wire::OK | wire::OK_SO_FAR => {
-                    sofar.extend(body);
+                    received.extend(body);
                     if header.status == wire::OK {
-                        return Ok(Answer::Done(sofar));
+                        return Ok(Answer::Done(received));
                     }
-                    if sofar.len() > bytes_max {
-                        return Err(self.nonsense("more than such an answer can have"));
+                    if received.len() > bytes_max {
+                        return Err(self.protocol_fault("more than such an answer can have"));
                     }
                 }
-                wire::AUTH_MORE => return Ok(Answer::More(body)),
+                wire::AUTH_MORE => return Ok(Answer::MoreCredentials(body)),
                 wire::ERROR => return Err(wire::fault_of(&self.link.server, &body)),
                 wire::REDIRECT => {
                     let target = Target::parse(&body);
-                    return target.map(Answer::Elsewhere).ok_or_else(|| self.nonsense("a redirect to nowhere"));
+                    return target.map(Answer::Redirect).ok_or_else(|| self.protocol_fault("a redirect to nowhere"));
                 }
-                wire::WAIT if request.is_in_a_hurry() => {
+                wire::WAIT if request.takes_no_wait() => {
                     let reason = format!("{} asks to wait", self.link.server);
                     return Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now());
                 }
@@ -338,14 +338,14 @@ impl Session {
                     self.link.allow_silence(pause)?;
                     deadline += pause;
                 }
-                _ => return Err(self.nonsense("an answer of an unknown kind")),
+                _ => return Err(self.protocol_fault("an answer of an unknown kind")),
             }
         }
     }
 
     /// How long the server wants us to wait, up to a limit.
     pub(super) fn announced_wait(&mut self, body: &[u8], wait_end: Instant) -> Result<Duration> {
-        let seconds = number(body, 0).ok_or_else(|| self.nonsense("a wait without a time"))?;
+        let seconds = number(body, 0).ok_or_else(|| self.protocol_fault("a wait without a time"))?;
         let pause = Duration::from_secs(u64::from(seconds));
         if Instant::now() + pause > wait_end {
             self.is_broken = true;
@@ -360,31 +360,31 @@ impl Session {
         Ok(pause)
     }
 
-    /// The bytes of an answer that has to be given here and now.
+    /// The bytes of an answer that may not be a redirect.
     pub(super) fn done(&mut self, answer: Answer) -> Result<Vec<u8>> {
         match answer {
             Answer::Done(body) => Ok(body),
-            _ => Err(self.nonsense("a redirect where there is none")),
+            _ => Err(self.protocol_fault("a redirect where none is allowed")),
         }
     }
 
-    /// The handle of a file, if it is open here.
-    pub(super) fn handle(&self, file: u64) -> Option<Handle> {
-        self.files.get(&file).map(|open| open.handle)
+    /// The answer to the open of a file that is open here.
+    pub(super) fn opened(&self, file: u64) -> Option<&Opened> {
+        self.files.get(&file).map(|open| &open.opened)
     }
 
     /// Remembers that a file is open here, until no reader holds it.
-    pub(super) fn keep(&mut self, file: u64, handle: Handle, holder: Weak<()>) {
-        self.files.insert(file, OpenFile { handle, holder });
+    pub(super) fn keep(&mut self, file: u64, opened: Opened, holder: Weak<()>) {
+        self.files.insert(file, OpenFile { opened, holder });
     }
 
     /// Closes the files that no reader holds any more. The answers are skipped when they come.
-    pub(super) fn close_left(&mut self) {
+    pub(super) fn close_unused(&mut self) {
         let left: Vec<u64> =
             self.files.iter().filter(|(_, open)| open.holder.strong_count() == 0).map(|(file, _)| *file).collect();
         for file in left {
             if let Some(open) = self.files.remove(&file) {
-                if let Ok(stream) = self.send(&mut Request::close(open.handle)) {
+                if let Ok(stream) = self.send(&mut Request::close(open.opened.handle)) {
                     self.forgotten.insert(stream);
                 }
             }

@@ -1,10 +1,9 @@
-//! Logins by a secret that server and user share (`sss`): what we are, enciphered with a key of both.
+//! Logins by a secret that server and user share (`sss`): user, group and address, encrypted with a key of both.
 //!
 //! The form is that of XRootD's protocol `sss` in its first version, which later servers take, too.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use blowfish::cipher::generic_array::GenericArray;
@@ -13,6 +12,7 @@ use blowfish::Blowfish;
 
 use crate::fault::{Fault, Result};
 use crate::limits::KEYS_BYTES_MAX;
+use crate::small_file::read_small;
 use crate::{tls, StorageErrorKind};
 
 /// Times are counted from here.
@@ -34,14 +34,14 @@ struct Key {
 }
 
 /// The user and the host.
-pub(super) struct Speaker<'a> {
+pub(super) struct UserAndHost<'a> {
     pub(super) user: &'a str,
     pub(super) group: &'a str,
     pub(super) address: SocketAddr,
 }
 
-/// The credentials for a server with these arguments: `0.<seconds>:<key table>`.
-pub(super) fn credentials(arguments: &str, speaker: &Speaker<'_>) -> Result<Vec<u8>> {
+/// The credentials of a user for a server with these arguments: `0.<seconds>:<key table>`.
+pub(super) fn credentials(arguments: &str, who: &UserAndHost<'_>) -> Result<Vec<u8>> {
     if !arguments.starts_with("0.") {
         return Err(fault("the server wants another cipher than bf32"));
     }
@@ -50,38 +50,38 @@ pub(super) fn credentials(arguments: &str, speaker: &Speaker<'_>) -> Result<Vec<
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut header = b"sss\0\0\0\x000".to_vec();
     header.extend(key.id.to_be_bytes());
-    let mut said = vec![0; 32];
-    random(&mut said)?;
-    said.extend((now_s.saturating_sub(EPOCH_S) as u32).to_be_bytes());
-    said.extend([0; 4]);
-    say(&mut said, NAME, speaker.user);
-    say(&mut said, GROUP, speaker.group);
-    let address = match speaker.address {
+    let mut fields = vec![0; 32];
+    random(&mut fields)?;
+    fields.extend((now_s.saturating_sub(EPOCH_S) as u32).to_be_bytes());
+    fields.extend([0; 4]);
+    add_field(&mut fields, NAME, who.user);
+    add_field(&mut fields, GROUP, who.group);
+    let address = match who.address {
         SocketAddr::V4(address) => format!("[::{}]:{}", address.ip(), address.port()),
         SocketAddr::V6(address) => format!("[{}]:{}", address.ip(), address.port()),
     };
-    say(&mut said, ADDRESS, &address);
-    if let Some(missing) = BYTES_MIN.checked_sub(said.len()) {
+    add_field(&mut fields, ADDRESS, &address);
+    if let Some(missing) = BYTES_MIN.checked_sub(fields.len()) {
         let mut filling = vec![0; missing.max(1)];
         random(&mut filling)?;
-        // A string that starts with its end would be none.
+        // A text that begins with a zero would be empty.
         filling[0] |= 1;
-        said.push(RANDOM);
-        said.extend((filling.len() as u16).to_be_bytes());
-        said.extend(filling);
+        fields.push(RANDOM);
+        fields.extend((filling.len() as u16).to_be_bytes());
+        fields.extend(filling);
     }
-    said.extend(crc32(&said).to_be_bytes());
-    encipher(&key.secret, &mut said)?;
-    header.extend(said);
+    fields.extend(crc32(&fields).to_be_bytes());
+    encrypt(&key.secret, &mut fields)?;
+    header.extend(fields);
     Ok(header)
 }
 
 /// Kind, length with the final zero, and the text.
-fn say(said: &mut Vec<u8>, kind: u8, words: &str) {
-    said.push(kind);
-    said.extend((words.len() as u16 + 1).to_be_bytes());
-    said.extend(words.as_bytes());
-    said.push(0);
+fn add_field(fields: &mut Vec<u8>, kind: u8, text: &str) {
+    fields.push(kind);
+    fields.extend((text.len() as u16 + 1).to_be_bytes());
+    fields.extend(text.as_bytes());
+    fields.push(0);
 }
 
 fn fault(reason: &str) -> Fault {
@@ -89,7 +89,7 @@ fn fault(reason: &str) -> Fault {
 }
 
 fn random(room: &mut [u8]) -> Result<()> {
-    tls::provider().secure_random.fill(room).map_err(|_| fault("there is nothing random to be had"))
+    tls::provider().secure_random.fill(room).map_err(|_| fault("the system gives no random numbers"))
 }
 
 /// The newest key of `XrdSecSSSKT`, of the table that the server names, or of `.xrd/sss.keytab` at home.
@@ -101,14 +101,16 @@ fn newest_key(named: Option<&str>) -> Result<Key> {
     let table = tables.into_iter().flatten().find(|table| table.exists());
     let table = table.ok_or_else(|| fault("there is no key table; XrdSecSSSKT says where yours is"))?;
     let unusable = |reason: &str| fault(&format!("{} cannot be used: {reason}", table.display()));
-    let about = fs::metadata(&table).map_err(|error| unusable(&error.to_string()))?;
-    if about.len() > KEYS_BYTES_MAX {
-        return Err(unusable("it is too large"));
-    }
-    let text = fs::read_to_string(&table).map_err(|error| unusable(&error.to_string()))?;
+    let text = text_of(&table).map_err(|reason| unusable(&reason))?;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let keys = text.lines().filter_map(|line| parse_key(line, now_s));
     keys.max_by_key(|key| key.created_s).ok_or_else(|| unusable("it has no key that is still good"))
+}
+
+/// The text of a key table. A server may name any path: a device without an end or a pipe is not read.
+fn text_of(table: &Path) -> std::result::Result<String, String> {
+    let bytes = read_small(table, KEYS_BYTES_MAX).map_err(|error| error.to_string())?;
+    String::from_utf8(bytes).map_err(|_| "it holds other bytes than text".to_owned())
 }
 
 /// A line `0 u:user g:group n:name N:id c:created e:expires f:flags k:hexadecimal`; None for one that has expired.
@@ -138,7 +140,7 @@ fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Blowfish in the mode CFB, from an initial block of zeros.
-fn encipher(secret: &[u8], bytes: &mut [u8]) -> Result<()> {
+fn encrypt(secret: &[u8], bytes: &mut [u8]) -> Result<()> {
     let cipher: Blowfish = Blowfish::new_from_slice(secret).map_err(|_| fault("the key has a wrong length"))?;
     let mut block = GenericArray::from([0; 8]);
     for part in bytes.chunks_mut(8) {
@@ -171,6 +173,8 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -184,12 +188,26 @@ mod tests {
     }
 
     #[test]
+    fn a_key_table_that_is_no_file_is_refused_and_not_waited_for() {
+        let folder = std::env::temp_dir().join(format!("branchline-keys-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let pipe = folder.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let named = pipe.to_str().unwrap().to_owned();
+        let (found, answer) = std::sync::mpsc::channel();
+        std::thread::spawn(move || found.send(newest_key(Some(&named)).map_err(|fault| fault.reason)));
+        let answer = answer.recv_timeout(std::time::Duration::from_secs(10));
+        let _ = fs::remove_dir_all(&folder);
+        assert!(answer.unwrap().unwrap_err().contains("it is not a file"));
+    }
+
+    #[test]
     fn checksum_and_cipher_are_the_known_ones() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         // The first of the cipher's published vectors: zeros under a key of zeros.
         let mut block = [0; 8];
-        encipher(&[0; 8], &mut block).unwrap();
+        encrypt(&[0; 8], &mut block).unwrap();
         assert_eq!(block, [0x4e, 0xf9, 0x97, 0x45, 0x61, 0x98, 0xdd, 0x78]);
-        assert!(encipher(&[], &mut block).is_err());
+        assert!(encrypt(&[], &mut block).is_err());
     }
 }

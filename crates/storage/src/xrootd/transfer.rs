@@ -115,7 +115,7 @@ impl<'a> Transfer<'a> {
             }
             let header = self.session.next_header(self.deadline)?;
             let Some(mut sent) = self.in_flight.remove(&header.stream) else {
-                return Err(self.session.nonsense("an answer to another request"));
+                return Err(self.session.protocol_fault("an answer to another request"));
             };
             if let Some(traced) = &mut sent.traced {
                 traced.first_byte();
@@ -130,14 +130,14 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Sends as many requests as the server may have at a time. More would wait in the connection, and where both sides
-    /// wait for the other to take what they send, nothing moves.
+    /// Sends as many requests as the server may have at a time. More would fill the connection: both sides would wait
+    /// for the other to receive, for ever.
     fn send_more(&mut self) -> Result<()> {
         let mut bytes: usize = self.in_flight.values().map(|sent| sent.request.size_bytes()).sum();
         while self.in_flight.len() < self.requests_max && bytes < REQUESTS_BYTES_MAX {
             let Some(pieces) = self.waiting.pop_front() else { return Ok(()) };
             // TLS protects bytes against changes.
-            let with_checksums = self.session.takes.pages && !self.session.link.is_secure();
+            let with_checksums = self.session.limits.pages && !self.session.link.is_secure();
             let path = self.session.next_path();
             let mut sent = SentRequest::new(self.handle, pieces, with_checksums, path, self.file);
             if let (Some(traced), Ok(address)) = (&mut sent.traced, self.session.link.own_address()) {
@@ -180,7 +180,7 @@ impl<'a> Transfer<'a> {
                 let reason = format!("{} wants the file to be read from another server", self.session.link.server);
                 return Err(Fault::new(StorageErrorKind::Unreachable, reason));
             }
-            _ => return Err(self.session.nonsense("an answer of an unknown kind")),
+            _ => return Err(self.session.protocol_fault("an answer of an unknown kind")),
         }
         if header.status == wire::OK {
             self.check_whole(sent)
@@ -205,7 +205,7 @@ impl<'a> Transfer<'a> {
     fn take_error(&mut self, sent: &mut SentRequest, length: u32) -> Result<bool> {
         let body = self.session.body(length, self.deadline)?;
         if sent.with_checksums && wire::is_unknown_request(&body) {
-            self.session.takes.pages = false;
+            self.session.limits.pages = false;
             if let Some(traced) = &mut sent.traced {
                 traced.ended("not known to the server");
             }
@@ -238,7 +238,7 @@ impl<'a> Transfer<'a> {
         }
         let left = sent.pieces.get(sent.piece).map_or(0, |piece| piece.length - sent.received);
         if length > left {
-            return Err(self.session.nonsense("more bytes than were requested"));
+            return Err(self.session.protocol_fault("more bytes than were requested"));
         }
         self.fill(sent, length)
     }
@@ -248,7 +248,7 @@ impl<'a> Transfer<'a> {
         let mut left = length;
         while left > 0 {
             let Some(piece) = sent.pieces.get(sent.piece).copied() else {
-                return Err(self.session.nonsense("more bytes than were requested"));
+                return Err(self.session.protocol_fault("more bytes than were requested"));
             };
             if sent.header_received < SEGMENT_HEADER_BYTES {
                 let count = (SEGMENT_HEADER_BYTES - sent.header_received).min(left as usize);
@@ -258,7 +258,7 @@ impl<'a> Transfer<'a> {
                 left -= count as u32;
                 let expected = wire::segment_header(self.handle, piece.offset, piece.length);
                 if sent.header_received == SEGMENT_HEADER_BYTES && sent.header[4..] != expected[4..] {
-                    return Err(self.session.nonsense("other bytes than were requested"));
+                    return Err(self.session.protocol_fault("other bytes than were requested"));
                 }
                 continue;
             }
@@ -273,11 +273,11 @@ impl<'a> Transfer<'a> {
     fn take_pages(&mut self, sent: &mut SentRequest, length: u32) -> Result<bool> {
         let mut header = [0; PAGES_HEADER_BYTES];
         if length as usize != header.len() {
-            return Err(self.session.nonsense("pages of an unknown form"));
+            return Err(self.session.protocol_fault("pages of an unknown form"));
         }
         self.session.receive(&mut header, self.deadline)?;
         if number(&header, 0) != Some(crc32c::crc32c(&header[4..])) {
-            return Err(self.session.nonsense("pages whose description has a wrong checksum"));
+            return Err(self.session.protocol_fault("pages whose description has a wrong checksum"));
         }
         let kind = header[7];
         let mut left = number(&header, 12).unwrap_or_default();
@@ -286,12 +286,12 @@ impl<'a> Transfer<'a> {
             return if left == 0 {
                 Ok(kind == 0)
             } else {
-                Err(self.session.nonsense("more bytes than were requested"))
+                Err(self.session.protocol_fault("more bytes than were requested"))
             };
         };
         let expected = piece.offset + u64::from(sent.received);
         if left > 0 && header[16..] != expected.to_be_bytes() {
-            return Err(self.session.nonsense("other bytes than were requested"));
+            return Err(self.session.protocol_fault("other bytes than were requested"));
         }
         while left > 0 {
             left = self.take_page(sent, piece, left)?;
@@ -307,7 +307,7 @@ impl<'a> Transfer<'a> {
         let to_border = (PAGE_BYTES - offset % PAGE_BYTES) as u32;
         let count = to_border.min(left.saturating_sub(CHECKSUM_BYTES));
         if count == 0 || sent.is_whole() || count > piece.length - start {
-            return Err(self.session.nonsense("more bytes than were requested"));
+            return Err(self.session.protocol_fault("more bytes than were requested"));
         }
         let mut checksum = [0; CHECKSUM_BYTES as usize];
         self.session.receive(&mut checksum, self.deadline)?;

@@ -17,7 +17,7 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// Bytes between the header and the pages: checksum, stream, request, kind, length, offset.
 pub(super) const PAGES_HEADER_BYTES: usize = 24;
 
-/// The first message of the server, in the handshake: `0 0 0 4 2012`.
+/// The first message of the client: the numbers `0 0 0 4 2012`.
 pub(super) const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 7, 220];
 
 const PROTOCOL_VERSION: i32 = 0x520;
@@ -201,12 +201,12 @@ impl Request {
         self.0.windows(6).any(|six| six.eq_ignore_ascii_case(b"authz="))
     }
 
-    /// Whether it has more in it than a path, which may be a secret.
+    /// Whether it has a query behind its path, which may be a secret.
     pub(super) fn has_query(&self) -> bool {
         self.0.get(24..).is_some_and(|path| path.contains(&b'?'))
     }
 
-    /// How much may be answered that is no data.
+    /// The size limit of an answer that is no data, in bytes.
     pub(super) fn answer_bytes_max(&self) -> usize {
         let code = self.0.get(2..4).unwrap_or_default();
         if code == DIRLIST.to_be_bytes() || code == LOCATE.to_be_bytes() {
@@ -216,8 +216,8 @@ impl Request {
         }
     }
 
-    /// Whether it is better not answered than later: a checksum for which all of a file has to be read.
-    pub(super) fn is_in_a_hurry(&self) -> bool {
+    /// Whether it is given up where the server wants it to wait: a checksum for which it has to read the whole file.
+    pub(super) fn takes_no_wait(&self) -> bool {
         self.0.get(2..6).is_some_and(|start| start == [QUERY.to_be_bytes(), CHECKSUM.to_be_bytes()].concat())
     }
 

@@ -8,7 +8,11 @@ use std::path::Path;
 use rustix::fs::{fadvise, fstatfs, open, statfs, Advice, Mode, OFlags};
 use rustix::io::{preadv2, ReadWriteFlags};
 
-/// Reads what the kernel's cache has of a range, without waiting for the disk: how many bytes that were.
+/// The name of the call of `read_cached` in a trace; None on a system that has no such call.
+pub(in crate::local) const READ_CACHED_CALL: Option<&str> = Some("preadv2");
+
+/// Reads the start of a range as far as the kernel's cache has it, without waiting for the disk; returns how many bytes
+/// were read.
 pub(in crate::local) fn read_cached(file: &File, room: &mut [u8], offset: u64) -> usize {
     // Some file systems refuse such a read: then nothing is known to be in the cache.
     preadv2(file, &mut [IoSliceMut::new(room)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0)

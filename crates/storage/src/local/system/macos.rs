@@ -10,7 +10,10 @@ use rustix::fs::{fcntl_nocache, fcntl_rdadvise, fstatfs, statfs, StatFs};
 /// `MNT_LOCAL` of `<sys/mount.h>`: the file system is on a disk of this machine.
 const MNT_LOCAL: u32 = 0x0000_1000;
 
-/// macOS has no call that reads from the cache alone: nothing is known to be in it.
+/// macOS has no call that reads from the cache alone.
+pub(in crate::local) const READ_CACHED_CALL: Option<&str> = None;
+
+/// Nothing is known to be in the cache.
 pub(in crate::local) fn read_cached(_file: &File, _room: &mut [u8], _offset: u64) -> usize {
     0
 }

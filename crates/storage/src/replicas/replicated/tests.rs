@@ -191,7 +191,8 @@ fn bytes_that_cannot_be_right_are_read_again_from_another_replica() {
 fn the_nearest_replica_is_read_and_every_failure_is_counted() {
     let names = ["root://far//f", "root://near:1//f", "root://middle//f"];
     let all = sites(&names.map(|name| (name, Mood::Well, bytes())));
-    crate::prefer_replicas(vec![("root://near:1".to_owned(), 1), ("root://middle/".to_owned(), 2)]);
+    let rank = |beginning: &str, rank| crate::ReplicaRank { beginning: beginning.to_owned(), rank };
+    crate::prefer_replicas(vec![rank("root://near:1", 1), rank("root://middle/", 2)]);
     let store = open(&all, &names).unwrap();
     assert_eq!((store.path(), store.name()), (names[0], names[1]), "its path is the first that is listed");
     read(&store, 0).unwrap();
