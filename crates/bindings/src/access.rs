@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use branchline_storage::{links, Access, AccessMode, Choice, LocalMode};
+use branchline_storage::{links, Access, AccessMode, Choice, LocalMode, StorageLink};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -68,10 +68,10 @@ pub struct Link {
 /// The links to all storage elements that this process has read from.
 #[pyfunction]
 pub fn links_chosen(access: PythonAccess) -> Vec<Link> {
-    let link_of = |(name, link, gap_bytes)| {
+    let link_of = |StorageLink { element, link, gap_bytes }| {
         let choice = Choice::of(&access.0, Some(link), gap_bytes);
         Link {
-            name,
+            name: element,
             round_trip_s: link.round_trip.as_secs_f64(),
             bytes_per_second: link.bytes_per_second,
             gap_bytes: choice.gap_bytes,

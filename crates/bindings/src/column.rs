@@ -122,5 +122,9 @@ fn bytes_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<Vec<u8>> {
 
 fn numbers_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<Vec<i64>> {
     let bytes = bytes_of(py, values)?;
-    Ok(bytes.as_chunks::<8>().0.iter().map(|raw| i64::from_ne_bytes(*raw)).collect())
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() {
+        return Err(PyValueError::new_err("not a column: offsets that are not of 8 bytes each"));
+    }
+    Ok(numbers.iter().map(|raw| i64::from_ne_bytes(*raw)).collect())
 }

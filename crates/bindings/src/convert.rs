@@ -14,10 +14,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::column::{column_of, Column};
-use crate::errors::detached;
+use crate::errors::{closed, detached};
 
 /// The time, as TDatime packs it.
-fn now() -> u32 {
+pub(crate) fn now() -> u32 {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     datime(seconds)
 }
@@ -49,7 +49,7 @@ struct ShownField {
     member: Option<String>,
 }
 
-/// What was written.
+/// The sizes of a file that was written.
 #[pyclass(frozen, get_all)]
 pub struct WrittenFile {
     entries: u64,
@@ -71,10 +71,6 @@ fn fields_of(py: Python<'_>, names: Vec<String>, columns: &[Py<Column>]) -> PyRe
     }
     let named = |(name, values)| Ok(NamedColumn { name, values: column_of(py, values, 0)? });
     names.into_iter().zip(columns).map(named).collect()
-}
-
-fn closed() -> PyErr {
-    PyValueError::new_err("the file is closed")
 }
 
 /// A file that is being written: an RNTuple or a TTree.
@@ -135,7 +131,7 @@ impl ColumnsFile {
     fn fill(&self, py: Python<'_>, columns: Vec<Py<Column>>, count: usize) -> PyResult<()> {
         let columns = columns.iter().map(|column| column_of(py, column, 0)).collect::<PyResult<Vec<_>>>()?;
         let fill = || self.writer().as_mut().map(|writer| writer.fill(&columns, count)).transpose();
-        detached(py, &self.path, fill)?.ok_or_else(closed)
+        detached(py, &self.path, fill)?.ok_or_else(|| closed(&self.path))
     }
 
     /// Removes the file.
@@ -145,7 +141,7 @@ impl ColumnsFile {
 
     /// Ends the file and renames it to its own name.
     fn finish(&self, py: Python<'_>) -> PyResult<WrittenFile> {
-        let writer = self.writer().take().ok_or_else(closed)?;
+        let writer = self.writer().take().ok_or_else(|| closed(&self.path))?;
         let written = detached(py, &self.path, || writer.finish())?;
         let (entries, clusters, size_bytes) = (written.entries_count, written.clusters_count, written.size_bytes);
         Ok(WrittenFile { entries, clusters, size_bytes })

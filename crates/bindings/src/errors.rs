@@ -1,6 +1,7 @@
 //! Errors of the engine as the exceptions of `branchline.errors`.
 
 use branchline_engine::error::{guarded, ReadError, ReadErrorKind, Result};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -27,6 +28,11 @@ pub fn to_python(py: Python<'_>, error: &ReadError) -> PyErr {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
     }
+}
+
+/// The exception of a call on a file that was finished or abandoned.
+pub fn closed(path: &str) -> PyErr {
+    PyValueError::new_err(format!("{path}: the file is closed"))
 }
 
 fn build<'py>(py: Python<'py>, class: &str, error: &ReadError) -> PyResult<Bound<'py, PyAny>> {

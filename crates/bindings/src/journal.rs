@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use branchline_trace::journal;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// Records every request from now on, in a file of this process in the folder.
@@ -26,11 +27,13 @@ pub fn trace_wagon(name: &str) {
 
 /// Records a step of this thread that ends now, with its duration in seconds.
 #[pyfunction]
-pub fn trace_did(what: &str, wagon: &str, seconds: f64) {
-    let took = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+pub fn trace_did(what: &str, wagon: &str, seconds: f64) -> PyResult<()> {
+    let took = Duration::try_from_secs_f64(seconds);
+    let took = took.map_err(|error| PyValueError::new_err(format!("{seconds} s is no duration: {error}")))?;
     if let Some(since) = Instant::now().checked_sub(took) {
         journal::did(what, wagon, since);
     }
+    Ok(())
 }
 
 /// Whether requests are recorded.

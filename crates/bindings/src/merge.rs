@@ -80,8 +80,10 @@ impl MergeRequest {
             .transpose()
             .map_err(|error: InvalidSetting| PyValueError::new_err(error.to_string()))?;
         let selection = |(path, EntrySelection { bits, entries_count })| {
-            let selection = Selection::new(bits, entries_count).map(Arc::new);
-            selection.map(|selection| (path, selection)).ok_or_else(|| PyValueError::new_err("one bit for each entry"))
+            let bits_count = bits.len().saturating_mul(8);
+            let message = || format!("the selection of {path} has {bits_count} bits for {entries_count} entries");
+            let selection = Selection::new(bits, entries_count).ok_or_else(|| PyValueError::new_err(message()))?;
+            Ok((path, Arc::new(selection)))
         };
         let MergeLimits { memory_bytes, journal_bytes } = self.limits;
         Ok(write::MergeRequest {

@@ -1,24 +1,26 @@
 //! Files of objects whose bytes Python makes.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use branchline_engine::write::{NewObject, ObjectsFile as Objects};
 use branchline_format::compress::Setting;
-use branchline_format::write::datime;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::to_python;
+use crate::convert::now;
+use crate::errors::{closed, detached};
 
 /// A ROOT file of histograms that is being written.
 #[pyclass(frozen)]
-pub struct ObjectsFile(Mutex<Option<Objects>>);
+pub struct ObjectsFile {
+    path: String,
+    file: Mutex<Option<Objects>>,
+}
 
 impl ObjectsFile {
-    fn take(&self) -> Option<Objects> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn file(&self) -> MutexGuard<'_, Option<Objects>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -28,9 +30,9 @@ impl ObjectsFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, replace: bool, codec: &str) -> PyResult<Self> {
         let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let begun = py.detach(|| Objects::create(&path, replace, setting, datime(seconds)));
-        Ok(Self(Mutex::new(Some(begun.map_err(|error| to_python(py, &error))?))))
+        let name = path.display().to_string();
+        let file = detached(py, &name, || Objects::create(&path, replace, setting, now()))?;
+        Ok(Self { path: name, file: Mutex::new(Some(file)) })
     }
 
     /// Writes an object of a class with its name, title and bytes into a directory, which is made if need be.
@@ -44,25 +46,18 @@ impl ObjectsFile {
         content: &[u8],
     ) -> PyResult<()> {
         let object = NewObject { class_name, name, title, bytes: content.to_vec() };
-        let added = py.detach(|| {
-            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            open.as_mut().map(|file| file.add(&directories, object))
-        });
-        added.ok_or_else(closed)?.map_err(|error| to_python(py, &error))
+        let add = || self.file().as_mut().map(|file| file.add(&directories, object)).transpose();
+        detached(py, &self.path, add)?.ok_or_else(|| closed(&self.path))
     }
 
     /// Removes the file, unless it is finished.
     fn abandon(&self) {
-        drop(self.take());
+        drop(self.file().take());
     }
 
     /// Ends the file and returns its size in bytes.
     fn finish(&self, py: Python<'_>) -> PyResult<u64> {
-        let file = self.take().ok_or_else(closed)?;
-        py.detach(|| file.finish()).map_err(|error| to_python(py, &error))
+        let file = self.file().take().ok_or_else(|| closed(&self.path))?;
+        detached(py, &self.path, || file.finish())
     }
-}
-
-fn closed() -> PyErr {
-    PyValueError::new_err("the file is closed")
 }

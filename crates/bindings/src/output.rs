@@ -6,13 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use branchline_engine::write::output::Output;
 use pyo3::prelude::*;
 
-use crate::errors::detached;
+use crate::errors::{closed, detached};
 
 /// A file that Python writes at the path `temporary`; `publish` renames it to its own path.
 #[pyclass(frozen)]
 pub struct NewFile {
     #[pyo3(get)]
     temporary: PathBuf,
+    path: String,
     output: Mutex<Option<Output>>,
 }
 
@@ -26,16 +27,15 @@ impl NewFile {
 impl NewFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf, inputs: Vec<String>, replace: bool) -> PyResult<Self> {
-        let output = detached(py, &path.display().to_string(), || Output::create(&path, replace, &inputs))?;
-        Ok(Self { temporary: output.temporary().to_owned(), output: Mutex::new(Some(output)) })
+        let name = path.display().to_string();
+        let output = detached(py, &name, || Output::create(&path, replace, &inputs))?;
+        Ok(Self { temporary: output.temporary().to_owned(), path: name, output: Mutex::new(Some(output)) })
     }
 
     /// Syncs the file to the disk and renames it.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, &self.temporary.display().to_string(), || match self.take() {
-            Some(mut output) => output.sync().and_then(|()| output.publish()),
-            None => Ok(()),
-        })
+        let mut output = self.take().ok_or_else(|| closed(&self.path))?;
+        detached(py, &self.path, || output.sync().and_then(|()| output.publish()))
     }
 
     /// Removes the file, unless it was published.

@@ -59,7 +59,8 @@ pub fn size_of(py: Python<'_>, url: &str) -> PyResult<u64> {
 /// Has this process read the replicas with the lowest ranks first: pairs of the beginning of a location and its rank.
 #[pyfunction]
 pub fn prefer_replicas(ranks: Vec<(String, u32)>) {
-    branchline_storage::prefer_replicas(ranks);
+    let rank_of = |(beginning, rank)| branchline_storage::ReplicaRank { beginning, rank };
+    branchline_storage::prefer_replicas(ranks.into_iter().map(rank_of).collect());
 }
 
 /// How long a call that reads this number of bytes may take, with all its tries and waits.
@@ -70,8 +71,8 @@ pub fn longest_wait_s(size_bytes: u64) -> f64 {
 
 /// How long a library of Python's may take to list a folder.
 #[pyfunction]
-pub fn listing_wait_s(once: bool) -> f64 {
-    branchline_storage::listing_wait(once).as_secs_f64()
+pub fn listing_wait_s(py: Python<'_>, url: &str, once: bool) -> PyResult<f64> {
+    stored(py, url, || branchline_storage::listing_wait(url, once)).map(|wait| wait.as_secs_f64())
 }
 
 /// Counts of failures at a storage element.
@@ -91,8 +92,8 @@ pub struct Troubles {
 /// Counts of failures at each storage element since the last call.
 #[pyfunction]
 pub fn take_troubles() -> Vec<Troubles> {
-    let troubles_of = |(name, one): (String, branchline_storage::Troubles)| Troubles {
-        name,
+    let troubles_of = |branchline_storage::ElementTroubles { element, troubles: one }| Troubles {
+        name: element,
         retries: one.retries_count,
         timeouts: one.timeouts_count,
         resets: one.resets_count,

@@ -1,20 +1,20 @@
-//! What is known of a branch before it is read, for people.
+//! The metadata of a branch, as they are shown to users.
 
 /// Whether a branch can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// It only groups others.
     Group,
-    /// It can.
+    /// It has values that can be read.
     Data,
-    /// It cannot, and why.
+    /// It cannot be read, for this reason.
     Unreadable(String),
 }
 
-/// What is known of a branch.
+/// The metadata of a branch.
 #[derive(Debug, Clone)]
 pub struct BranchInfo {
-    /// What its author says about it.
+    /// Its title.
     pub title: String,
     /// TBranch, TBranchElement, ...; of an RNTuple the class of a field.
     pub class_name: String,
@@ -24,9 +24,9 @@ pub struct BranchInfo {
     pub container_class: String,
     /// Whether it can be read.
     pub state: State,
-    /// Whether all of it is a part of what its parent holds.
+    /// Whether its parent holds all of its values.
     pub is_part: bool,
-    /// Entries in it.
+    /// The number of its entries.
     pub entries_count: u64,
     /// Its baskets; of an RNTuple the clusters.
     pub baskets_count: usize,

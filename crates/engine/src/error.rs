@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, ReadError>;
 /// Why something could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadError {
-    /// What kind of trouble.
+    /// The kind, for programs that act on it.
     pub kind: ReadErrorKind,
     /// The file.
     pub path: String,
@@ -24,7 +24,7 @@ pub struct ReadError {
     pub retry_may_help: bool,
 }
 
-/// Kinds of trouble.
+/// Kinds of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadErrorKind {
     /// No such file.
@@ -51,10 +51,10 @@ pub enum ReadErrorKind {
     Refused,
 }
 
-/// What the reader can do about damage.
+/// The hint for a damaged file.
 pub(crate) const COPY_AGAIN: &str =
     "copy the file again; trains and merges can leave it out with --skip-bad-files (in Python skip_bad_files=True)";
-/// What the reader can do about a fault of ours.
+/// The hint for a fault of ours.
 const PLEASE_REPORT: &str = concat!(
     "please report it with this message, version ",
     env!("CARGO_PKG_VERSION"),
@@ -99,7 +99,7 @@ impl ReadError {
         self
     }
 
-    /// What a decoder found.
+    /// The error of a decoder, with what to do about it.
     pub fn from_format(path: &str, error: &FormatError) -> Self {
         let (kind, hint) = match error.kind {
             ErrorKind::Unsupported => {
@@ -112,17 +112,27 @@ impl ReadError {
         Self::new(kind, path, error.to_string()).with_hint(hint)
     }
 
-    /// A storage that failed.
+    /// The error of a storage.
     pub fn from_storage(error: &StorageError) -> Self {
         let kind = match error.kind {
             StorageErrorKind::NotFound => ReadErrorKind::Missing,
             StorageErrorKind::Truncated => ReadErrorKind::BadFile,
             StorageErrorKind::Option => ReadErrorKind::Option,
             StorageErrorKind::Internal => return Self::internal(&error.path, &error.message),
-            _ => ReadErrorKind::Storage,
+            StorageErrorKind::Permission
+            | StorageErrorKind::LoginUnknown
+            | StorageErrorKind::Io
+            | StorageErrorKind::UnsupportedScheme
+            | StorageErrorKind::NotAFile
+            | StorageErrorKind::Unreachable
+            | StorageErrorKind::Timeout
+            | StorageErrorKind::Protocol
+            | StorageErrorKind::Refused
+            | StorageErrorKind::Changed => ReadErrorKind::Storage,
         };
         let mut own = Self::new(kind, &error.path, error.message.clone());
         own.retry_may_help = error.retry_may_help();
+        own.hint = (kind == ReadErrorKind::BadFile).then(|| COPY_AGAIN.to_string());
         own
     }
 }

@@ -12,6 +12,7 @@ use branchline_storage::Access;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::limits::EXTERNAL_FILES_MAX;
 
 /// The other files that hold baskets of a tree, by the names that its branches give them.
 #[derive(Debug, Default)]
@@ -20,14 +21,9 @@ pub(crate) struct Externals(HashMap<String, Result<Arc<File>>>);
 impl Externals {
     /// Opens the other files. The error of a file that cannot be opened is kept for its branches.
     pub(crate) fn open(file: &File, branches: &[TBranch], kinds: &[Kind]) -> Self {
-        let mut tried: HashMap<String, Result<Arc<File>>> = HashMap::new();
-        for (branch, kind) in branches.iter().zip(kinds) {
-            let name = &branch.file_name;
-            if !name.is_empty() && matches!(kind, Kind::Data(_)) && !tried.contains_key(name) {
-                tried.insert(name.clone(), open_in_folder(file.path(), name, file.access()));
-            }
-        }
-        Self(tried)
+        let of_data = branches.iter().zip(kinds).filter(|(_, kind)| matches!(kind, Kind::Data(_)));
+        let names = of_data.map(|(branch, _)| branch.file_name.as_str()).filter(|name| !name.is_empty());
+        Self(tried_once(file.path(), names, |name| open_in_folder(file.path(), name, file.access())))
     }
 
     /// The file of this name, if it could be opened.
@@ -46,9 +42,32 @@ impl Externals {
     }
 }
 
+/// What opening gives for each of these names, up to a limit: a damaged tree may name any number of files.
+fn tried_once<'a, T>(
+    path: &str,
+    names: impl Iterator<Item = &'a str>,
+    open: impl Fn(&str) -> Result<T>,
+) -> HashMap<String, Result<T>> {
+    let mut tried = HashMap::new();
+    for name in names {
+        if tried.contains_key(name) {
+            continue;
+        }
+        let opened = if tried.len() < EXTERNAL_FILES_MAX {
+            open(name)
+        } else {
+            let message = format!("its baskets are in more than {EXTERNAL_FILES_MAX} other files");
+            Err(ReadError::from_format(path, &FormatError::damaged(0, message)))
+        };
+        tried.insert(name.to_owned(), opened);
+    }
+    tried
+}
+
 fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>> {
     let Some(found) = path_in_folder(path, name) else {
-        let error = FormatError::damaged(0, format!("its baskets are in another file, {name:?}, which names no file"));
+        let message = format!("its baskets are in another file, {name:?}, which names no file in the same folder");
+        let error = FormatError::damaged(0, message);
         return Err(ReadError::from_format(path, &error));
     };
     let mut opened = File::open(&found, access);
@@ -68,7 +87,9 @@ fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>> 
 fn path_in_folder(path: &str, name: &str) -> Option<String> {
     let is_below = !name.starts_with('/') && !name.contains("://") && name.split('/').all(|part| part != "..");
     let name = if is_below { name } else { name.rsplit('/').next()? };
-    if name.is_empty() || name == ".." || name.contains(['?', '#', '\0']) {
+    // Servers decode `%2e%2e` and `%2f` before they resolve a path.
+    let is_escaped = path.contains("://") && name.contains('%');
+    if name.is_empty() || name == ".." || is_escaped || name.contains(['?', '#', '\0']) {
         return None;
     }
     Some(match path.split_once(['?', '#']).map_or(path, |(place, _)| place).rsplit_once('/') {
@@ -91,6 +112,19 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_opens_a_limited_number_of_files_each_of_them_once() {
+        let names: Vec<String> = (0..EXTERNAL_FILES_MAX + 5).flat_map(|one| vec![format!("f{one}"); 2]).collect();
+        let count = std::cell::Cell::new(0);
+        let open = |_: &str| {
+            count.set(count.get() + 1);
+            Ok(())
+        };
+        let tried = tried_once("/data/a.root", names.iter().map(String::as_str), open);
+        assert_eq!((count.get(), tried.len()), (EXTERNAL_FILES_MAX, EXTERNAL_FILES_MAX + 5));
+        assert!(tried["f1004"].as_ref().unwrap_err().message.contains("more than 1000 other files"));
+    }
+
+    #[test]
     fn no_name_leads_elsewhere() {
         let found = |name| path_in_folder("/data/a.root", name);
         for name in ["/other/b.root", "../b.root", "more/../../b.root", "https://host/b.root", "root://host//x/b.root"]
@@ -100,5 +134,10 @@ mod tests {
         for name in ["", "/", "..", "/other/", "../..", "b.root?x=https://host/"] {
             assert_eq!(found(name), None, "{name}");
         }
+        // Servers decode escapes before they resolve `..`.
+        for name in ["%2e%2e/b.root", "more/.%2E/b.root", "%2Fother%2Fb.root"] {
+            assert_eq!(path_in_folder("https://host/run/a.root", name), None, "{name}");
+        }
+        assert_eq!(found("50%.root").unwrap(), "/data/50%.root");
     }
 }

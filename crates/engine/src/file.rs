@@ -58,7 +58,7 @@ pub(crate) struct OpenedFile {
     pub(crate) lease: Option<Lease>,
 }
 
-/// What opening a file needs beside its store.
+/// What opening a file needs, apart from its store.
 struct OpenContext<'a> {
     remarks: Remarks,
     access: &'a Access,
@@ -75,6 +75,7 @@ impl File {
 
     /// Opens a file, of which `choose` says how much is read at first.
     pub(crate) fn open_as(path: &str, access: &Access, choose: &mut ChooseFirstRead<'_>) -> Result<OpenedFile> {
+        limits::decoder_stuck_after().map_err(|error| ReadError::from_storage(&error))?;
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
         let first_bytes = if Strategy::of(access).reads_records_alone() { 0 } else { limits::HEAD_BYTES };
@@ -211,7 +212,7 @@ impl File {
         Ok(OpenedFile { file, lease })
     }
 
-    /// The path or URL as it was given.
+    /// Its path or URL, without secrets.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -226,7 +227,7 @@ impl File {
         self.strategy
     }
 
-    /// What its place says to distinguish it from other versions.
+    /// What its storage gives to distinguish it from other versions of the file.
     pub(crate) fn identity(&self) -> Option<String> {
         self.store.identity()
     }
@@ -371,7 +372,7 @@ impl File {
 /// Decides how much of a file is read at first, from its store and its size.
 pub(crate) type ChooseFirstRead<'a> = dyn FnMut(&dyn Store, u64) -> Result<FirstRead> + 'a;
 
-/// What is read of a file that is opened by itself.
+/// What is read first of a file that is opened outside a stream.
 fn usual_first_read(strategy: Strategy, size: u64) -> FirstRead {
     if strategy.reads_whole(size) {
         FirstRead::Whole(None)

@@ -10,6 +10,7 @@ pub mod error;
 pub mod extents;
 mod external;
 pub mod file;
+mod key_path;
 pub mod limits;
 mod metadata_reader;
 mod names;

@@ -15,6 +15,8 @@ pub(crate) const FAR_ROUND_TRIP_MIN: std::time::Duration = std::time::Duration::
 pub const METADATA_PIECE_BYTES: u64 = 64 << 10;
 /// Records of a file that was never closed are looked at in pieces of this size, which hold several small ones.
 pub const RECOVERY_PIECE_BYTES: u64 = 16 << 10;
+/// The same at a server, where each piece is a round trip: at 30 ms as much as comes in it at 30 MB/s.
+pub const FAR_RECOVERY_PIECE_BYTES: u64 = 1 << 20;
 /// A file whose metadata takes more pieces than this is damaged.
 pub const METADATA_PIECES_MAX: usize = 4096;
 /// Directories that are read in one request: a file with 20 000 of them would need one of any size.
@@ -27,6 +29,10 @@ pub const FILLED_BASKET_BYTES: usize = 64 << 10;
 pub const NAMES_SHOWN: usize = 10;
 /// Sets of streamer infos that are kept: the files of a data set all carry the same one.
 pub const CLASS_INFOS_KEPT: usize = 16;
+/// Larger ones, as they are stored, are not kept: those of the largest experiments take 100 kB.
+pub const CLASS_INFOS_KEPT_BYTES: usize = 1 << 20;
+/// Other files that the baskets of a tree may lie in: each is opened with the tree.
+pub const EXTERNAL_FILES_MAX: usize = 1000;
 /// Baskets are handed to the decoders in bundles of about this many stored bytes, so that handing over costs little.
 pub const BUNDLE_BYTES: usize = 128 << 10;
 /// Chunks that may be fetched and decoded ahead of the one in use, beyond one for each decoder.
@@ -70,8 +76,8 @@ pub const BUNDLES_WAITING: usize = 1 << 16;
 pub const PLAUSIBLE_FACTOR: usize = 4096;
 /// A thread that waits for memory checks at least this often whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
-/// After this long a merge brings what it has written to the disk, and records how far it is, if it did not after this
-/// many bytes as its request says.
+/// A merge syncs its output and journals its progress at least this often, also where it has written fewer bytes than
+/// its request names.
 pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
 /// How often an output is tried to begin while another process that begins looks whether it is a leftover.
 pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
@@ -79,12 +85,11 @@ pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
 pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Bytes of baskets that are copied at a time: enough for a store to join near ones, and little memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
-/// The same where reads are cheap: what fits into the cache of a core.
+/// Bytes that are copied at a time where reads are cheap: what fits into the cache of a core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
-/// Files on disks of this machine up to this size are read whole before they are copied. Of larger ones the end is
-/// read,
+/// Files on disks of this machine up to this size are read whole before they are copied.
 pub const COPIED_WHOLE_BYTES: u64 = 256 << 10;
-/// or at least this part of them: metadata grow with the file.
+/// Of larger ones about this part is read first, from the end: metadata grow with the file.
 pub const COPIED_TAIL_SHARE: u64 = 32;
 /// Bytes after which the kernel is asked to write to the disk: some requests of the largest size.
 pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
@@ -121,18 +126,17 @@ pub const NEAR_INPUTS_AHEAD: usize = 4;
 pub const FAR_INPUTS_AHEAD: usize = 16;
 /// A basket that takes longer to decode than this is stuck: a gigabyte takes a minute in the slowest codec.
 const DECODER_STUCK_AFTER_S: f64 = 600.0;
-/// The same in seconds, for machines that are slower than any.
+/// The environment variable that sets another time, in seconds, for very slow machines.
 const DECODER_STUCK_VARIABLE: &str = "BRANCHLINE_DECODER_STUCK";
 /// The time for which a stream that is closed waits for its threads. Then it leaves them behind.
 pub(crate) const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 /// The most that one look for the next chunk counts as waiting: it takes longer only if the process was stopped.
 pub(crate) const AWAKE_MAX: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// The time after which a decoder is stuck.
-pub(crate) fn decoder_stuck_after() -> std::time::Duration {
-    let set = std::env::var(DECODER_STUCK_VARIABLE).ok().and_then(|value| value.trim().parse::<f64>().ok());
-    let seconds = set.filter(|seconds| (0.001..1e6).contains(seconds)).unwrap_or(DECODER_STUCK_AFTER_S);
-    std::time::Duration::from_secs_f64(seconds)
+/// The time after which a decoder is stuck. An invalid value of its variable is an error of the kind `Option`.
+pub(crate) fn decoder_stuck_after() -> branchline_storage::Result<std::time::Duration> {
+    let set = branchline_storage::number_in_environment(DECODER_STUCK_VARIABLE, 0.001..=1e6)?;
+    Ok(std::time::Duration::from_secs_f64(set.unwrap_or(DECODER_STUCK_AFTER_S)))
 }
 /// Pages of an RNTuple that are written behind one key: the size of a key has 31 bits.
 pub const BLOB_BYTES: usize = 1 << 29;

@@ -10,7 +10,7 @@ use branchline_format::recover::Recovery;
 use branchline_format::streamer::ClassInfos;
 use branchline_storage::{ByteRange, RangeRead, Store};
 
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
 use crate::limits;
 use crate::read::budget::Lease;
 use crate::read_buffers;
@@ -106,7 +106,7 @@ impl<'a> MetadataReader<'a> {
         if missing.iter().map(|range| range.length).fold(0, u64::saturating_add) > size {
             let first = missing.first().map_or(0, |range| range.offset);
             let message = format!("parts of its metadata lie in each other (from offset {first} on)");
-            return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
+            return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message).with_hint(COPY_AGAIN));
         }
         if missing.is_empty() {
             return Ok(());
@@ -127,7 +127,7 @@ impl<'a> MetadataReader<'a> {
                     self.pieces_count += 1;
                     if self.pieces_count > limits::METADATA_PIECES_MAX {
                         let message = format!("its directories do not end (offset {offset})");
-                        return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message));
+                        return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message).with_hint(COPY_AGAIN));
                     }
                     let rest = self.loaded.file_size().saturating_sub(offset);
                     let size = size.max(limits::METADATA_PIECE_BYTES).min(rest);
@@ -142,12 +142,14 @@ impl<'a> MetadataReader<'a> {
         let mut recovery = Recovery::new(header);
         let size = self.loaded.file_size();
         let mut window = self.loaded.clone();
+        let piece_bytes =
+            if self.store.is_near() { limits::RECOVERY_PIECE_BYTES } else { limits::FAR_RECOVERY_PIECE_BYTES };
         loop {
             match recovery.walk(&window) {
                 Ok(()) => return Ok(recovery),
                 Err(DecodeError::Format(error)) => return Err(ReadError::from_format(self.path, &error)),
                 Err(DecodeError::MissingBytes { offset, .. }) => {
-                    let length = limits::RECOVERY_PIECE_BYTES.min(size.saturating_sub(offset));
+                    let length = piece_bytes.min(size.saturating_sub(offset));
                     let mut reads = [RangeRead::new(ByteRange::new(offset, length))];
                     self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
                     window = LoadedBytes::new(size);
@@ -194,6 +196,9 @@ impl KnownClassInfos {
 
     fn keep(stored: &[u8], infos: ClassInfos) -> Arc<ClassInfos> {
         let infos = Arc::new(infos);
+        if stored.len() > limits::CLASS_INFOS_KEPT_BYTES {
+            return infos;
+        }
         let mut known = KNOWN_CLASS_INFOS.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= limits::CLASS_INFOS_KEPT {
             known.remove(0);

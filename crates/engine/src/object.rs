@@ -8,6 +8,7 @@ use branchline_slab::Buffer;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::key_path::KeyPath;
 use crate::read::chunk::Values;
 
 impl File {
@@ -43,12 +44,9 @@ impl File {
     }
 
     fn find_object(&self, path: &str) -> Result<TKey> {
-        let (name, cycle) = match path.rsplit_once(';') {
-            Some((name, cycle)) => (name, cycle.parse::<i16>().ok()),
-            None => (path, None),
-        };
-        let keys = self.find(name)?.into_iter();
-        let found = keys.filter(|key| cycle.is_none_or(|cycle| key.cycle == cycle)).max_by_key(|key| key.cycle);
+        let wanted = KeyPath::parse(path);
+        let keys = self.find(wanted.path)?.into_iter();
+        let found = keys.filter(|key| wanted.fits(key)).max_by_key(|key| key.cycle);
         let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no object {path:?}"));
         found.ok_or_else(missing)
     }

@@ -18,6 +18,7 @@ use branchline_trace::{Counter, Stopwatch};
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::external::Externals;
 use crate::file::{add_open_time, some_of, File};
+use crate::key_path::KeyPath;
 use crate::ntuple::Ntuple;
 use crate::tree::content::Content;
 use crate::tree::rntuple::ClusterTree;
@@ -123,18 +124,15 @@ impl File {
                 }
             };
         };
-        let (name, cycle) = match path.rsplit_once(';') {
-            Some((name, cycle)) => (name, cycle.parse::<i16>().ok()),
-            None => (path, None),
-        };
-        let keys = self.find(name)?.into_iter();
+        let wanted = KeyPath::parse(path);
+        let keys = self.find(wanted.path)?.into_iter();
         let found = keys
-            .filter(|key| cycle.is_none_or(|cycle| key.cycle == cycle))
+            .filter(|key| wanted.fits(key))
             .filter_map(|key| self.tree_class(&key).map(|class| (key, class)))
             .max_by_key(|(key, _)| key.cycle);
         let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no tree {path:?}"));
         let (key, class) = found.ok_or_else(missing)?;
-        Ok(FoundTree { entry: Entry { path: name.to_string(), key }, class })
+        Ok(FoundTree { entry: Entry { path: wanted.path.to_string(), key }, class })
     }
 }
 
@@ -154,4 +152,21 @@ fn with_second_read<T>(file: &Arc<File>, work: impl Fn(&Arc<File>) -> Result<T>)
     let done = again().map_err(|_: crate::error::ReadError| error)?;
     note_wrong_bytes(file.store_name());
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::samples::events;
+
+    #[test]
+    fn a_cycle_is_a_number_and_anything_else_a_part_of_the_name() {
+        let tree = events();
+        let file = tree.file();
+        assert_eq!(file.tree(Some("events;1")).unwrap().location(), "events;1");
+        for name in ["events;2", "events;x", "events;", "events;1x"] {
+            assert_eq!(file.tree(Some(name)).unwrap_err().kind, ReadErrorKind::NoSuchKey, "{name}");
+            assert_eq!(file.tree_members(name).unwrap_err().kind, ReadErrorKind::NoSuchKey, "{name}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ pub mod read_now;
 pub mod records;
 mod room;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod scheduler;
 mod scratch;
 pub mod source;

@@ -12,7 +12,7 @@ use branchline_format::layout::Kind;
 use branchline_trace::journal;
 
 use crate::branch_info::{BranchInfo, State};
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
 use crate::file::File;
 use crate::names;
 use crate::tree::content::{Content, Shape, Unreadable};
@@ -67,7 +67,7 @@ impl Tree {
         self.content.title()
     }
 
-    /// Its entries.
+    /// The number of its entries.
     pub fn entries_count(&self) -> u64 {
         self.content.entries_count()
     }
@@ -77,7 +77,7 @@ impl Tree {
         self.content.branches_count()
     }
 
-    /// The names that lead to a branch and its own.
+    /// The path of a branch: the names of its parents and its own.
     pub fn branch_path(&self, index: usize) -> &str {
         self.content.branch_path(index)
     }
@@ -93,7 +93,7 @@ impl Tree {
         self.traced_branches.get_or_init(|| journal::Branches::of(paths()))
     }
 
-    /// What stands between the names of a path.
+    /// The separator between the names of a path.
     pub fn separator(&self) -> &'static str {
         self.content.separator()
     }
@@ -108,12 +108,12 @@ impl Tree {
         self.content.nests()
     }
 
-    /// Index of the branch that another belongs to.
+    /// Index of the parent of a branch.
     pub fn parent(&self, index: usize) -> Option<usize> {
         self.content.parent(index)
     }
 
-    /// Index of the branch that says how many elements the entries of another have.
+    /// Index of the branch that counts the elements in each entry of another.
     pub fn counter(&self, index: usize) -> Option<usize> {
         self.content.counter(index)
     }
@@ -128,7 +128,7 @@ impl Tree {
         self.content.state(index)
     }
 
-    /// What is known of a branch before it is read.
+    /// The metadata of a branch.
     pub fn branch_info(&self, index: usize) -> BranchInfo {
         self.content.branch_info(&self.file, index)
     }
@@ -208,6 +208,6 @@ impl Tree {
     /// An error for a tree that says in one place what contradicts another.
     pub(crate) fn contradiction(&self, message: &str) -> ReadError {
         let message = format!("{message} (tree {} at offset {} of the file)", self.path, self.offset);
-        self.error(ReadErrorKind::BadFile, message)
+        self.error(ReadErrorKind::BadFile, message).with_hint(COPY_AGAIN)
     }
 }

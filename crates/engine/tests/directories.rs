@@ -186,5 +186,6 @@ fn directories_in_each_other_are_refused_and_others_still_found() {
     assert_eq!(file.find("a/b/a/b/good").unwrap().len(), 1);
     let error = file.entries_below("").unwrap_err();
     assert_eq!(error.kind, ReadErrorKind::BadFile);
+    assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("copy the file again")));
     assert!(error.message.contains("nested in a loop"), "{error}");
 }

@@ -39,8 +39,8 @@ impl Free {
 }
 
 impl Pool {
-    /// The pool that all streams share, which keeps at most `bytes_max` from now on: so the second stream of a script
-    /// finds what the first one left.
+    /// The pool that all streams of the process share. From now on it keeps at most `bytes_max` bytes. So the second
+    /// stream of a script reuses the buffers of the first.
     pub fn shared(bytes_max: usize) -> Arc<Self> {
         static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
         let pool = SHARED.get_or_init(|| Self::new(bytes_max));
@@ -48,7 +48,7 @@ impl Pool {
         Arc::clone(pool)
     }
 
-    /// A pool of its own that keeps at most `bytes_max`.
+    /// A new pool that keeps at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { free: Mutex::default(), bytes_max: AtomicUsize::new(bytes_max) })
     }
@@ -79,7 +79,7 @@ impl Pool {
     }
 }
 
-/// A buffer that is complete: read by anyone, given back to its pool with the last reader.
+/// A finished buffer, which is only read. It is given back to its pool when it is dropped.
 #[derive(Debug)]
 pub struct Slab {
     memory: Memory,
@@ -153,7 +153,7 @@ impl OpenSlab {
         Slab { memory: self.memory, size: self.size, pool: Some(self.pool) }
     }
 
-    /// From now on it is filled in parts, by several threads.
+    /// Splits it so that several threads can fill parts of it.
     pub fn share(mut self) -> (SharedSlab, Parts) {
         let start = self.bytes_mut().as_mut_ptr();
         let memory = Arc::new(self.memory);
@@ -171,7 +171,7 @@ pub struct SharedSlab {
 }
 
 impl SharedSlab {
-    /// Makes it readable; None while a part of it, or what cuts parts, is still there.
+    /// Makes it readable; None while its [`Parts`] or a [`Part`] exists.
     pub fn close(self) -> Option<Slab> {
         let memory = Arc::into_inner(self.memory)?;
         Some(Slab { memory, size: self.size, pool: Some(self.pool) })
@@ -206,7 +206,7 @@ impl Parts {
 /// A part of a buffer, which its owner alone can reach.
 #[derive(Debug)]
 pub struct Part {
-    /// Keeps the buffer, and keeps it from being read.
+    /// Keeps the memory alive, and `SharedSlab::close` from succeeding.
     _memory: Arc<Memory>,
     start: *mut u8,
     size: usize,

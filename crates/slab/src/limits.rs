@@ -1,4 +1,4 @@
 //! The limit of this crate, with its reason.
 
-/// Buffers smaller than this are not worth keeping.
+/// Smaller buffers are not kept: allocating one rarely touches a new page of memory.
 pub const POOLED_BYTES_MIN: usize = 4 << 10;

@@ -16,9 +16,11 @@ mod writer;
 
 pub use branches::Branches;
 pub use records::Span;
-pub use requests::{decided, decided_at, request, set_attempt, set_wagon, slowed, Decided, Request, Slowed};
+pub use requests::{
+    queued_at, queued_since, request, set_attempt, set_wagon, throttling, QueuedSince, Request, Throttling,
+};
 pub use uses::{did, used, used_page, Used, UsedBranch, UsedPage, UsedRange};
-pub use writer::{begin, begin_as_environment_says, end, flush, is_on, FOLDER_VARIABLE};
+pub use writer::{begin, begin_from_environment, end, flush, is_on, FOLDER_VARIABLE};
 
 #[cfg(test)]
 #[path = "journal/tests.rs"]

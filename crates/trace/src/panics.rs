@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{catch_unwind, set_hook, take_hook, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
-/// What a panic said, and in which line.
+/// The message of a panic, with the line of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panic {
     message: String,
@@ -31,8 +31,8 @@ thread_local! {
     static LINE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What `work` returns, or its panic: it ends neither the thread nor the wait of whoever needs the result. What `work`
-/// was changing is not to be used again.
+/// Runs `work` and catches its panic, so that the thread goes on and whoever waits for the result gets an error. Values
+/// that `work` was changing must not be used after a panic.
 pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     record_lines();
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
@@ -41,7 +41,7 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     })
 }
 
-/// Has the line of every panic recorded: its payload does not have it.
+/// Installs a hook that records the line of every panic, which its payload lacks.
 fn record_lines() {
     static RECORDED: Once = Once::new();
     RECORDED.call_once(|| {

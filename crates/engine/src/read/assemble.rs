@@ -202,7 +202,8 @@ fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> O
             let size = elements.checked_mul(element_size)?.checked_add(fetched.entries.len().checked_mul(8)?)?;
             (size / limits::PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements)
         }
-        // Two chunks share the first kind. The second has no header, and the others are of the other kind of tree.
+        // A basket that two chunks share is not wanted whole, and an embedded one has no header. Only RNTuples have
+        // pages.
         (Shape::Baskets(_), BasketSource::Shared(_) | BasketSource::Embedded(_) | BasketSource::Pages(_)) => None,
         (Shape::Clusters(_), BasketSource::Record(_) | BasketSource::Shared(_) | BasketSource::Embedded(_)) => None,
     }

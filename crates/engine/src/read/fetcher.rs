@@ -142,7 +142,7 @@ impl Fetcher {
         }
     }
 
-    /// Has the next sources opened, as many as hide a round trip, and with them the very first.
+    /// Starts to open the next sources, as many as hide a round trip, and at the start of a stream also the first.
     fn prefetch_sources(&self, current: usize, next: &mut usize, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
         let is_first = self.last_store.borrow().is_none() && self.opening.strategy.prefetches_chunks();
         *next = (*next).max(if is_first { current } else { current + 1 });
@@ -158,7 +158,7 @@ impl Fetcher {
         }
     }
 
-    /// Has those opened for which there was no memory at the first try, when their size was not known.
+    /// Starts to open those again for which there was no memory at the first try, when their size was not known.
     fn retry_refused(&self, choice: Choice, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
         let Some(bytes) = self.last_whole_bytes.get().filter(|bytes| *bytes > 0) else { return };
         for (index, slot) in slots.iter_mut().filter(|(_, slot)| slot.is_refused()) {
@@ -167,7 +167,7 @@ impl Fetcher {
         }
     }
 
-    /// Has a source opened by a prefetch thread; `lease` is its memory if there was none at the first try.
+    /// Lets a prefetch thread open a source; `lease` is its memory if there was none at the first try.
     fn start_opening(&self, index: usize, choice: Choice, lease: Option<Lease>) -> Arc<Slot> {
         let (slot, filler) = Slot::new(lease.is_some());
         let claim = lease.map_or_else(|| Claim::Turn(Turn::begin(&self.prefetcher, index)), Claim::Leased);

@@ -230,7 +230,7 @@ impl Prefetcher {
                 queue.bytes_in_flight += job.bytes;
                 drop(queue);
                 let bytes = job.bytes;
-                let _decided = journal::decided(job.queued);
+                let _queued = journal::queued_since(job.queued);
                 // The work itself reports its panics. Here the thread only has to survive them.
                 let _ = panics::guarded(job.work);
                 queue = lock(&self.queue);

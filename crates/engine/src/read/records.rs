@@ -1,4 +1,4 @@
-//! What a stream has read and what it cost: by file, by branch, and where the consumer's waiting went.
+//! What a stream has read and what it cost, by file and by branch, and what its consumer waited for.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub struct Busy {
     decode_ns: u64,
 }
 
-/// Where the consumer's waiting went, in seconds. The parts add up to the whole.
+/// What the consumer waited for, in seconds. The parts add up to the whole.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wait {
     /// All of it.
@@ -37,7 +37,7 @@ pub struct Wait {
 /// A branch that was read.
 #[derive(Debug, Clone)]
 pub struct BranchRecord {
-    /// The names that lead to it, and its own.
+    /// Its path: the names of its parents and its own.
     pub path: String,
     /// Its cost in all files.
     pub cost: BranchCost,

@@ -46,7 +46,7 @@ impl Countings {
         self.0.insert(basket, counting);
     }
 
-    /// What counts the elements of a basket; None if it stores their number itself.
+    /// The counting that a basket needs; None if it stores the number of its elements itself.
     pub(crate) fn of(&self, basket: BasketId) -> Option<Arc<Counting>> {
         self.0.get(&basket).cloned()
     }
@@ -64,7 +64,7 @@ pub(crate) struct Task {
     /// Its first entry, and how many it has, as the branch says.
     pub(crate) basket_start: u64,
     pub(crate) entries_count: u64,
-    /// Those of them that belong to the chunk.
+    /// Its entries that belong to the chunk, counted from its first one.
     pub(crate) entries: Range<usize>,
     /// Where it lies in its file, if a trace is recorded.
     pub(crate) place: Option<ByteRange>,
@@ -92,7 +92,9 @@ impl Task {
         let path = self.chunk.tree.file().path();
         match error.kind {
             ErrorKind::Internal => self.internal_error(&error),
-            _ => ReadError::from_format(path, &error.in_object(self.object())),
+            ErrorKind::Unsupported | ErrorKind::NotRoot | ErrorKind::Truncated | ErrorKind::Damaged => {
+                ReadError::from_format(path, &error.in_object(self.object()))
+            }
         }
     }
 

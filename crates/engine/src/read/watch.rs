@@ -16,7 +16,7 @@ use crate::limits::decoder_stuck_after;
 pub(crate) enum Doing {
     /// A file is opened.
     Opening { path: String },
-    /// This many bytes are read from a store, the first of them there.
+    /// This many bytes are read from a store, from this offset on.
     Reading { path: String, store: String, bytes: u64, offset: u64 },
     /// A basket is decoded.
     Decoding(LazyBasketName),
@@ -44,7 +44,8 @@ impl Doing {
         match self {
             Self::Opening { .. } => longest_wait(0),
             Self::Reading { bytes, .. } => longest_wait(*bytes),
-            Self::Decoding(_) => decoder_stuck_after(),
+            // An invalid setting is an error of opening the file, before anything is decoded.
+            Self::Decoding(_) => decoder_stuck_after().unwrap_or(Duration::MAX),
         }
     }
 
@@ -74,7 +75,7 @@ impl Doing {
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     thread: String,
-    /// Changes whenever something begins, ends, or gets on.
+    /// Counts up whenever something begins, ends, or makes progress.
     beat: Arc<AtomicU64>,
     doing: Mutex<Option<Doing>>,
 }
@@ -100,7 +101,7 @@ impl Activity {
     }
 }
 
-/// Puts back what was done before.
+/// Restores the activity before it when it is dropped.
 struct Done(Arc<Activity>, Option<Doing>);
 
 impl Drop for Done {
@@ -109,7 +110,7 @@ impl Drop for Done {
     }
 }
 
-/// Does `work`; meanwhile the watch sees what it is.
+/// Runs `work` while the watch sees it as `doing`.
 pub(crate) fn watched<T>(doing: Doing, work: impl FnOnce() -> T) -> T {
     seen_as(Some(doing), work)
 }

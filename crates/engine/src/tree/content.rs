@@ -24,19 +24,19 @@ pub(crate) trait Content: Debug + Send + Sync {
     /// Its title.
     fn title(&self) -> &str;
 
-    /// Its entries, as it says.
+    /// The number of its entries, as its metadata say.
     fn entries_count(&self) -> u64;
 
     /// Its branches.
     fn branches_count(&self) -> usize;
 
-    /// The names that lead to a branch and its own.
+    /// The path of a branch: the names of its parents and its own.
     fn branch_path(&self, branch: usize) -> &str;
 
     /// A branch's own name.
     fn branch_name(&self, branch: usize) -> &str;
 
-    /// What stands between the names of a path.
+    /// The separator between the names of a path.
     fn separator(&self) -> &'static str;
 
     /// Whether it has aliases, an index or friends.
@@ -45,10 +45,10 @@ pub(crate) trait Content: Debug + Send + Sync {
     /// Whether a branch holds all that the branches below it hold.
     fn nests(&self) -> bool;
 
-    /// The branch that another belongs to.
+    /// The parent of a branch.
     fn parent(&self, branch: usize) -> Option<usize>;
 
-    /// The branch that says how many elements the entries of another have.
+    /// The branch that counts the elements in each entry of another.
     fn counter(&self, branch: usize) -> Option<usize>;
 
     /// What a branch of a TTree holds; None for other kinds of trees.
@@ -63,7 +63,7 @@ pub(crate) trait Content: Debug + Send + Sync {
     /// Whether a branch can be read.
     fn state(&self, branch: usize) -> State;
 
-    /// A branch for people.
+    /// The metadata of a branch, as they are shown to users.
     fn branch_info(&self, file: &File, branch: usize) -> BranchInfo;
 
     /// The file that holds the baskets of a branch, if it is another one than that of the tree.

@@ -259,7 +259,7 @@ impl Content for BasketTree {
         let home = self.other_home(branch).map_or(file, |home| home);
         match self.basket(branch, basket).place {
             Place::File { seek, size } if home.loaded(seek, size).is_none() => size,
-            _ => 0,
+            Place::File { .. } | Place::Embedded(_) => 0,
         }
     }
 

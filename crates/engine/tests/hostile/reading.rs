@@ -144,4 +144,5 @@ pub fn check_error(error: &ReadError, path: &Path, about: &str) {
     let is_no_root_file = ["not a ROOT file", "the file is empty"].iter().any(|said| error.message.starts_with(said));
     let says_where = error.message.contains("offset ") || is_no_root_file;
     assert!(says_where || error.kind != ReadErrorKind::BadFile, "{about}: where is it? {error}");
+    assert!(error.hint.is_some() || error.kind != ReadErrorKind::BadFile, "{about}: what is to be done? {error}");
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::lock::locked;
 use super::writer::{current, Journal};
 
-/// Lists of branches that are remembered, more than files of one dataset have trees that are read at once.
+/// Lists that are remembered: more than there are different trees among files that are read at a time.
 const LISTS_MAX: usize = 16;
 const NO_NUMBER: u32 = u32::MAX;
 
@@ -31,7 +31,7 @@ struct List {
 }
 
 impl Branches {
-    /// Those of a tree, in their order.
+    /// The branches with these paths, in this order.
     pub fn of<'a>(paths: impl ExactSizeIterator<Item = &'a str> + Clone) -> Self {
         let Some(journal) = current() else { return Self(Arc::new(List::of(0, paths))) };
         let mut known = locked(&KNOWN);

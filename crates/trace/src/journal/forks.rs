@@ -23,7 +23,7 @@ unsafe extern "C" fn in_child() {
 
 /// Notices forks from now on.
 pub(super) fn watch() {
-    // SAFETY: the function of the C library, with its signature. What it calls in the child only sets a flag, and is
-    // there as long as the process: modules of Python are never unloaded.
+    // SAFETY: this is the function of the C library, with its signature. The handler only sets a flag, and exists as
+    // long as the process: modules of Python are never unloaded.
     WATCHED.call_once(|| _ = unsafe { pthread_atfork(None, None, Some(in_child)) });
 }

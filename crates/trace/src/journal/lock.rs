@@ -1,4 +1,4 @@
-//! Locks of the journal: a thread that panicked with one leaves whole values behind.
+//! Locks of the journal. A thread that panics while it holds one leaves a valid value, so the lock is used on.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Texts of a journal, each with a number: the names of files, stores, trees and branches, and what became of requests.
+//! Texts of a journal, each with a number: names of files, stores, trees and branches, and outcomes of requests.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::lock::locked;
 use super::records;
 
-/// A thread that knows the numbers of more texts than this forgets them, and looks them up again.
+/// Numbers of texts that a thread keeps. When it has more, it drops all of them and looks them up again.
 const KNOWN_MAX: usize = 16_384;
 
 /// The kinds of texts.
@@ -41,13 +41,13 @@ impl Names {
         number
     }
 
-    /// Puts those that are not written yet behind the bytes.
+    /// Appends those that are not written yet to `bytes`.
     pub(super) fn take(&mut self, bytes: &mut Vec<u8>) {
         records::put_block(bytes, records::NAMES, 0, &mut self.waiting);
     }
 }
 
-/// The numbers that a thread knows: of the last text of each kind, and of others before.
+/// The numbers that a thread has looked up: of the last text of each kind, and of earlier ones.
 #[derive(Default)]
 pub(super) struct Known {
     last: [Option<(Box<str>, u32)>; KINDS_COUNT],

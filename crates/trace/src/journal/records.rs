@@ -25,7 +25,7 @@ pub(super) fn head(process: u32, start_ns: u64) -> Vec<u8> {
     [&MAGIC[..], &process.to_le_bytes(), &start_ns.to_le_bytes()].concat()
 }
 
-/// Puts a block behind the bytes, if it has any records; these are taken out of where they were.
+/// Appends a block with these records, if there are any, and empties `records`.
 pub(super) fn put_block(bytes: &mut Vec<u8>, letter: u8, thread: u32, records: &mut Vec<u8>) {
     if records.is_empty() {
         return;
@@ -38,7 +38,7 @@ pub(super) fn put_block(bytes: &mut Vec<u8>, letter: u8, thread: u32, records: &
 }
 
 pub(super) fn put_name(bytes: &mut Vec<u8>, number: u32, text: &str) {
-    // A longer one makes no sense to anyone, and a block has a length of four bytes.
+    // No name or URL is longer, and the length of a block has only four bytes.
     let text = &text.as_bytes()[..text.len().min(1 << 16)];
     bytes.extend_from_slice(&number.to_le_bytes());
     bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -70,7 +70,7 @@ pub(super) struct Buffer {
     spans: Vec<u8>,
 }
 
-/// Puts a record of `BYTES` bytes behind the others: numbers of four bytes, and of eight.
+/// Appends a record of `BYTES` bytes: numbers of four bytes, then numbers of eight.
 fn put<const BYTES: usize>(bytes: &mut Vec<u8>, small: &[u32], large: &[u64]) {
     let mut record = [0; BYTES];
     let (first, second) = record.split_at_mut(4 * small.len());
@@ -99,7 +99,7 @@ impl Buffer {
         self.bytes_count() == 0
     }
 
-    /// Puts all of it behind the bytes, as blocks.
+    /// Appends all records to `bytes`, as blocks, and empties the buffer.
     pub(super) fn take(&mut self, bytes: &mut Vec<u8>) {
         put_block(bytes, RANGES, self.thread, &mut self.ranges);
         put_block(bytes, REQUESTS, self.thread, &mut self.requests);
@@ -137,7 +137,7 @@ impl Buffer {
         put::<60>(&mut self.pages, &[file, tree, branch, column, cluster], &numbers);
     }
 
-    /// A thing that the thread did, for whom, from when to when.
+    /// What the thread did, and for which wagon; when it began and when it ended.
     pub(super) fn put_span(&mut self, texts: [u32; 2], times: [u64; 2]) {
         put::<24>(&mut self.spans, &texts, &times);
     }

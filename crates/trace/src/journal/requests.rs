@@ -37,36 +37,37 @@ pub fn set_attempt(attempt: u32) {
     }
 }
 
-/// For whom this thread works from now on: the name of a wagon, or nothing.
+/// The wagon for which this thread reads from now on; "" for none.
 pub fn set_wagon(name: &str) {
     WAGON.with(|own| name.clone_into(&mut own.borrow_mut()));
 }
 
-/// The requests that this thread makes say when they were decided, until this is dropped.
+/// While this exists, requests of this thread record since when they have been queued.
 #[must_use]
-pub struct Decided(Option<Instant>);
+pub struct QueuedSince(Option<Instant>);
 
-/// What this thread reads from now on was decided at that moment, or now, unless it was earlier already.
-pub fn decided(since: Option<Instant>) -> Decided {
-    let before = decided_at();
+/// Requests of this thread have been queued since that moment, or since now. An earlier moment that is already set
+/// stays.
+pub fn queued_since(since: Option<Instant>) -> QueuedSince {
+    let before = queued_at();
     if before.is_none() && is_on() {
         QUEUED.with(|own| own.set(since.or_else(|| Some(Instant::now()))));
     }
-    Decided(before)
+    QueuedSince(before)
 }
 
-/// When what this thread reads was decided, for others that read a part of it.
-pub fn decided_at() -> Option<Instant> {
+/// Since when requests of this thread have been queued, for other threads that send a part of them.
+pub fn queued_at() -> Option<Instant> {
     QUEUED.with(Cell::get)
 }
 
-impl Drop for Decided {
+impl Drop for QueuedSince {
     fn drop(&mut self) {
         let _ = QUEUED.try_with(|own| own.set(self.0));
     }
 }
 
-/// A request on its way, logged when it is dropped. Its texts are numbers in the journal.
+/// A request in flight, logged when it is dropped. Its texts are the numbers that they have in the journal.
 pub struct Request {
     journal: u64,
     file: u32,
@@ -100,7 +101,7 @@ pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iter
             more: spans.collect(),
             connection: 0,
             attempt: ATTEMPT.with(Cell::get) + 1,
-            queued: decided_at().map_or(sent, |since| since.min(sent)),
+            queued: queued_at().map_or(sent, |since| since.min(sent)),
             sent,
             first_byte: None,
             got_bytes: 0,
@@ -124,7 +125,7 @@ impl Request {
         self.got_bytes += bytes;
     }
 
-    /// What became of it, other than "failed".
+    /// Sets its outcome. Without this call it is "failed".
     pub fn ended(&mut self, outcome: impl Into<Cow<'static, str>>) {
         self.outcome = outcome.into();
     }
@@ -134,7 +135,7 @@ impl Drop for Request {
     fn drop(&mut self) {
         let last = Instant::now();
         with_log(|own| {
-            // One that was begun for another journal has its texts there.
+            // The numbers of its texts are valid only in the journal that it was begun for.
             if own.journal.number != self.journal {
                 return;
             }
@@ -161,7 +162,7 @@ impl Drop for Request {
     }
 }
 
-/// Keeps a request until what slows this thread is over; gives it back where nothing does.
+/// Keeps a request if requests of this thread are kept; else returns it.
 fn hold(one: Held) -> Option<Held> {
     let kept = HELD.try_with(|held| match held.borrow_mut().as_mut() {
         Some(several) => {
@@ -173,21 +174,22 @@ fn hold(one: Held) -> Option<Held> {
     kept.ok().flatten()
 }
 
-/// What makes a storage slower than it is: requests of this thread begin with it and take until it is dropped.
-pub struct Slowed {
+/// A throttle at work: requests that this thread makes while it exists are logged as lasting from its start to its
+/// end.
+pub struct Throttling {
     since: Instant,
 }
 
-/// From now on; None where no journal is written, or where it is slowed already.
-pub fn slowed() -> Option<Slowed> {
+/// Starts a throttle of this thread; None where no journal is written, or where one is already at work.
+pub fn throttling() -> Option<Throttling> {
     let is_first = is_on() && HELD.with(|held| held.borrow().is_none());
     is_first.then(|| {
         HELD.with(|held| *held.borrow_mut() = Some(Vec::new()));
-        Slowed { since: Instant::now() }
+        Throttling { since: Instant::now() }
     })
 }
 
-impl Drop for Slowed {
+impl Drop for Throttling {
     fn drop(&mut self) {
         let last = Instant::now();
         let held = HELD.try_with(|held| held.borrow_mut().take()).ok().flatten().unwrap_or_default();

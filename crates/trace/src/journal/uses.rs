@@ -1,4 +1,4 @@
-//! What became of the bytes, in the journal: baskets and pages that were used, and what threads did when.
+//! Baskets and pages that were decoded, and what threads did when, in the journal.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub struct UsedRange {
     pub size_bytes: u64,
 }
 
-/// A basket, or a cluster of a field, that was decompressed and decoded until now.
+/// A basket, or a cluster of a field, that has just been decompressed and decoded.
 pub struct Used<'a> {
     /// The file.
     pub file: &'a str,
@@ -36,7 +36,7 @@ pub struct Used<'a> {
     pub basket: usize,
     /// Its entries.
     pub entries: std::ops::Range<u64>,
-    /// Where it lies, if that is one place.
+    /// Where it is in the file; None for a basket in the record of its tree, and for a cluster.
     pub place: Option<UsedRange>,
     /// Time that decompressing and decoding took.
     pub decompress_ns: u64,
@@ -57,7 +57,7 @@ pub fn used(one: &Used<'_>) {
     });
 }
 
-/// A page of an RNTuple that was unpacked until now.
+/// A page of an RNTuple that has just been unpacked.
 pub struct UsedPage<'a> {
     /// The file.
     pub file: &'a str,
@@ -85,7 +85,7 @@ pub fn used_page(one: &UsedPage<'_>) {
     });
 }
 
-/// Logs what this thread did since then: waited for a chunk, ran a wagon.
+/// Logs what this thread did from `since` until now, such as waiting for a chunk or running a wagon.
 pub fn did(what: &str, wagon: &str, since: Instant) {
     with_log(|own| {
         let times = [own.journal.ns(since), own.journal.ns(Instant::now())];

@@ -37,7 +37,7 @@ pub(super) struct Journal {
     pub(super) start: Instant,
     start_ns: u64,
     pub(super) names: Mutex<Names>,
-    /// Those of all threads that logged something.
+    /// The buffers of all threads that have logged something.
     pub(super) buffers: Mutex<Vec<Arc<Mutex<Buffer>>>>,
     output: Mutex<Output>,
     /// Why not all records could be written.
@@ -47,11 +47,12 @@ pub(super) struct Journal {
     is_ended: AtomicBool,
 }
 
-/// The file, and buffers for what is on its way there, which are used again for each write.
+/// The file, and two buffers for its next bytes, which are reused by every write.
 struct Output {
     file: File,
     bytes: Vec<u8>,
-    behind: Vec<u8>,
+    /// Blocks that are written after the texts that they name.
+    blocks: Vec<u8>,
 }
 
 /// The part of the journal that belongs to one thread: its buffer, and the numbers of texts that it has logged.
@@ -82,14 +83,14 @@ pub fn begin(folder: &Path) -> io::Result<()> {
         start_ns,
         names: Mutex::default(),
         buffers: Mutex::default(),
-        output: Mutex::new(Output { file, bytes: Vec::new(), behind: Vec::new() }),
+        output: Mutex::new(Output { file, bytes: Vec::new(), blocks: Vec::new() }),
         failure: Mutex::default(),
         sleep: Mutex::default(),
         woken: Condvar::new(),
         is_ended: AtomicBool::new(false),
     });
     let own = Arc::clone(&journal);
-    std::thread::Builder::new().name("branchline-journal".to_owned()).spawn(move || own.write_along())?;
+    std::thread::Builder::new().name("branchline-journal".to_owned()).spawn(move || own.write_regularly())?;
     let number = journal.number;
     *JOURNAL.write().unwrap_or_else(PoisonError::into_inner) = Some(journal);
     forks::IS_CHILD.store(false, Ordering::Relaxed);
@@ -98,7 +99,7 @@ pub fn begin(folder: &Path) -> io::Result<()> {
 }
 
 /// Starts a journal if the environment asks for one and none is written.
-pub fn begin_as_environment_says() -> io::Result<()> {
+pub fn begin_from_environment() -> io::Result<()> {
     match std::env::var_os(FOLDER_VARIABLE) {
         Some(folder) if !is_on() && !folder.is_empty() => begin(Path::new(&folder)),
         _ => Ok(()),
@@ -133,7 +134,7 @@ pub(super) fn current() -> Option<Arc<Journal>> {
     JOURNAL.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Does something with the log of this thread; None where no journal is written.
+/// Calls `act` with the log of this thread; None where no journal is written.
 pub(super) fn with_log<T>(act: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
     if !is_on() {
         return None;
@@ -192,22 +193,22 @@ impl Journal {
         self.start_ns + at.saturating_duration_since(self.start).as_nanos() as u64
     }
 
-    /// Writes what is in some buffers, behind the texts that it names: these were there before it.
+    /// Writes what is in these buffers, after the texts that it names.
     fn write(&self, buffers: &[Arc<Mutex<Buffer>>]) -> io::Result<()> {
         let mut output = locked(&self.output);
-        let Output { file, bytes, behind } = &mut *output;
+        let Output { file, bytes, blocks } = &mut *output;
         bytes.clear();
-        buffers.iter().for_each(|buffer| locked(buffer).take(behind));
+        buffers.iter().for_each(|buffer| locked(buffer).take(blocks));
         locked(&self.names).take(bytes);
-        bytes.append(behind);
+        bytes.append(blocks);
         if bytes.is_empty() {
             return Ok(());
         }
         file.write_all(bytes).inspect_err(|error| self.fail(error))
     }
 
-    /// Ends the journal, not the job: a block that is cut must be its last. A file next to it says that records are
-    /// missing, as this process may end without reporting it.
+    /// Ends the journal, not the job, because a block that was written in part must be its last. A file next to it
+    /// says that records are missing: this process may end without reporting it.
     fn fail(&self, error: &io::Error) {
         let _ = CURRENT.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
         let mut failure = locked(&self.failure);
@@ -227,7 +228,7 @@ impl Journal {
         self.write(&buffers)
     }
 
-    fn write_along(&self) {
+    fn write_regularly(&self) {
         while !self.is_ended.load(Ordering::Acquire) {
             drop(self.woken.wait_timeout(locked(&self.sleep), FLUSH_INTERVAL));
             if self.write_all().is_err() {
