@@ -27,7 +27,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links", "tracing", "esd", "planning", "simulated", "dispatch",
+    "links", "local-disk", "tracing", "esd", "planning", "simulated", "dispatch",
     "cluster-peers",
 )  # fmt: skip
 
@@ -48,6 +48,7 @@ class Size:
     storage_repeats: int
     storages: int
     large_file_bytes: int
+    local_disk_bytes: int
     esd_files: int
     tracing_pairs: int
     planned_files: int
@@ -71,6 +72,7 @@ FULL = Size(
     storage_repeats=5,
     storages=5,
     large_file_bytes=500_000_000,
+    local_disk_bytes=1_000_000_000,
     esd_files=20,
     tracing_pairs=170,
     planned_files=100_000,
@@ -94,6 +96,7 @@ QUICK = Size(
     storage_repeats=1,
     storages=3,
     large_file_bytes=20_000_000,
+    local_disk_bytes=4_000_000,
     esd_files=2,
     tracing_pairs=2,
     planned_files=300,
@@ -189,7 +192,7 @@ def main() -> None:
         page, cases, samples = layouts_page(cache, results, max(JOBS, size.split_files), layout_repeats, say)
         write_results(results, "layouts", page, cases, samples)
     if "ntuple" in chosen:
-        print(ntuple_page(cache, size.ntuple_events, repeats, say))
+        write_rows(results, {"ntuple": ntuple_page(cache, size.ntuple_events, repeats, say)})
     run_links(chosen, size, cache, results, arguments.repeats)
     run_clusters(chosen, size, cache, results, arguments.seed, arguments.repeats)
     run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
@@ -207,10 +210,8 @@ def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> Non
 
 
 def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int | None) -> None:
-    """The benchmarks over a real server, whose rows are of their own kind, and planning, which is only printed."""
+    """The benchmarks over a real server, whose rows are of their own kind."""
     pages = {}
-    if "planning" in chosen:
-        print(planning_page(cache, size.planned_files, repeats or size.split_repeats, say))
     if "access" in chosen:
         from benches.access import access_page
 
@@ -219,6 +220,10 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
         from benches.links import links_page
 
         pages["links"] = links_page(cache, (size.split_files, size.large_file_bytes), results, say)
+    if "local-disk" in chosen:
+        from benches.local_disk import local_disk_page
+
+        pages["local-disk"] = local_disk_page(cache, size.local_disk_bytes, repeats or size.storage_repeats, say)
     if "tracing" in chosen:
         from benches.tracing_cost import tracing_page
 
@@ -229,6 +234,8 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
 def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, seed: int, repeats: int | None) -> None:
     """The benchmarks of trains on many machines."""
     pages = {}
+    if "planning" in chosen:
+        pages["planning"] = planning_page(cache, size.planned_files, repeats or size.split_repeats, say)
     if "simulated" in chosen:
         from benches.simulated import simulated_page
 

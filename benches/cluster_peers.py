@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.cluster_arms import ARMS, TREE, WORKERS
-from benches.conditions import conditions
+from benches.conditions import machine_lines
 from benches.rounds import Spread, UnequalWorkError
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
@@ -151,7 +151,6 @@ def _page(
         rate = len(files) * events / walls.median / 1000
         cells.append([name, spread(walls), spread(cpus), f"{rate:.0f}", spread(Spread.of(ratios))])
     size_mb = sum(one.stat().st_size for one in files) / 1e6
-    found = conditions(repeats)
     return "\n".join([
         "# One analysis on Dask, by three packages",
         "",
@@ -160,9 +159,8 @@ def _page(
         f"Each package has a cluster of its own, `LocalCluster` with {WORKERS} processes of one thread, which is warm; "
         "the others are idle while one works. All bins of all runs were equal.",
         "",
-        *(f"- {name}: {found[name]}" for name in ("date", "processor", "system", "versions")),
+        *machine_lines(repeats),
         "- also: " + ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("coffea", "distributed")),
-        f"- load: {os.getloadavg()[0]:.1f} on average over the last minute",
         f"- rounds: {repeats}; in each every package runs once, and every round begins with another one; median, "
         "lowest and highest; CPU is that of client, scheduler and workers",
         *(f"- **{name}**: {text}; setting {_setting(ready[name])}" for name, text in SETTINGS.items()),

@@ -90,6 +90,15 @@ def conditions(repeats: int) -> dict[str, str]:
     }
 
 
+def machine_lines(repeats: int) -> list[str]:
+    """The machine, the versions and what else runs, as a list."""
+    found = conditions(repeats)
+    return [
+        *(f"- {name}: {found[name]}" for name in ("date", "processor", "system", "versions")),
+        f"- load: {os.getloadavg()[0]:.1f} on average over the last minute",
+    ]
+
+
 def settings_lines(letters: dict[str, str]) -> list[str]:
     """What each reader does, as a list, with the letter by which the table names it."""
     return [f"- {f'{letters[name]}: ' if name in letters else ''}**{name}**: {does}" for name, does in SETTINGS.items()]

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benches.conditions import conditions
+from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
@@ -162,14 +162,14 @@ def dispatch_page(
         f"Sub-jobs of a train, a file each, on {WORKERS} workers; median, lowest and highest of {repeats} rounds, in "
         "each of which every place has its turn, in a process of its own.",
         "",
-        *(f"- {name}: {conditions(repeats)[name]}" for name in ("date", "processor", "system", "versions")),
-        f"- load: {os.getloadavg()[0]:.1f} on average over the last minute",
+        *machine_lines(repeats),
         "- sub-jobs/s: from the first result to the last one; first result: from the begin of the run with the engine "
         "(Dask's cluster, the executor) at work; CPU and memory: of the submitting process, memory is the growth of "
         "its peak by the dataset and the run. It has Dask's scheduler, too, which keeps a log of 100 000 steps",
         f"- wanted: {DASK_PER_S_MIN} sub-jobs/s on Dask",
         "",
         table(head, rows),
+        "",
     ]
     return "\n".join(lines), [{**asdict(one), "per_second": one.per_second} for one in found]
 

@@ -1,4 +1,4 @@
-"""All fields of an RNTuple on one core, by Branchline, uproot and ROOT's RNTupleReader; printed, and kept nowhere.
+"""All fields of an RNTuple on one core, by Branchline, uproot and ROOT's RNTupleReader.
 
 Each reader has a process of its own that opens the file and reads it several times; the first pass, in which it warms
 up and ROOT compiles, does not count. Branchline and uproot give arrays of all entries, ROOT an entry after the other.
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
@@ -92,10 +93,10 @@ def measure(reader: str, path: str, repeats: int) -> list[float]:
     return seconds[1:]
 
 
-def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], None]) -> str:
-    """Makes the files, measures, and gives the table."""
+def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], None]) -> tuple[str, list[dict[str, Any]]]:
+    """Makes the files and measures, as a page and as rows."""
     cache.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows, found = [], []
     for codec in CODECS:
         path = cache / f"ntuple-{codec}-{events}.root"
         if not path.exists():
@@ -103,10 +104,25 @@ def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], Non
             run("make", str(path), codec, str(events))
         for reader in READERS:
             say(f"{reader} reads {path.name}")
-            took = Spread.of(json.loads(run("measure", reader, str(path), str(repeats))))
+            seconds = json.loads(run("measure", reader, str(path), str(repeats)))
+            found.append({"codec": codec, "reader": reader, "events": events, "seconds": seconds})
+            took = Spread.of(seconds)
             rows.append([f"{codec}, {reader}", spread(took, 1e3, 1), f"{events / took.median / 1e6:.2f}"])
     head = [f"{len(COLUMNS)} fields of {events} events", "ms, one core", "10^6 events/s"]
-    return table(head, rows)
+    lines = [
+        "# Reading an RNTuple",
+        "",
+        f"All {len(COLUMNS)} fields of {events} events on one core, from the page cache: numbers, vectors, strings, "
+        "vectors of vectors, and an array. Branchline (`arrays(workers=1)`) and uproot (`arrays()`) give arrays of all "
+        "entries, ROOT (`RNTupleReader`, compiled) one entry after the other. Each reader opens and reads the file in "
+        f"a process of its own; median, lowest and highest of {repeats} passes after one to warm up.",
+        "",
+        *machine_lines(repeats),
+        "",
+        table(head, rows),
+        "",
+    ]
+    return "\n".join(lines), found
 
 
 def run(*arguments: str) -> str:

@@ -9,9 +9,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
@@ -70,17 +72,32 @@ def planned(given: str) -> Planned:
     return Planned(*json.loads(done.stdout))
 
 
-def planning_page(cache: Path, count: int, repeats: int, progress: Callable[[str], None]) -> str:
-    """Measures planning by a folder, by a pattern and by a list of the same files."""
+def planning_page(
+    cache: Path, count: int, repeats: int, progress: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """Measures planning by a folder, by a pattern and by a list of the same files, as a page and as rows."""
     folder = written(cache, count, progress)
     ways = {"a folder": str(folder), "a pattern": f"{folder}/**/*.root", "a list": str(folder / "files.txt")}
-    rows = []
+    rows, found = [], []
     for name, given in ways.items():
         progress(f"planning {count} files from {name}")
         planned(given)  # so that the system has the names and sizes of all files at hand
         times = [planned(given) for _ in range(repeats)]
+        found += [{"dataset": name, **asdict(one)} for one in times]
         walls, cpus = (Spread.of(values) for values in ([one.wall_s for one in times], [one.cpu_s for one in times]))
         one = times[0]
         rows.append([name, str(one.files), str(one.subjobs), str(one.opened), spread(walls), spread(cpus)])
     head = ["the dataset is", "files", "sub-jobs", "files opened", "wall s", "CPU s"]
-    return f"Planning, to be done in {WALL_S_MAX} s of wall time:\n\n{table(head, rows)}"
+    lines = [
+        "# Planning a train",
+        "",
+        f"From the name of a dataset to its sub-jobs, to be done in {WALL_S_MAX} s of wall time: {count} files of "
+        f"{FILE_BYTES // 1_000_000} MB on a local disk, without content. The system has the names and sizes of the "
+        f"files at hand; median, lowest and highest of {repeats} runs, in a process each, after its imports.",
+        "",
+        *machine_lines(repeats),
+        "",
+        table(head, rows),
+        "",
+    ]
+    return "\n".join(lines), found

@@ -70,9 +70,14 @@ TABLES = {
     "access": "Ways of reading",
     "storages": "Storages",
     "links": "Far storages",
+    "local-disk": "Local disks",
     "sensors": "Cost of sensors",
     "tracing": "Cost of traces",
+    "ntuple": "RNTuples",
+    "planning": "Planning a train",
     "simulated": "Trains on 1000 workers",
+    "dispatch": "Handing out sub-jobs",
+    "cluster-peers": "Packages on Dask",
 }
 
 

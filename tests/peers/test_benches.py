@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from benches.arms import BRANCHLINE, Arm, one_core_arms, two_core_arms
 from benches.cluster_peers import check_equal
+from benches.cold import StillCachedError, make_cold
 from benches.conditions import SETTINGS, settings_lines
 from benches.dispatch import PLACES, dispatched
 from benches.planning import planned, written
@@ -164,6 +165,18 @@ def test_disturbed_rounds_are_named() -> None:
     assert disturbed([arm], [case], samples) == [
         "zlib, all branches: 1 of 1 readers, the most Branchline, 1 core (1.50 times)"
     ]
+
+
+def test_each_way_of_reading_a_local_disk_is_measured(cache: Path, run_benches: RunBenches) -> None:
+    (cache / "any").write_bytes(b"x")
+    try:
+        make_cold([str(cache / "any")])
+    except StillCachedError:
+        pytest.skip("this file system is in memory")
+    results = run_benches("local-disk")
+    rows = json.loads((results / "local-disk.json").read_text())["rows"]
+    assert {row["way"] for row in rows} >= {"advised", "threads"}
+    assert all(row["bytes_per_second"] > 0 for row in rows)
 
 
 def test_planning_opens_no_file(tmp_path: Path) -> None:
