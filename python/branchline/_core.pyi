@@ -147,7 +147,7 @@ def prefer_replicas(ranks: list[ReplicaRank]) -> None:
 def size_of(url: str) -> int:
     """The size of a file at a server, tried once. Raises MissingFileError, StorageError."""
 
-def listing_wait_s(once: bool) -> float:
+def listing_wait_s(url: str, once: bool) -> float:
     """How long a Python library may take to list a folder, in seconds."""
 
 def longest_wait_s(size_bytes: int) -> float:
@@ -592,7 +592,7 @@ class NewFile:
         """Raises StorageError where no file can be made, or where it is one of its inputs."""
 
     def publish(self) -> None:
-        """Syncs it to the disk, and gives it its name. Raises StorageError."""
+        """Syncs it to the disk, and gives it its name. Raises StorageError; ValueError where it is closed."""
 
     def abandon(self) -> None:
         """Removes the file, unless it is published."""
@@ -660,4 +660,4 @@ def trace_wagon(name: str) -> None:
     """The wagon for which this thread reads from now on; ``""`` for none."""
 
 def trace_did(what: str, wagon: str, seconds: float) -> None:
-    """Records what this thread has done until now, with its duration in seconds."""
+    """Records what this thread has done until now, with its duration in seconds. Raises ValueError for no duration."""

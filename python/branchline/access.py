@@ -66,7 +66,11 @@ class Access:
     size, ``throttle`` makes the storage slow ("latency=63ms,bandwidth=7.4MB/s"), and ``fault`` makes reads fail
     ("stall,every=50,seed=4").
 
-    ``branchline.open("file.root", access=branchline.Access(mode="prefetch", requests_in_flight=4))``
+        >>> access = branchline.Access(mode="prefetch", requests_in_flight=4, bytes_in_flight="1 MB")
+        >>> access.mode, access.bytes_in_flight
+        ('prefetch', 1000000)
+        >>> branchline.open("file.root:Events", access=access).num_entries
+        3
     """
 
     mode: str = _option(

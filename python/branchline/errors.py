@@ -16,7 +16,13 @@ class BranchlineError(Exception):
     """Base of all errors of Branchline.
 
     ``what`` is the sentence for the reader, ``path`` the file that it is about, ``hint`` what to do about it and
-    ``retry`` whether trying the same again may help.
+    ``retry`` whether trying the same again may help. Whatever fails in Branchline raises one of its subclasses.
+
+        >>> try:
+        ...     branchline.open("file.root:Event")
+        ... except branchline.BranchlineError as error:
+        ...     print(type(error).__name__, error.path, error.retry)
+        NoSuchKeyError file.root False
     """
 
     def __init__(self, what: str, *, path: str | None = None, hint: str | None = None, retry: bool = False) -> None:
@@ -109,6 +115,14 @@ class DatasetError(BranchlineError):
 
 class WagonError(BranchlineError):
     """A wagon file or object is not usable as it is."""
+
+
+class TableError(BranchlineError):
+    """A table of a wagon is not one, differs from the rows before it, or cannot be written."""
+
+
+class BatchError(BranchlineError):
+    """A batch system is missing, or refuses a request."""
 
 
 class MemoryLimitError(BranchlineError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 
-from branchline.errors import BranchlineError, MemoryLimitError
+from branchline.errors import MemoryLimitError, OptionError
 
 MB = 10**6
 
@@ -265,21 +265,21 @@ _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 def parse_bytes(text: str | int) -> int:
-    """``"100 MB"`` -> 100 000 000, ``"1 GiB"`` -> 2**30; a number is bytes. Raises BranchlineError if it is neither."""
+    """``"100 MB"`` -> 100 000 000, ``"1 GiB"`` -> 2**30; a number is bytes. Raises OptionError if it is neither."""
     if not isinstance(text, str):
         try:
             return _checked_bytes(operator.index(text), text)
         except TypeError:
-            raise BranchlineError(f"{text!r} is not a size", hint=_SIZE_HINT) from None
+            raise OptionError(f"{text!r} is not a size", hint=_SIZE_HINT) from None
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     if found is None or found.group(2).upper() not in _UNITS:
-        raise BranchlineError(f"{text!r} is not a size", hint=_SIZE_HINT)
+        raise OptionError(f"{text!r} is not a size", hint=_SIZE_HINT)
     return _checked_bytes(int(float(found.group(1)) * _UNITS[found.group(2).upper()]), text)
 
 
 def _checked_bytes(size_bytes: int, given: str | int) -> int:
     if not 0 <= size_bytes < SIZE_BYTES_END:
-        raise BranchlineError(f"a size of {given} is impossible", hint="no file and no memory is larger than 8 EiB")
+        raise OptionError(f"a size of {given} is impossible", hint="no file and no memory is larger than 8 EiB")
     return size_bytes
 
 

@@ -15,6 +15,7 @@ from tests.clusters.conformance import digest, run
 from tests.clusters.event_files import write_events
 from tests.clusters.wagons import PLAIN, write_wagons
 
+from branchline.jobs import FoldTree
 from branchline.limits import FOLD_FAN_IN
 
 WORKERS = 2
@@ -132,6 +133,13 @@ def test_results_of_neighbours_come_as_one_and_are_the_same(pool: Any, many: Pat
     assert digest(result) == digest(alone)
     assert (result.record.events, result.record.subjobs_done) == (FILES * EVENTS_PER_FILE, FILES)
     assert [one.path for one in result.record.files] == [one.path for one in alone.record.files]
+    # Each result is counted in one place, that of the worker or here.
+    stages = [(one.stage, one.results, one.nodes) for one in result.record.merge_stages]
+    tree = FoldTree(FILES)
+    assert stages == [
+        (stage, sum(len(tree.parts_of(node)) for node in tree.nodes(stage)), len(list(tree.nodes(stage))))
+        for stage in range(1, tree.stages + 1)
+    ]
     # The first neighbours may come alone, since the size of their results is learned on them.
     assert whole_nodes(folded_on_workers(out)) >= 3
     for again in ({"on": pool}, {"workers": 1}):

@@ -466,6 +466,8 @@ def test_many_results_are_folded_by_jobs_in_stages(
     assert sorted(one.name for one in (submitted.out / "batch" / "units").glob("1.*")) == ["1.0", "1.1", "1.2"]
     assert files_of(submitted.out) == files_of(tmp_path / "local")
     assert local.record.subjobs == train.files
+    stages = {one.stage: (one.results, one.nodes) for one in submitted.status().merge_stages}
+    assert stages == {1: (45, 3), 2: (3, 1)}
 
 
 def test_tables_have_the_rows_of_this_machine_also_after_a_resume(

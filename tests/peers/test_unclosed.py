@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 import branchline
-from branchline import RecoveredFileWarning
+from branchline import Access, RecoveredFileWarning
+from branchline.tracing import read_trace
+from branchline.tracing.recording import recording
+from branchline.tracing.trace import REQUEST
 
 # Killed between two savings: some entries are lost, and a piece of a basket may be left behind.
 WRITER = """
@@ -105,6 +108,21 @@ def test_what_was_saved_is_read_as_root_recovers_it(folder: Path, name: str) -> 
     for tree in ("events", "other"):
         assert len(expected[tree]) >= 1300
         assert by_branchline(file, tree) == expected[tree]
+
+
+@pytest.mark.peer
+def test_far_away_a_file_is_recovered_in_few_requests(folder: Path, tmp_path: Path) -> None:
+    path = folder / "thrice.root"
+    pieces = {}
+    # Small files are read whole at once but in this mode.
+    for name, access in (("near", Access(mode="plain")), ("far", Access(mode="plain", throttle="latency=1ms"))):
+        with recording(tmp_path / f"{name}.parquet", "a test"), pytest.warns(RecoveredFileWarning):
+            branchline.open(path, access=access)
+        rows = read_trace(tmp_path / f"{name}.parquet").rows_of(REQUEST).to_pylist()
+        pieces[name] = sum(row["what"] == "pread64" for row in rows)
+    assert path.stat().st_size > 100_000
+    # The end of the file, and all records at once.
+    assert pieces["far"] <= 4 < pieces["near"]
 
 
 @pytest.mark.peer

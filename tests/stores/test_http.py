@@ -245,6 +245,9 @@ def test_a_file_that_was_replaced_is_not_mixed_with_the_old_one(own_nginx: Nginx
     with pytest.raises(StorageError, match="changed since it was opened") as raised:
         store.read([(0, 10)])
     assert not raised.value.retry
+    # Several ranges come in one answer of several parts.
+    with pytest.raises(StorageError, match="changed since it was opened"):
+        store.read([(0, 10), (4_000_000, 10)])
 
 
 def answer(status: str, *headers: str, body: bytes = b"") -> bytes:

@@ -183,7 +183,7 @@ def test_ways_to_log_in_that_are_not_there_are_named(monkeypatch: pytest.MonkeyP
         return answer(stream, OK, bytes(16) + b"&P=gsi,v:10600&P=krb5,host@REALM\0") if code == LOGIN else None
 
     with xrootd_script(b"", wants) as (url, _, _):
-        with pytest.raises(StorageError, match="wants to know who you are, by gsi or krb5; this client") as raised:
+        with pytest.raises(StorageError, match="wants you to log in, by gsi or krb5; this client") as raised:
             Store(url)
         assert not raised.value.retry
 

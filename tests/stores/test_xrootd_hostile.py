@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -439,6 +440,33 @@ def test_a_connection_that_breaks_is_replaced() -> None:
     with xrootd_script(CONTENT, break_once) as (url, _, server):
         read_all(url)
         assert server.connections == 2
+
+
+def test_a_redirect_back_to_a_server_where_the_file_is_still_open_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "30")
+    # Of two reads at a time one loses its connection; the other gives its own back with the file open on it.
+    both_read, is_lost = threading.Barrier(2), threading.Event()
+
+    def one_is_lost(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code not in READS or is_lost.is_set():
+            return None
+        if both_read.wait(20) == 0:
+            is_lost.set()
+            return b"hang up"
+        time.sleep(0.1)
+        return None
+
+    with xrootd_script(CONTENT, one_is_lost) as (_, _, good):
+        body = struct.pack(">i", good.port) + b"127.0.0.1"
+
+        def redirect(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+            return answer(stream, REDIRECT, body) if code == OPEN else None
+
+        with xrootd_script(b"", redirect) as (url, _, _), ThreadPoolExecutor(2) as threads:
+            store = Store(url)
+            reads = [threads.submit(store.read, RANGES) for _ in range(2)]
+            assert [read.result(20).contents for read in reads] == [EXPECTED, EXPECTED]
+        assert good.connections == 2
 
 
 @pytest.mark.parametrize("at", [PROTOCOL, OPEN, PGREAD])

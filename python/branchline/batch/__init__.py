@@ -6,7 +6,6 @@ Nothing in here knows what a train is.
 from branchline.batch.memory import more_memory
 from branchline.batch.site import Site, load_site
 from branchline.batch.system import (
-    BatchError,
     BatchSystem,
     JobArray,
     Step,
@@ -18,7 +17,6 @@ from branchline.batch.system import (
 )
 
 __all__ = [
-    "BatchError",
     "BatchSystem",
     "JobArray",
     "Site",

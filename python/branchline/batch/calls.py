@@ -7,12 +7,8 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from branchline.errors import BranchlineError
+from branchline.errors import BatchError
 from branchline.limits import BATCH_CALL_TIMEOUT_S
-
-
-class BatchError(BranchlineError):
-    """A batch system is missing, or refuses a request."""
 
 
 class TooManyJobsError(BatchError):

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict, cast
 
-from branchline.batch.calls import BatchError, TooManyJobsError, call
+from branchline.batch.calls import TooManyJobsError, call
 from branchline.batch.site import Site
 from branchline.batch.steps import JobArray, State, Step, Submitted, TaskState, script
+from branchline.errors import BatchError
 from branchline.limits import BATCH_TASKS_MAX
 
 WHERE = "submit on an access point of the pool, or install HTCondor's package condor"

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from branchline.batch.calls import BatchError, TooManyJobsError
+from branchline.batch.calls import TooManyJobsError
 from branchline.batch.htcondor import HTCondor
 from branchline.batch.site import Site
 from branchline.batch.slurm import Slurm
 from branchline.batch.steps import JobArray, Step, Submitted, TaskState
+from branchline.errors import BatchError
 
 __all__ = [
     "BatchError",

@@ -51,7 +51,7 @@ def list_folder(url: str, *, once: bool = False) -> list[Entry]:
         listing = _core.list_folder(url, once)
         found = [entry for page in listing.pages for entry in entries_in(listing.form, page, url)]
     else:
-        found = _listed_by_library(url, scheme, _core.listing_wait_s(once))
+        found = _listed_by_library(url, scheme, _core.listing_wait_s(url, once))
     # Several servers of a cluster may have the same.
     return sorted(
         {one.name: one for one in found if one.name not in ("", ".", "..")}.values(), key=lambda one: one.name

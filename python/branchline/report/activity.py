@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from branchline.quantities import count, counted, duration
 from branchline.report.charts import Chart, Spans, at_work_chart
+from branchline.report.merge_stages import merge_stages_text
 from branchline.sensors.record import ActivitySpan, FailureGroup, JobRecord
 
 #: As in the profiles of the ALICE study: processing, stages of merging, the last merge.
@@ -61,7 +62,9 @@ def merging_sentence(job: JobRecord) -> str:
     merging_s = _seconds(job, merging=True)
     if not processing_s:
         return ""
-    return f"Time of all processes together: {duration(processing_s)} of processing, {duration(merging_s)} of merging."
+    total = f"Time of all processes together: {duration(processing_s)} of processing, {duration(merging_s)} of merging."
+    stages = merge_stages_text(job.merge_stages)
+    return f"{total} Merging by stage, on all machines: {stages}." if stages else total
 
 
 def restarted_sentences(job: JobRecord) -> list[str]:

@@ -107,7 +107,7 @@ def run(
 
     A wagon that raises, or whose process dies, stops alone (``record.wagons``). An error that stops the run, Ctrl-C and
     SIGTERM too, gives a TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError,
-    WagonError, MissingFileError, NoSuchKeyError, and BranchlineError for an invalid setting.
+    WagonError, MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError.
     """
     settings = TrainSettings.of(
         workers=workers,

@@ -16,7 +16,8 @@ class BatchSettings:
     ``tasks`` is how many jobs read, by default as many as the size of the dataset is worth. ``options`` go to the batch
     system as they are. ``retries`` is how often the last job sends sub-jobs without a result again before it gives up.
 
-    ``branchline.run("wagons.py", "data/*.root", "out", on="slurm", batch=branchline.BatchSettings(tasks=100))``
+        settings = branchline.BatchSettings(tasks=100, options=("--partition=long",))
+        branchline.run("wagons.py", "data/*.root", "out", on="slurm", batch=settings)
     """
 
     tasks: int | None = None

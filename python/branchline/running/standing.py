@@ -11,6 +11,7 @@ from pathlib import Path
 from branchline.limits import MB, STATUS_OLD_S
 from branchline.quantities import count, counted
 from branchline.report.job_files import JOB
+from branchline.report.merge_stages import merge_stages_text
 from branchline.running.claim import process_lives
 from branchline.running.status_file import STATUS
 from branchline.sensors import RUNNING, JobRecord, TrainStatus, host
@@ -72,6 +73,7 @@ def _at_end(job: JobRecord) -> TrainStatus:
         workers=job.workers,
         workers_lost=len(job.workers_lost),
         merge_s=job.phases.get("merge", 0.0),
+        merge_stages=job.merge_stages,
         causes={group.message: len(group.subjobs) for group in job.failures},
         elements=reads.all(),
         errors=errors_of(job),
@@ -103,6 +105,8 @@ def status_lines(status: TrainStatus, out: Path) -> Iterator[str]:
     yield from (f"error: {error}" for error in status.errors[:ERRORS_SHOWN_MAX])
     if len(status.errors) > ERRORS_SHOWN_MAX:
         yield f"and {len(status.errors) - ERRORS_SHOWN_MAX} more errors; job.json has all"
+    if status.merge_stages:
+        yield f"merging: {merge_stages_text(status.merge_stages)}"
     if status.phase == "merge" and status.status == RUNNING:
         yield f"merging results{f', for {status.merge_s:.0f} s' if status.merge_s else ''}"
     if status.status == STOPPED:

@@ -274,6 +274,18 @@ class ActivitySpan:
     is_last: bool = False
 
 
+@dataclass(frozen=True)
+class MergeStage:
+    """What a stage of the merge has cost so far: the ``results`` that were folded into others, ``nodes`` of the tree
+    that are whole, and the ``seconds`` of all processes that folded them. Stage 1 folds results of sub-jobs.
+    """
+
+    stage: int
+    results: int = 0
+    nodes: int = 0
+    seconds: float = 0.0
+
+
 @dataclass
 class FailureGroup:
     """Sub-jobs that failed in the same way: at the same place of the code, or by the same cause.
@@ -543,6 +555,7 @@ class JobRecord:
     restarted: list[RestartedTask] = field(default_factory=list)
     retries: list[RetryRecord] = field(default_factory=list)
     activity: list[ActivitySpan] = field(default_factory=list)
+    merge_stages: list[MergeStage] = field(default_factory=list)
     recovered: list[RecoveredFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
     workers_lost: list[LostWorker] = field(default_factory=list)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from branchline.sensors.plain import from_plain, to_plain
-from branchline.sensors.record import FINISHED, RUNNING
+from branchline.sensors.record import FINISHED, RUNNING, MergeStage
 
 #: Raised when a field changes its meaning or goes away; new fields have defaults.
 STATUS_VERSION = 1
@@ -38,12 +38,19 @@ class TrainStatus:
     ``running`` counts sub-jobs that workers have, ``failed`` those without a result that nobody will run, ``causes``
     the same by cause, ``reused`` those of ``done`` that an earlier run made. ``slowest`` is the sub-job that has been
     at work for longest, for ``slowest_s``; ``repeated`` counts sub-jobs that ran twice, ``workers_lost`` workers that
-    died or were silent. ``merge_s`` is the time spent on merging. ``elements`` has one value for each storage element.
+    died or were silent. ``merge_s`` is the time spent on merging after the last sub-job, ``merge_stages`` what each
+    stage of the merge has cost so far, on all machines. ``elements`` has one value for each storage element.
     ``errors`` are sentences on what stopped the train, and why wagons failed. ``updated`` is the time of this state
     (ISO 8601, UTC), ``process`` on ``host`` the job.
 
     Of a submitted train: ``tasks`` that wait or run, the reasons why some wait (``waiting``), nodes that get no more
     tasks (``excluded_nodes``), and the error of a batch system that did not answer (``silence``).
+
+    It is a value and raises nothing. ``seconds`` and what ends with ``_s`` are seconds.
+
+        def show(status):
+            print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events in {status.seconds:.0f} s")
+        branchline.run("wagons.py", "data/*.root", "out", progress=show)
     """
 
     seconds: float = 0.0
@@ -65,6 +72,7 @@ class TrainStatus:
     slowest: str = ""
     slowest_s: float = 0.0
     merge_s: float = 0.0
+    merge_stages: list[MergeStage] = field(default_factory=list)
     causes: dict[str, int] = field(default_factory=dict)
     elements: list[ElementStatus] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)

@@ -9,16 +9,12 @@ from typing import Any, Literal, get_args
 import awkward as ak
 import numpy as np
 
-from branchline.errors import BranchlineError
+from branchline.errors import TableError
 
 #: What the rows of a table become.
 Format = Literal["ttree", "rntuple", "parquet"]
 # What ROOT does not take in the names of branches and fields.
 _NOT_IN_NAMES = re.compile(r"[./\\\s\x00-\x1f\x7f]")
-
-
-class TableError(BranchlineError):
-    """A table is not one, differs from the rows before it, or cannot be written."""
 
 
 class Table:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
-from branchline.tables.table import TableError
+from branchline.errors import TableError
 
 Key = tuple[str, ...]
 

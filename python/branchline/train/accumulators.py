@@ -12,8 +12,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from branchline.errors import BranchlineError
-from branchline.tables import TableError
+from branchline.errors import BranchlineError, TableError
 
 
 class CannotAddError(BranchlineError):

@@ -12,10 +12,10 @@ import numpy as np
 
 from branchline.access import Access
 from branchline.dataset import DataFile
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, TableError
 from branchline.jobs import Interruption
 from branchline.sensors.record import WagonFault
-from branchline.tables import Table, TableError
+from branchline.tables import Table
 from branchline.tables.walking import found
 from branchline.tables.writing import TableWriters
 from branchline.train.accumulators import CannotAddError, Total

@@ -9,6 +9,7 @@ from branchline.jobs import FoldNode, FoldTree
 from branchline.limits import FOLD_FAN_IN
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.folding import FoldedResult, Folding, SharePlace
+from branchline.train.merge_costs import MergeCosts
 from branchline.train.records import RecordTable
 from branchline.train.share_result import ShareResult, WagonShare
 from branchline.train.shares import Share
@@ -39,6 +40,7 @@ class Merger:
     ) -> None:
         """``stopped`` are the wagons that did not even begin, ``looked_at`` what was read before the first sub-job."""
         self.tree = FoldTree(len(shares))
+        self.costs = MergeCosts()
         self._wagons = wagons
         self._shares = shares
         self._stopped = stopped
@@ -72,7 +74,8 @@ class Merger:
             return
         # One behind the other they add up as if each came alone.
         opened = self._open.setdefault(node, _OpenNode(indices.start))
-        opened.folding.add(result)
+        with self.costs.folding(1):
+            opened.folding.add(result)
         opened.next_index = result.last
         self._fold_waiting(node, opened)
 
@@ -94,20 +97,29 @@ class Merger:
 
     def _fold_waiting(self, node: FoldNode, opened: _OpenNode) -> None:
         while opened.next_index in opened.waiting:
-            opened.folding.add(opened.waiting.pop(opened.next_index))
+            self._fold_next(node, opened, opened.next_index)
             opened.next_index += 1
         if opened.next_index > self.tree.parts_of(node)[-1].index:
-            del self._open[node]
-            self.take_folded(node, opened.folding.result())
+            self._close(node)
+
+    def _fold_next(self, node: FoldNode, opened: _OpenNode, index: int) -> None:
+        with self.costs.folding(node.stage, results=1):
+            opened.folding.add(opened.waiting.pop(index))
+
+    def _close(self, node: FoldNode) -> None:
+        """Nothing more comes to this node."""
+        with self.costs.folding(node.stage, nodes=1):
+            result = self._open.pop(node).folding.result()
+        self.take_folded(node, result)
 
     def finish(self) -> FoldedResult:
         """All that has come, as one; also what is behind a gap, as it is after an error or Ctrl-C."""
         for stage in range(1, self.tree.stages + 1):
             for node in sorted(one for one in self._open if one.stage == stage):
-                opened = self._open.pop(node)
+                opened = self._open[node]
                 for index in sorted(opened.waiting):
-                    opened.folding.add(opened.waiting.pop(index))
-                self.take_folded(node, opened.folding.result())
+                    self._fold_next(node, opened, index)
+                self._close(node)
         if self._whole is None:
             nothing = {one.name: WagonShare(error=self._stopped.get(one.name)) for one in self._wagons}
             self._whole = FoldedResult(0, 0, nothing)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from branchline.jobs import Finished, Folded, Held, Message, SubJob
-from branchline.sensors.record import MissingCompanion, WagonFault
+from branchline.sensors.record import MergeStage, MissingCompanion, WagonFault
 from branchline.train.folding import FoldedResult, Folding
+from branchline.train.merge_costs import MergeCosts
 from branchline.train.share_result import ShareResult, WorkerTimes
 from branchline.train.shares import Share
 
@@ -32,13 +33,14 @@ class KeptShare:
 @dataclass(frozen=True)
 class FoldedNeighbours:
     """The result of neighbours as one, what each of them brought back besides, the wagons that ran in none of them,
-    and the clock of their worker.
+    the clock of their worker, and what the folding cost it.
     """
 
     result: FoldedResult
     shares: tuple[KeptShare, ...]
     not_run: frozenset[str] = frozenset()
     times: WorkerTimes | None = None
+    merge_stages: tuple[MergeStage, ...] = ()
 
 
 class NeighbourFolding:
@@ -56,6 +58,7 @@ class NeighbourFolding:
         self._shares: list[KeptShare] = []
         self._not_run = frozenset[str]()
         self._times: WorkerTimes | None = None
+        self._costs = MergeCosts()
 
     def take(self, subjob: SubJob, result: ShareResult) -> Iterator[Message]:
         """Takes the result of the next sub-job, and yields what is to be handed over now."""
@@ -68,7 +71,8 @@ class NeighbourFolding:
         self._times, self._not_run = result.times, result.not_run
         share: Share = subjob.payload
         self._shares.append(KeptShare.of(result, share))
-        self._folding.add(FoldedResult.of(subjob.index, share, result, self._faults))
+        with self._costs.folding(1, results=1):
+            self._folding.add(FoldedResult.of(subjob.index, share, result, self._faults))
         if len(self._shares) == len(self._neighbours):
             yield from self.end()
         else:
@@ -77,10 +81,13 @@ class NeighbourFolding:
     def end(self) -> Iterator[Message]:
         """Hands over what is folded so far."""
         if self._shares:
-            first = self._neighbours.start
-            folded = FoldedNeighbours(self._folding.result(), tuple(self._shares), self._not_run, self._times)
+            first, is_whole = self._neighbours.start, len(self._shares) == len(self._neighbours)
+            with self._costs.folding(1, nodes=int(is_whole)):
+                result = self._folding.result()
+            stages = tuple(self._costs.stages())
+            folded = FoldedNeighbours(result, tuple(self._shares), self._not_run, self._times, stages)
             yield Folded(range(first, first + len(self._shares)), folded, self._worker)
-        self._neighbours, self._folding, self._shares = range(0), Folding(), []
+        self._neighbours, self._folding, self._shares, self._costs = range(0), Folding(), [], MergeCosts()
 
     def _is_next(self, subjob: SubJob) -> bool:
         """Whether a sub-job follows on those that are folded, or is the first of its neighbours."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from branchline.access import Access, access_of
 from branchline.dataset import CompanionsLike, DataFile, Dataset
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import OptionError
 from branchline.jobs import ModuleFile, Where, where_of
 from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count
@@ -53,13 +53,13 @@ class TrainSettings:
         allow_missing: float = 0.0,
         on: Any = None,
     ) -> TrainSettings:
-        """Those of a caller. Raises BranchlineError for an impossible value."""
+        """Those of a caller. Raises OptionError for an impossible value, MemoryLimitError for too little memory."""
         workers = None if workers is None else whole_number("number of workers", workers)
         if workers is not None and on is not None:
             raise OptionError("the place to run on has its own workers", hint="leave out the number of workers")
         if parse_bytes(step_size) < 1:
             what = step_size if isinstance(step_size, str) else f"{step_size} entries"
-            raise BranchlineError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
+            raise OptionError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
         timeout_hint = "give seconds, 0 for any time"
         worker_timeout = number_within("worker_timeout", worker_timeout, 0, sys.float_info.max, timeout_hint)
         return cls(

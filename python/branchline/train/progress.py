@@ -11,6 +11,7 @@ from branchline.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
 from branchline.sensors.record import SiteReading, TimePoint
 from branchline.sensors.status import ElementStatus, TrainStatus
 from branchline.train.folding import FoldedResult
+from branchline.train.merge_costs import MergeCosts
 from branchline.train.share_result import Progress, ShareResult
 
 #: Gets the state whenever it has changed.
@@ -49,11 +50,17 @@ class ProgressLog:
     """Takes what workers and the job report, and keeps a point a second. ``on_progress`` gets every change."""
 
     def __init__(
-        self, begin_s: float, size_bytes: int, subjobs: int = 0, on_progress: OnProgress | None = None
+        self,
+        begin_s: float,
+        size_bytes: int,
+        subjobs: int = 0,
+        on_progress: OnProgress | None = None,
+        merge_costs: MergeCosts | None = None,
     ) -> None:
         self._begin_s = begin_s
         self._size_bytes = size_bytes
         self._on_progress = on_progress
+        self._merge_costs = merge_costs or MergeCosts()
         self._workers: dict[int, Progress] = {}
         self._sum = Progress(0, 0, 0, 0)
         self._points: list[TimePoint] = []
@@ -162,6 +169,7 @@ class ProgressLog:
             slowest=slowest,
             slowest_s=now_s - since_s,
             merge_s=counts.merge_s if self._merge_since_s is None else now_s - self._merge_since_s,
+            merge_stages=self._merge_costs.stages(),
             elements=self._reads.all(),
             updated=datetime.now(UTC).isoformat(timespec="seconds"),
         )

@@ -128,7 +128,9 @@ class _Run:
         self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
         self.place = self._place()
-        self._log = ProgressLog(start.clock.begin_s, plan.dataset.size_bytes, len(plan.shares), progress)
+        self._log = ProgressLog(
+            start.clock.begin_s, plan.dataset.size_bytes, len(plan.shares), progress, self._merger.costs
+        )
         self._reuse: Reuse | None = None
         self._reuse_notes: list[str] = []
         # The sub-jobs that are at work, with what is kept of them.
@@ -195,6 +197,7 @@ class _Run:
         maker = self._record_maker(missing, interrupted=interrupted)
         record = maker.record(merged, outputs, self._stopped_by)
         record.tables = tables
+        record.merge_stages = self._merger.costs.stages()
         clock.switch("write")
         self._log.phase("write")
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
@@ -351,6 +354,8 @@ class _Run:
         value = message.value
         if isinstance(message, Folded):
             self._note_times(message.worker, value.times)
+            for cost in value.merge_stages:
+                self._merger.costs.add(cost)
             self._done_together(message.indices, value.result)
             if self._reuse is not None:
                 self._reuse.keep_neighbours(self._node_of(message.indices.start)[1], value)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from branchline.errors import StorageError
+from branchline.errors import StorageError, TableError
 from branchline.jobs import Interruption, InThisProcess, Place
 from branchline.jobs.subjob import AfterLoss
 from branchline.sensors.record import TableRecord, WagonFault
-from branchline.tables import TableError, TableFile, TableFolder, TablePieces
+from branchline.tables import TableFile, TableFolder, TablePieces
 from branchline.tables.folder import TABLES
 from branchline.tables.merging import INTERRUPTED, MergedTable, TableMerging
 from branchline.tables.publishing import TableNames, publish, record_of

@@ -371,7 +371,7 @@ class Branches(ABC, Generic[BranchT]):
     ) -> int:
         """The number of entries that take about this size ("100 MB") after decompression, by the sizes of their
         baskets; 1 or more. The keywords are those of ``arrays`` that choose branches: filters, aliases, entry range.
-        Raises what ``arrays`` raises for these, and BranchlineError for an invalid size.
+        Raises what ``arrays`` raises for these, and OptionError for an invalid size.
         """
         for name in wanted.keys() - _SELECTING:
             raise OptionError(f"there is no option {name!r}", hint=f"there are {', '.join(sorted(_SELECTING))}")

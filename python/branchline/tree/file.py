@@ -370,9 +370,9 @@ def open(location: Any, *, access: Access | str | None = None, **options: Any) -
     NoSuchKeyError, OptionError. A file that was never closed is recovered, with a RecoveredFileWarning.
 
         >>> branchline.open("file.root").keys()
-        ['Events;1', 'hist;1']
+        ['Events;1', 'folder;1', 'folder/mass;1', 'folder/momentum;1']
         >>> branchline.open("file.root:Events").num_entries
-        1000
+        3
     """
     check_opening_options(options)
     if isinstance(location, Mapping) and len(location) == 1:

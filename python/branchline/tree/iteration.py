@@ -58,7 +58,7 @@ def num_entries(files: Any, *, access: Access | str | None = None) -> Iterator[t
     the trees are read. Raises DatasetError, OptionError and what opening raises.
 
         >>> list(branchline.num_entries("data/*.root"))
-        [('data/1.root', 'Events', 1000), ('data/2.root', 'Events', 800)]
+        [('data/a.root', 'Events', 3), ('data/b.root', 'Events', 3)]
     """
     given = access_of(access)
     for source in sources_of(files):
@@ -98,14 +98,23 @@ def iterate(
     """Branches of many files, step by step in their order; ``workers`` threads prefetch and decode files.
 
     ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists. What is
-    read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. A step is of entries
-    (an int) or of bytes after decompression, and never spans two files. ``access`` is as for ``open``. With
-    ``skip_bad_files`` a file that is missing or damaged is left out, with ``allow_missing`` one without the tree or a
-    branch: with a warning, and noted in the list ``skipped`` if one is given. With ``report`` each step is a pair of
-    arrays and a Report. Raises DatasetError and what reading raises.
+    read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. Each step is what
+    ``Tree.arrays`` gives for its entries: an array of records, or what ``library`` and ``how`` choose.
 
-        >>> for events in branchline.iterate("data/*.root:Events", ["Muon_pt", "MET_pt"], "nMuon > 1"):
-        ...     histogram.fill(events.MET_pt)
+    A step is of entries (an int) or of bytes after decompression (as "100 MB"), and never spans two files.
+    ``memory_limit`` is in bytes and bounds what is fetched, decompressed and decoded at a time. ``access`` is as for
+    ``open``. With ``skip_bad_files`` a file that is missing or damaged is left out, with ``allow_missing`` one without
+    the tree or a branch: with a warning, and noted in the list ``skipped`` if one is given. With ``report`` each step
+    is a pair of arrays and a Report.
+
+    Raises OptionError, ExpressionError and DatasetError for what cannot be asked for. The step that meets them raises
+    MissingFileError, NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError, and MemoryLimitError for a
+    basket that does not fit; each names the file.
+
+        >>> for events in branchline.iterate("data/*.root:Events", ["Muon_pt", "Muon_eta"], "nMuon > 1"):
+        ...     print(len(events), events.Muon_pt.tolist())
+        1 [[1.0, 2.0]]
+        1 [[1.0, 2.0]]
     """
     check_opening_options(options)
     request = ReadRequest.of(
@@ -155,7 +164,8 @@ def concatenate(
 
     The parts are joined at the end: there must be room for them twice. Raises what ``iterate`` raises.
 
-        >>> branchline.concatenate("data/*.root:Events", "MET_pt", entry_stop=100_000)
+        >>> branchline.concatenate("data/*.root:Events", "Muon_pt", entry_stop=4).Muon_pt.tolist()
+        [[1.0, 2.0], [], [3.0], [1.0, 2.0]]
     """
     check_opening_options(options)
     request = ReadRequest.of(

@@ -30,7 +30,7 @@ class ReadRequest:
     ``add_doc`` what awkward arrays carry of the branches. Sizes are bytes. Files that are not open yet are read as
     ``access`` says.
 
-    Raises OptionError for what is impossible, and BranchlineError for sizes and numbers of workers that are.
+    Raises OptionError for what is impossible.
     """
 
     expressions: tuple[str, ...] | None = None
@@ -133,10 +133,10 @@ class Step:
 
     @classmethod
     def of(cls, size: int | str) -> Step:
-        """A step of entries (an int) or of bytes (as "100 MB"). Raises BranchlineError."""
+        """A step of entries (an int) or of bytes (as "100 MB"). Raises OptionError."""
         if isinstance(size, int | np.integer):  # NumPy's integers are entries too
             if size < 1:
-                raise BranchlineError(f"steps of {size} entries never end", hint="give 1 or more")
+                raise OptionError(f"steps of {size} entries never end", hint="give 1 or more")
             return cls(parse_bytes("100 MB"), int(size))
         return cls(positive_bytes("step_size", size))
 
@@ -214,15 +214,15 @@ def check_entries(entry_start: int | None, entry_stop: int | None, entries_count
 
 
 def positive_bytes(what: str, size: object) -> int:
-    """A size that something can be read with. Raises BranchlineError for none, for less, and for what is no size."""
+    """A size that something can be read with. Raises OptionError for none, for less, and for what is no size."""
     if not isinstance(size, int | str) or parse_bytes(size) < 1:
-        raise BranchlineError(f"a {what} of {size!r} is impossible", hint='give a size such as "100 MB"')
+        raise OptionError(f"a {what} of {size!r} is impossible", hint='give a size such as "100 MB"')
     return parse_bytes(size)
 
 
 def check_workers(workers: int | None) -> int:
-    """Decoding threads for a number of workers; None is one. Raises BranchlineError for a number below one."""
+    """Decoding threads for a number of workers; None is one. Raises OptionError for a number below one."""
     count = 1 if workers is None else int(workers)
     if count < 1:
-        raise BranchlineError(f"{workers} workers cannot read anything", hint="give 1 or more")
+        raise OptionError(f"{workers} workers cannot read anything", hint="give 1 or more")
     return count

@@ -45,8 +45,17 @@ class Outcome:
     resident_bytes: int = 0
 
 
-def every_third(events: Any) -> Any:
-    return np.arange(len(events)) % KEPT_STEP == 0
+def every_third(entries: int) -> Callable[[Any], Any]:
+    """Keeps every third entry of each file of so many entries, in whatever chunks they come."""
+    done = 0
+
+    def select(events: Any) -> Any:
+        nonlocal done
+        kept = (done + np.arange(len(events))) % KEPT_STEP == 0
+        done = (done + len(events)) % entries if entries else 0
+        return kept
+
+    return select
 
 
 def trees_of(path: str) -> list[str]:
@@ -79,12 +88,12 @@ def write(way: str, inputs: list[str], output: str, trees: list[str]) -> list[st
         return trees
     with branchline.open(inputs[0]) as file:
         tree = max(trees, key=lambda name: file[name].num_entries)
-        names = file[tree].outline.paths
+        names, entries = file[tree].outline.paths, file[tree].num_entries
     if way == "slim":
         top = [name for name in names if "/" not in name]
         slim(inputs, output, drop=top[: len(top) // 2], tree=tree, verify=True, force=True, memory_limit=MEMORY_BYTES)
         return [tree]
-    skim(inputs, output, where=every_third, tree=tree, verify=True, force=True, memory_limit=MEMORY_BYTES)
+    skim(inputs, output, where=every_third(entries), tree=tree, verify=True, force=True, memory_limit=MEMORY_BYTES)
     return [tree]
 
 
@@ -169,7 +178,9 @@ def compare_with_root(root: Any, way: str, inputs: list[str], output: str, trees
             continue
         if way == "slim":
             made.pop("GetEntry")
-        differing = [name for name in sorted(made) if expected.get(name) == again.get(name) != made[name]]
+        # Where ROOT dies of the objects of the inputs, it reads them without: then there is nothing to compare with.
+        known = [name for name in sorted(made) if name in expected or not name.startswith("object ")]
+        differing = [name for name in known if expected.get(name) == again.get(name) != made[name]]
         unsteady = read_otherwise(root, inputs, tree, output) if differing else set()
         for name in differing:
             if name not in unsteady:

@@ -8,7 +8,15 @@ import pytest
 
 from branchline.report.activity import merging_sentence, node_rows, profile_chart
 from branchline.report.page import page_html
-from branchline.sensors.record import PARTIAL, ActivitySpan, FailureGroup, JobRecord, LostWorker, RestartedTask
+from branchline.sensors.record import (
+    PARTIAL,
+    ActivitySpan,
+    FailureGroup,
+    JobRecord,
+    LostWorker,
+    MergeStage,
+    RestartedTask,
+)
 from branchline.train.failures import stack_of
 
 
@@ -45,6 +53,8 @@ def test_machines_and_the_cost_of_merging_are_named(job: JobRecord) -> None:
         ("n2", "1", "2", "0"),
     ]
     assert "45.0 s of merging" in merging_sentence(job)
+    job.merge_stages = [MergeStage(1, 9, 1, 2.5)]
+    assert "stage 1: 9 results into 1 in 2.50 s" in merging_sentence(job)
     assert node_rows(JobRecord(activity=[ActivitySpan("n1", 0, 0.0, 1.0)])) == []
     assert profile_chart(JobRecord()) is None
 

@@ -14,6 +14,7 @@ import pytest
 from branchline.running.claim import claimed
 from branchline.running.standing import element_lines, status_lines, status_of
 from branchline.sensors import STATUS_VERSION, TrainStatus, host
+from branchline.sensors.record import MergeStage
 from branchline.sensors.status import ElementStatus
 
 
@@ -78,8 +79,22 @@ def test_each_storage_element_has_its_rate_where_there_are_several(tmp_path: Pat
     assert not list(element_lines(TrainStatus(10.0, 100, 50_000_000, elements=[near])))
 
 
+def test_the_cost_of_each_stage_of_the_merge_is_shown(tmp_path: Path) -> None:
+    stages = [MergeStage(1, 40, 2, 1.5), MergeStage(2, 2, 1, 0.02)]
+    lines = list(status_lines(TrainStatus(10.0, 100, merge_stages=stages), tmp_path))
+    assert "merging: stage 1: 40 results into 2 in 1.50 s; stage 2: 2 results into 1 in 20 ms" in lines
+
+
 def test_a_state_comes_back_from_json_as_it_was() -> None:
-    status = TrainStatus(1.5, 10, causes={"why": 2}, elements=[ElementStatus("a", 1, 2, 1)], errors=["no"], tasks=1)
+    status = TrainStatus(
+        1.5,
+        10,
+        causes={"why": 2},
+        elements=[ElementStatus("a", 1, 2, 1)],
+        merge_stages=[MergeStage(1, 20, 1, 0.5)],
+        errors=["no"],
+        tasks=1,
+    )
     assert TrainStatus.from_dict(json.loads(json.dumps(status.as_dict()))) == status
     with pytest.raises(ValueError, match="reads versions up to"):
         TrainStatus.from_dict({"status_version": STATUS_VERSION + 1})

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, TableError
 from branchline.jobs import Context, FromPlace, InThisProcess, LocalProcesses, Message, Work
 from branchline.jobs.subjob import AfterLoss, Draw
-from branchline.tables import Table, TableError, TableFolder, TablePieces
+from branchline.tables import Table, TableFolder, TablePieces
 from branchline.tables.merging import MergedTable, MergeWork, TableMerging
 from branchline.tables.writing import TableWriters
 from branchline.train.folding import FoldedResult

@@ -8,8 +8,8 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from branchline.errors import OptionError
-from branchline.tables import Table, TableError
+from branchline.errors import OptionError, TableError
+from branchline.tables import Table
 from branchline.tables.walking import found, replaced
 
 

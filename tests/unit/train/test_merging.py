@@ -115,6 +115,27 @@ def test_nodes_folded_elsewhere_give_the_same_bits(seed: int) -> None:
     assert content_of(merger.finish()) == expected
 
 
+def test_the_cost_of_each_stage_counts_every_result_once() -> None:
+    count = FOLD_FAN_IN**2 + 50
+    shares, results, tree = shares_of(count), results_of(count, random.Random(4), {}), FoldTree(count)
+    expected = {
+        stage: (sum(len(tree.parts_of(one)) for one in tree.nodes(stage)), len(list(tree.nodes(stage))))
+        for stage in (1, 2, 3)
+    }
+    merger = Merger(WAGONS, shares, {})
+    for index in reversed(range(count)):
+        merger.take(index, results[index])
+    assert {one.stage: (one.results, one.nodes) for one in merger.costs.stages()} == expected
+    assert all(one.seconds > 0 for one in merger.costs.stages())
+    assert sum(one.seconds for one in merger.costs.stages()) < 60
+    # What a gap keeps waiting is folded at the end.
+    merger = Merger(WAGONS, shares, {})
+    for index in range(1, count):
+        merger.take(index, results[index])
+    merger.finish()
+    assert merger.costs.stages()[0].results == count - 1
+
+
 def test_folding_leaves_the_parts_as_they_are() -> None:
     shares, results = shares_of(5), results_of(5, random.Random(1), {2: {"summing"}})
     leaves = [FoldedResult.of(index, shares[index], result, {}) for index, result in enumerate(results)]

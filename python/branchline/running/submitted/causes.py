@@ -8,7 +8,8 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
-from branchline.batch import BatchError, batch_system
+from branchline.batch import batch_system
+from branchline.errors import BatchError
 from branchline.jobs import FoldNode
 from branchline.limits import LOG_TAIL_BYTES
 from branchline.running.submitted.folder import BatchFolder

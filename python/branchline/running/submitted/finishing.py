@@ -24,6 +24,7 @@ from branchline.train import TrainResult
 from branchline.train.clock import PhaseClock
 from branchline.train.folding import fold
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
+from branchline.train.merge_costs import MergeCosts
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
 from branchline.train.plan import TrainPlan
@@ -54,13 +55,15 @@ def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
     if len(found) < len(parts):
         return False
     lost = [one for part in found for one in part.lost]
-    folded = fold([one.folded for one in found])
-    # Pieces of two stages at a time: each byte is copied once in them.
-    if node.stage % TABLE_FOLD_STAGES == 0:
-        merge_neighbours(folded, folder.tables, submission.train_plan().settings.memory_limit_bytes)
+    costs = MergeCosts(one for part in found for one in part.merge_stages)
+    with costs.folding(node.stage, len(found), nodes=1):
+        folded = fold([one.folded for one in found])
+        # Pieces of two stages at a time: each byte is copied once in them.
+        if node.stage % TABLE_FOLD_STAGES == 0:
+            merge_neighbours(folded, folder.tables, submission.train_plan().settings.memory_limit_bytes)
     merges = [one for part in found for one in part.merges]
     merges.append(MergeSpan(host(), node.stage, begin_s, time.time()))
-    result = UnitResult(node, folded, joined_workers(found), lost, merges)
+    result = UnitResult(node, folded, joined_workers(found), lost, merges, tuple(costs.stages()))
     return result.write(folder, submission.id)
 
 
@@ -106,6 +109,8 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         clock = PhaseClock("run", time.monotonic() - (begin_s - submission.submitted_s))
         merger = Merger(plan.loaded.wagons, plan.shares, plan.faults, plan.looked_at)
         for part in collected.parts:
+            for cost in part.merge_stages:
+                merger.costs.add(cost)
             merger.take_folded(part.node, part.folded)
         clock.switch("merge")
         merged = merger.finish()
@@ -124,6 +129,7 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         )
         record = maker.record(merged, outputs, stopped_by)
         record.tables = tables
+        record.merge_stages = merger.costs.stages()
         record.restarted = restarted_tasks(folder)
         record.retries = retries_of(folder, submission)
         record.activity = activity_of(submission, collected.parts, begin_s)

@@ -7,8 +7,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from branchline.batch import BatchError, TaskState, batch_system
-from branchline.errors import BranchlineError
+from branchline.batch import TaskState, batch_system
+from branchline.errors import BatchError, BranchlineError
 from branchline.jobs import FoldNode
 from branchline.limits import BATCH_LOOK_INTERVAL_S
 from branchline.running.standing import job_of
@@ -19,6 +19,7 @@ from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.sensors import RUNNING, TrainStatus
 from branchline.sensors.status import STOPPED
 from branchline.settings import folder_path
+from branchline.train.merge_costs import MergeCosts
 from branchline.train.progress import ElementReads
 from branchline.train.result import errors_of
 
@@ -81,6 +82,7 @@ class SubmittedTrain:
         for element in (one for summary in done.summaries for one in summary.elements):
             reads.add_element(element)
         elements = reads.all()
+        merge_costs = MergeCosts(cost for summary in done.summaries for cost in summary.merge_stages)
         job = job_of(self.out)
         is_at_work = bool(tasks or silence)
         ended = None if is_at_work or job is None or job.status == RUNNING else job.status
@@ -96,6 +98,7 @@ class SubmittedTrain:
             queued=self._count([one for one in missing if one in waiting - at_work], done),
             failed=len(failures),
             workers=sum(one.state == "running" for _, one in tasks),
+            merge_stages=job.merge_stages if job and ended else merge_costs.stages(),
             causes=dict(Counter(one.cause for one in failures.values())),
             elements=elements,
             errors=errors_of(job) if job and ended else [],

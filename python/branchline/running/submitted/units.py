@@ -12,6 +12,7 @@ from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs import FoldNode, FoldTree, Lost
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.sensors.plain import from_plain, to_plain
+from branchline.sensors.record import MergeStage
 from branchline.sensors.status import ElementStatus
 from branchline.train.folding import FoldedResult
 from branchline.train.progress import ElementReads
@@ -47,19 +48,28 @@ class MergeSpan:
 
 @dataclass
 class UnitResult:
-    """The result of a node, who made it, the worker processes that were lost on the way, and when parts were folded."""
+    """The result of a node, who made it, the worker processes that were lost on the way, when jobs folded parts of it,
+    and what each stage of that cost.
+    """
 
     node: FoldNode
     folded: FoldedResult
     workers: list[WorkerSpan] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     merges: list[MergeSpan] = field(default_factory=list)
+    merge_stages: tuple[MergeStage, ...] = ()
 
     def write(self, folder: BatchFolder, submission_id: str) -> bool:
         """Writes it; False if another one was there first. Raises StorageError."""
         reads = ElementReads()
         reads.add(self.folded.sites)
-        summary = UnitSummary(submission_id, self.folded.events, self.folded.subjobs_done, reads.all()[:ELEMENTS_MAX])
+        summary = UnitSummary(
+            submission_id,
+            self.folded.events,
+            self.folded.subjobs_done,
+            reads.all()[:ELEMENTS_MAX],
+            list(self.merge_stages),
+        )
         return write_first(folder.result(self.node), framed(KIND, self, to_plain(summary)))
 
     @classmethod
@@ -89,14 +99,15 @@ def joined_workers(parts: list[UnitResult]) -> list[WorkerSpan]:
 
 @dataclass(frozen=True)
 class UnitSummary:
-    """The first line of a result, which is read without the rest: the train, the events and sub-jobs of a node, and
-    what was read for it.
+    """The first line of a result, which is read without the rest: the train, the events and sub-jobs of a node,
+    what was read for it, and what its stages of the merge cost.
     """
 
     train: str
     events: int = 0
     subjobs: int = 0
     elements: list[ElementStatus] = field(default_factory=list)
+    merge_stages: list[MergeStage] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: BatchFolder, node: FoldNode, submission_id: str) -> UnitSummary | None:

@@ -36,6 +36,7 @@ from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
 from branchline.train.folding import FoldedResult, fold
+from branchline.train.merge_costs import MergeCosts
 from branchline.train.missing import MissingSubJobsError
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LedgerRows
@@ -242,9 +243,12 @@ class UnitWorker:
 
     def _write(self, unit: FoldNode, opened: _OpenUnit) -> None:
         parts = [opened.results[index] for index in sorted(opened.results)]
-        folded = parts[0] if unit.stage == 0 else fold(parts)
+        costs = MergeCosts()
+        with costs.folding(unit.stage, len(parts), nodes=1):
+            folded = parts[0] if unit.stage == 0 else fold(parts)
+        stages = tuple(one for one in costs.stages() if one.stage)
         workers = [span for one in opened.before.values() for span in one.workers]
-        result = UnitResult(unit, folded, [*workers, *self._spans.values()], opened.lost)
+        result = UnitResult(unit, folded, [*workers, *self._spans.values()], opened.lost, merge_stages=stages)
         wait_until_there(self._folder.out)
         try:
             write_rows(self._folder, unit, list(opened.rows.values()))
