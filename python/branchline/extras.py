@@ -22,7 +22,9 @@ EXTRAS = {
     "matplotlib": "reports",
     "mplhep": "reports",
     "pyarrow": "parquet",
+    "starlette": "web",
     "uproot": "demo",
+    "uvicorn": "web",
 }
 
 
