@@ -257,6 +257,38 @@ TREES_KEPT = 16
 # What the kernel reads of a disk and keeps of it at a time, on most machines.
 DISK_PAGE_BYTES = 4096
 
+# The control room.
+# A process waits so long for the database that another one writes: a backup, or a person with a shell.
+DATABASE_WAIT_S = 10.0
+# Points of the profile of a job that are kept: as many as a picture shows; a longer one has every second one.
+JOB_POINTS_MAX = 600
+# A running job that has sent nothing for so long is shown as silent: it sends at least every minute.
+JOB_SILENT_S = 180.0
+# Names of users, sites, storage elements, wagons: longer ones are cut, as they become labels and links.
+NAME_LENGTH_MAX = 200
+# Paths, URLs, commands.
+LOCATION_LENGTH_MAX = 4096
+# File records in a batch: some MB of JSON. A job sends more of them in several batches.
+BATCH_FILES_MAX = 5000
+# Sites by storage elements in a batch: more than any job reads from in five seconds.
+BATCH_SITES_MAX = 5000
+# Jobs on a page of the list.
+JOBS_PAGE_MAX = 500
+# Sources (processes that send) of a job, as tasks of a batch system: above it somebody plays games.
+JOB_SOURCES_MAX = 100_000
+# Values of a wagon's parameters, as JSON.
+PARAMETER_LENGTH_MAX = 10_000
+# A file of wagons, and the wagons in it.
+WAGON_SOURCE_MAX_BYTES = 1_000_000
+WAGON_CLASSES_MAX = 200
+# Wagons that one requires directly.
+REQUIRED_WAGONS_MAX = 50
+# Lines of a registered dataset; a longer one is a list in a file.
+DATASET_LINES_MAX = 10_000
+DESCRIPTION_LENGTH_MAX = 4000
+# Lines of a difference of two sources that a page shows.
+DIFFERENCE_LINES_MAX = 2000
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 # What the operating system counts with.
 SIZE_BYTES_END = 2**63

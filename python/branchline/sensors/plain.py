@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ class _Dataclass(Protocol):
 
 
 Record = TypeVar("Record", bound=_Dataclass)
+# Databases have whole numbers of 64 bits.
+_NUMBERS_END = 2**63
 
 
 def to_plain(value: Any) -> Any:
@@ -40,11 +43,49 @@ def from_plain(wanted: Any, plain: Any) -> Any:
     if origin is dict:
         return {str(key): from_plain(arguments[1], one) for key, one in _checked(plain, Mapping).items()}
     if origin is types.UnionType:
-        if plain is None:
-            return None
-        [inner] = [one for one in arguments if one is not types.NoneType]
-        return from_plain(inner, plain)
+        inner = [one for one in arguments if one is not types.NoneType]
+        # A value of several types is taken as it is.
+        return plain if plain is None or len(inner) > 1 else from_plain(inner[0], plain)
     return plain
+
+
+def check_types(value: _Dataclass, where: str = "") -> None:
+    """Raises ValueError if a field of a dataclass, or of one inside of it, has a value of another type than it should,
+    or a number that is not finite or does not fit into 64 bits. ``from_plain`` takes scalars as they come.
+    """
+    for name, wanted in field_types(type(value)).items():
+        _check_type(getattr(value, name), wanted, f"{where}.{name}" if where else name)
+
+
+def _check_type(value: Any, wanted: Any, where: str) -> None:
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is types.UnionType:
+        inner = [one for one in arguments if one is not types.NoneType]
+        if len(inner) == 1 and (value is not None or types.NoneType not in arguments):
+            _check_type(value, inner[0], where)
+    elif dataclasses.is_dataclass(wanted):
+        check_types(value, where)
+    elif origin is list:
+        for one in value:
+            _check_type(one, arguments[0], f"{where}[]")
+    elif origin is dict:
+        for key, one in value.items():
+            _check_type(one, arguments[1], f"{where}.{key:.40}")
+    else:
+        _check_scalar(value, wanted, where)
+
+
+def _check_scalar(value: Any, wanted: Any, where: str) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = is_number and math.isfinite(value) and abs(value) < _NUMBERS_END
+    good = {
+        str: isinstance(value, str),
+        bool: isinstance(value, bool),
+        int: fits and isinstance(value, int),
+        float: fits,
+    }
+    if not good.get(wanted, True):
+        raise ValueError(f"{where} is {value!r:.80}, which is no {getattr(wanted, '__name__', wanted)}")
 
 
 def record_of(kind: type[Record], measured: object) -> Record:

@@ -1,0 +1,288 @@
+"""Taking what jobs report: each batch once, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from branchline.limits import (
+    BATCH_FILES_MAX,
+    BATCH_SITES_MAX,
+    JOB_POINTS_MAX,
+    JOB_SOURCES_MAX,
+    LOCATION_LENGTH_MAX,
+    NAME_LENGTH_MAX,
+)
+from branchline.report.texts import printable
+from branchline.sensors.batch import TRACE, TRAIN, JobIdentity, ReportBatch
+from branchline.sensors.plain import check_types, to_plain
+from branchline.sensors.record import RUNNING, FileRecord, JobRecord, SiteReading
+from branchline.sensors.status import TrainStatus
+
+_JOB = re.compile(r"[0-9a-f]{32}")
+_NUMBER_MAX = 2**53
+_ADD = (
+    "DO UPDATE SET files = files + excluded.files, bytes_read = bytes_read + excluded.bytes_read, failures = failures +"
+    " excluded.failures, wall_s = wall_s + excluded.wall_s, fetch_s = fetch_s + excluded.fetch_s"
+)
+_CELL = "job_id, hour, site, element, nearness"
+_ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CELL}) {_ADD}"  # noqa: S608 - ours
+_SUM = "hour, site, element, nearness"
+_ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 9)}) ON CONFLICT ({_SUM}) {_ADD}"  # noqa: S608 - ours
+# Phases in which a worker waits: for data, or for work.
+_WAITING = ("wait", "idle")
+
+
+def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
+    """The batch with texts that fit, and its time not after now. Raises ValueError for one that no job would send."""
+    check_types(batch)
+    identity = batch.identity
+    if not _JOB.fullmatch(identity.job):
+        raise ValueError("identity.job is not 32 hexadecimal digits")
+    if identity.kind not in (TRAIN, TRACE):
+        raise ValueError(f"identity.kind is {identity.kind!r:.40}, and not {TRAIN} or {TRACE}")
+    if not 0 <= batch.number < _NUMBER_MAX:
+        raise ValueError("the number of the batch is negative or too large")
+    if len(batch.files) > BATCH_FILES_MAX or len(batch.sites) > BATCH_SITES_MAX:
+        raise ValueError(f"a batch has up to {BATCH_FILES_MAX} files and {BATCH_SITES_MAX} sites")
+    if not batch.source or len(batch.source) > NAME_LENGTH_MAX:
+        raise ValueError(f"the source of a batch is a text of up to {NAME_LENGTH_MAX} characters")
+    for one in batch.sites:
+        _check_amounts("sites", (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s))
+    # Clocks of jobs differ; a batch of the future counts as of now.
+    made = min(_moment(batch.made, "made"), now)
+    started = min(_moment(identity.started, "identity.started"), now)
+    return replace(
+        batch,
+        identity=_shortened(replace(identity, started=_text(started))),
+        made=_text(made),
+        sites=[replace(one, site=_name(one.site), storage_element=_name(one.storage_element)) for one in batch.sites],
+    )
+
+
+def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime) -> bool:
+    """Takes a checked batch inside a transaction; False if it was taken before.
+
+    Raises ValueError for the number of another job's source, or of too many.
+    """
+    job_id = _job_id(connection, batch.identity, now)
+    if not _is_new(connection, job_id, batch.source, batch.number):
+        return False
+    hour = f"{batch.made[:13]}:00:00+00:00"
+    if batch.status is not None:
+        _take_status(connection, job_id, batch.status, batch.made)
+    _take_reads(connection, job_id, hour, batch.sites)
+    if batch.files:
+        _keep_files(connection, job_id, batch)
+    if batch.record is not None:
+        _take_record(connection, job_id, hour, batch.record, batch.made)
+    return True
+
+
+def _job_id(connection: sqlite3.Connection, identity: JobIdentity, now: datetime) -> int:
+    row = connection.execute("SELECT id FROM jobs WHERE job = ?", (identity.job,)).fetchone()
+    if row is not None:
+        connection.execute("UPDATE jobs SET seen = ? WHERE id = ?", (_text(now), row[0]))
+        return int(row[0])
+    plain = to_plain(identity)
+    names = ("job", "kind", "name", "command", "user", "host", "site", "place", "out", "started", "branchline")
+    made = connection.execute(
+        "INSERT INTO jobs (job, kind, name, command, user, host, site, place, out, started, branchline, wagons,"
+        " datasets, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(plain[name] for name in names),
+            json.dumps(identity.wagons),
+            json.dumps(identity.datasets),
+            _text(now),
+        ),
+    )
+    return int(made.lastrowid or 0)
+
+
+def _is_new(connection: sqlite3.Connection, job_id: int, source: str, number: int) -> bool:
+    """Notes that a number was taken; False if it was before."""
+    query = "SELECT next, later FROM sources WHERE job_id = ? AND source = ?"
+    row = connection.execute(query, (job_id, source)).fetchone()
+    if row is None:
+        [count] = connection.execute("SELECT count(*) FROM sources WHERE job_id = ?", (job_id,)).fetchone()
+        if count >= JOB_SOURCES_MAX:
+            raise ValueError(f"the job has more than {JOB_SOURCES_MAX} sources")
+    following, later = (0, set()) if row is None else (int(row[0]), set(json.loads(row[1])))
+    if number < following or number in later:
+        return False
+    later.add(number)
+    while following in later:
+        later.remove(following)
+        following += 1
+    connection.execute(
+        "INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?)", (job_id, source, following, json.dumps(sorted(later)))
+    )
+    return True
+
+
+def _take_status(connection: sqlite3.Connection, job_id: int, status: TrainStatus, made: str) -> None:
+    """The state of a job, unless a later one is known, or how it ended."""
+    # Late states are points of the profile nevertheless.
+    connection.execute(
+        "INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?)",
+        (job_id, max(0.0, status.seconds), status.events, status.bytes_read, status.plain_bytes),
+    )
+    _thin(connection, job_id)
+    connection.execute(
+        "UPDATE jobs SET made = ?, status = ?, phase = ?, seconds = ?, fraction_done = ?, subjobs = ?, done = ?,"
+        " failed = ?, events = ?, bytes_read = ?, state = ? WHERE id = ? AND made <= ? AND record IS NULL",
+        (
+            made,
+            _name(status.status),
+            _name(status.phase),
+            status.seconds,
+            status.fraction_done,
+            status.subjobs,
+            status.done,
+            status.failed,
+            status.events,
+            status.bytes_read,
+            packed(status.as_dict()),
+            job_id,
+            made,
+        ),
+    )
+
+
+def _thin(connection: sqlite3.Connection, job_id: int) -> None:
+    """Every second point of a long profile goes."""
+    [count] = connection.execute("SELECT count(*) FROM points WHERE job_id = ?", (job_id,)).fetchone()
+    if count > JOB_POINTS_MAX:
+        query = "SELECT t_s FROM points WHERE job_id = ? ORDER BY t_s"
+        times = [t_s for (t_s,) in connection.execute(query, (job_id,))]
+        gone = [(job_id, t_s) for t_s in times[1:-1:2]]
+        connection.executemany("DELETE FROM points WHERE job_id = ? AND t_s = ?", gone)
+
+
+def _take_reads(connection: sqlite3.Connection, job_id: int, hour: str, sites: Sequence[SiteReading]) -> None:
+    for one in sites:
+        values = (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s)
+        place = (one.site, one.storage_element, _name(one.nearness))
+        connection.execute(_ADD_CELL, (job_id, hour, *place, *values))
+        connection.execute(_ADD_SUM, (hour, *place, *values))
+
+
+def _keep_files(connection: sqlite3.Connection, job_id: int, batch: ReportBatch) -> None:
+    rows = [to_plain(_shortened_file(one)) for one in batch.files]
+    content = packed({"made": batch.made, "files": rows})
+    connection.execute(
+        "INSERT INTO pending (job_id, day, rows, content) VALUES (?, ?, ?, ?)",
+        (job_id, batch.made[:10], len(rows), content),
+    )
+
+
+def _take_record(connection: sqlite3.Connection, job_id: int, hour: str, record: JobRecord, made: str) -> None:
+    """The end of a job; the first one counts."""
+    [known] = connection.execute("SELECT record IS NOT NULL FROM jobs WHERE id = ?", (job_id,)).fetchone()
+    if known or record.status == RUNNING:
+        return
+    workers_s = sum(one.wall_s for one in record.worker_phases)
+    cores = max(1, record.threads)
+    efficiency = min(1.0, record.cpu_s / (workers_s * cores)) if workers_s > 0 else None
+    connection.execute(
+        "UPDATE jobs SET status = ?, phase = 'write', ended = ?, seconds = ?, subjobs = ?, done = ?, failed = ?,"
+        " fraction_done = ?, events = ?, bytes_read = ?, cpu_s = ?, efficiency = ?, record = ? WHERE id = ?",
+        (
+            _name(record.status),
+            made,
+            record.wall_s,
+            record.subjobs,
+            record.subjobs_done,
+            max(0, record.subjobs - record.subjobs_done),
+            record.subjobs_done / record.subjobs if record.subjobs else None,
+            record.events,
+            record.totals.bytes_read,
+            record.cpu_s,
+            efficiency,
+            packed(replace(record, files=[]).as_dict()),
+            job_id,
+        ),
+    )
+    times: dict[str, list[float]] = {}
+    for one in record.worker_phases:
+        site = times.setdefault(_name(one.site), [0.0, 0.0])
+        site[0] += one.wall_s
+        site[1] += sum(getattr(one, phase) for phase in _WAITING)
+    connection.executemany(
+        "INSERT OR REPLACE INTO site_times VALUES (?, ?, ?, ?, ?)",
+        [(job_id, site, hour, wall_s, waiting_s) for site, (wall_s, waiting_s) in times.items()],
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO wagon_costs VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (job_id, _name(one.name), hour, one.events, one.seconds, one.cpu_s, one.output_bytes)
+            for one in record.wagons
+        ],
+    )
+
+
+def packed(plain: object) -> bytes:
+    """Plain data as compressed JSON."""
+    return zlib.compress(json.dumps(plain, separators=(",", ":")).encode(errors="surrogatepass"), 6)
+
+
+def unpacked(content: bytes) -> dict[str, object]:
+    """What ``packed`` was given."""
+    found: dict[str, object] = json.loads(zlib.decompress(content))
+    return found
+
+
+def _shortened(identity: JobIdentity) -> JobIdentity:
+    names = {name: _name(getattr(identity, name)) for name in ("name", "user", "host", "site", "place", "branchline")}
+    return replace(
+        identity,
+        command=_location(identity.command),
+        out=_location(identity.out),
+        wagons=[_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
+        datasets=[_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
+        **names,
+    )
+
+
+def _shortened_file(record: FileRecord) -> FileRecord:
+    return replace(
+        record,
+        path=_location(record.path),
+        replica=_location(record.replica),
+        storage_element=_name(record.storage_element),
+        site=_name(record.site),
+        host=_name(record.host),
+        remarks=[_location(one) for one in record.remarks[:10]],
+        replicas_failed=[_location(one) for one in record.replicas_failed[:10]],
+    )
+
+
+def _name(text: str) -> str:
+    return printable(text)[:NAME_LENGTH_MAX]
+
+
+def _location(text: str) -> str:
+    return printable(text)[:LOCATION_LENGTH_MAX]
+
+
+def _check_amounts(what: str, amounts: Sequence[float]) -> None:
+    if any(one < 0 for one in amounts):
+        raise ValueError(f"{what} has a negative amount")
+
+
+def _moment(text: str, what: str) -> datetime:
+    """Raises ValueError for what is no time."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{what} is {text!r:.40}, which is no time of ISO 8601") from None
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")

@@ -1,0 +1,76 @@
+"""The history of wagons, datasets and activations: who changed what and when, and the difference in words."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from branchline.limits import DIFFERENCE_LINES_MAX
+
+# What is changed, and how.
+WAGON, DATASET, ACTIVATION = "wagon", "dataset", "activation"
+CREATED, CHANGED, REMOVED = "created", "changed", "removed"
+
+#: An entry as plain data; None where there is none.
+Plain = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """A field that differs, with both values as texts; empty where there is none. ``lines`` is the difference of a long
+    text, line by line as ``diff -u`` has it.
+    """
+
+    name: str
+    before: str = ""
+    after: str = ""
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change: of which wagon, dataset or activation (``subject``, ``address``), who did it, when (ISO 8601, UTC),
+    and what differs. ``number`` grows with every change.
+    """
+
+    number: int
+    at: str
+    who: str
+    subject: str
+    address: str
+    action: str
+    fields: list[FieldChange] = field(default_factory=list)
+
+
+def differences(before: Plain | None, after: Plain | None) -> list[FieldChange]:
+    """The fields that differ, those inside of others by their path as ``values.pt_min``."""
+    first, second = _flat(before or {}), _flat(after or {})
+    names = [*first, *(name for name in second if name not in first)]
+    return [
+        FieldChange(name, first.get(name, ""), second.get(name, ""))
+        for name in names
+        if first.get(name, "") != second.get(name, "")
+    ]
+
+
+def line_difference(name: str, before: str, after: str) -> FieldChange | None:
+    """The lines in which two texts differ; None if they are the same."""
+    if before == after:
+        return None
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=3))
+    if len(lines) > DIFFERENCE_LINES_MAX:
+        left = len(lines) - DIFFERENCE_LINES_MAX
+        lines = [*lines[:DIFFERENCE_LINES_MAX], f"... and {left} more lines"]
+    return FieldChange(name, lines=lines)
+
+
+def _flat(plain: Plain, prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        elif value not in (None, "", []):
+            flat[f"{prefix}{name}"] = value if isinstance(value, str) else json.dumps(value)
+    return flat

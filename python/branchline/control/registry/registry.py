@@ -1,0 +1,348 @@
+"""The registry: wagons, datasets and activations as they are now, and every change of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from branchline.control.database import Database
+from branchline.control.errors import ConflictError, NoSuchEntryError
+from branchline.control.people import Person
+from branchline.control.registry.changes import (
+    ACTIVATION,
+    CHANGED,
+    CREATED,
+    DATASET,
+    REMOVED,
+    WAGON,
+    Change,
+    FieldChange,
+    differences,
+    line_difference,
+)
+from branchline.control.registry.entries import Activation, DatasetEntry, WagonEntry
+from branchline.control.registry.parameters import Value
+from branchline.control.registry.sources import SourceStore
+from branchline.control.registry.wagon_source import WagonClass, wagon_classes
+from branchline.errors import OptionError
+from branchline.sensors.plain import from_plain, to_plain
+
+#: ``changes`` has every state that an entry ever had; ``entries`` has those of now.
+TABLES = """
+CREATE TABLE IF NOT EXISTS entries (
+    subject TEXT NOT NULL, address TEXT NOT NULL, revision INTEGER NOT NULL, content TEXT NOT NULL,
+    PRIMARY KEY (subject, address)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changes (
+    number INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, subject TEXT NOT NULL, address TEXT NOT NULL,
+    action TEXT NOT NULL, before TEXT, after TEXT);
+CREATE INDEX IF NOT EXISTS changes_of ON changes (subject, address, number);
+"""
+
+
+@dataclass(frozen=True)
+class WholeWagon:
+    """A wagon with all that its class and the wagon that it is a variant of say. ``revision`` is the number of its last
+    change; ``values`` are those of all parameters that are not the default.
+    """
+
+    entry: WagonEntry
+    revision: int
+    source_sha256: str
+    source_path: str
+    wagon_class: WagonClass
+    values: dict[str, Value] = field(default_factory=dict)
+    requires: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Wagons by datasets: ``enabled`` has the pairs (wagon, dataset) of addresses that run."""
+
+    wagons: list[WagonEntry] = field(default_factory=list)
+    datasets: list[DatasetEntry] = field(default_factory=list)
+    enabled: set[tuple[str, str]] = field(default_factory=set)
+
+
+class Registry:
+    """Every method that changes something takes the person who does it. They raise RefusedError without the right,
+    NoSuchEntryError for what is not there, OptionError for what is wrong, ConflictError where somebody else was faster.
+    """
+
+    def __init__(self, database: Database, sources: SourceStore) -> None:
+        self._database = database
+        self._sources = sources
+
+    def wagons(self) -> list[WagonEntry]:
+        """All wagons, by address."""
+        return [from_plain(WagonEntry, one) for _, one in self._all(WAGON)]
+
+    def datasets(self) -> list[DatasetEntry]:
+        """All datasets, by address."""
+        return [from_plain(DatasetEntry, one) for _, one in self._all(DATASET)]
+
+    def wagon(self, address: str) -> WholeWagon:
+        """A wagon with all that it has from its class and from the wagon that it is a variant of."""
+        with self._database.reading() as connection:
+            revision, entry = self._wagon(connection, address)
+            base = entry if not entry.variant_of else self._wagon(connection, entry.variant_of)[1]
+        return self._whole(entry, base, revision)
+
+    def dataset(self, address: str) -> tuple[DatasetEntry, int]:
+        """A dataset and its revision."""
+        with self._database.reading() as connection:
+            revision, content = _found(connection, DATASET, address)
+        return from_plain(DatasetEntry, content), revision
+
+    def grid(self, group: str = "") -> Grid:
+        """All wagons (those of a group, if one is named), all datasets, and what runs on what."""
+        with self._database.reading() as connection:
+            rows = list(connection.execute("SELECT subject, content FROM entries ORDER BY subject, address"))
+        plain: dict[str, list[Mapping[str, object]]] = {WAGON: [], DATASET: [], ACTIVATION: []}
+        for subject, content in rows:
+            plain[subject].append(json.loads(content))
+        wagons = [from_plain(WagonEntry, one) for one in plain[WAGON]]
+        active = [from_plain(Activation, one) for one in plain[ACTIVATION]]
+        return Grid(
+            [one for one in wagons if not group or one.group == group],
+            [from_plain(DatasetEntry, one) for one in plain[DATASET]],
+            {(one.wagon, one.dataset) for one in active if one.is_enabled},
+        )
+
+    def save_wagon(self, entry: WagonEntry, who: Person, revision: int = 0) -> int:
+        """Creates a wagon (``revision`` 0), or changes that revision of it; gives the new one."""
+        who.check_owns(entry.owner)
+        entry.check()
+        with self._database.writing() as connection:
+            base = entry
+            if entry.variant_of:
+                base = self._wagon(connection, entry.variant_of)[1]
+                if base.variant_of:
+                    raise OptionError(f"{entry.variant_of} is a variant itself", hint=f"name {base.variant_of}")
+                if _variants(connection, entry.address):
+                    raise OptionError(f"{entry.address} has variants, so it cannot become one")
+            whole = self._whole(entry, base, revision)
+            for address in whole.requires:
+                self._wagon(connection, address)
+            self._refuse_circle(connection, whole)
+            for variant in _variants(connection, entry.address):
+                self._whole(variant, entry, 0)
+            return _write(connection, who, WAGON, entry.address, to_plain(entry), revision)
+
+    def save_dataset(self, entry: DatasetEntry, who: Person, revision: int = 0) -> int:
+        """Creates a dataset (``revision`` 0), or changes that revision of it; gives the new one."""
+        who.check_owns(entry.owner)
+        entry.check()
+        with self._database.writing() as connection:
+            return _write(connection, who, DATASET, entry.address, to_plain(entry), revision)
+
+    def remove_wagon(self, address: str, who: Person) -> None:
+        """Removes a wagon that no other one needs, and disables it everywhere. Its history stays."""
+        with self._database.writing() as connection:
+            who.check_owns(self._wagon(connection, address)[1].owner)
+            needed_by = [one.address for one in _wagons(connection) if address in (*one.requires, one.variant_of)]
+            if needed_by:
+                raise OptionError(f"{address} is needed by {', '.join(sorted(needed_by))}")
+            self._remove(connection, who, WAGON, address)
+
+    def remove_dataset(self, address: str, who: Person) -> None:
+        """Removes a dataset and disables all on it. Its history stays."""
+        with self._database.writing() as connection:
+            entry: DatasetEntry = from_plain(DatasetEntry, _found(connection, DATASET, address)[1])
+            who.check_owns(entry.owner)
+            self._remove(connection, who, DATASET, address)
+
+    def enable(self, wagons: Sequence[str], dataset: str, who: Person, *, is_enabled: bool = True) -> int:
+        """Enables or disables wagons on a dataset; gives how many changed. All of them or none."""
+        changed = 0
+        with self._database.writing() as connection:
+            _found(connection, DATASET, dataset)
+            for wagon in dict.fromkeys(wagons):
+                who.check_owns(self._wagon(connection, wagon)[1].owner)
+                changed += _activate(connection, who, Activation(wagon, dataset, is_enabled))
+        return changed
+
+    def enable_group(self, group: str, dataset: str, who: Person, *, is_enabled: bool = True) -> int:
+        """The same for all wagons of a group that this person may change."""
+        wagons = [one.address for one in self.wagons() if one.group == group and who.owns(one.owner)]
+        return self.enable(wagons, dataset, who, is_enabled=is_enabled)
+
+    def copy_activations(self, source: str, target: str, who: Person) -> int:
+        """Enables on a dataset what this person has enabled on another one, and disables the rest; gives how many
+        changed.
+        """
+        enabled = self.grid().enabled
+        own = [one.address for one in self.wagons() if who.owns(one.owner)]
+        on = [one for one in own if (one, source) in enabled]
+        off = [one for one in own if one not in on]
+        return self.enable(on, target, who) + self.enable(off, target, who, is_enabled=False)
+
+    def changes(self, subject: str = "", address: str = "", *, before: int = 0, count: int = 50) -> list[Change]:
+        """The last changes, the newest first: of all, of wagons, or of one; ``before`` a number for older ones."""
+        conditions = {"subject = ?": subject, "address = ?": address, "number < ?": before}
+        given = {one: value for one, value in conditions.items() if value}
+        where = f"WHERE {' AND '.join(given)}" if given else ""
+        query = f"SELECT * FROM changes {where} ORDER BY number DESC LIMIT ?"  # noqa: S608 - conditions are ours
+        with self._database.reading() as connection:
+            rows = list(connection.execute(query, (*given.values(), count)))
+        return [self._change(row) for row in rows]
+
+    def compare(self, first: str, second: str) -> list[FieldChange]:
+        """What differs between two wagons: parameters, source line by line."""
+        left, right = self.wagon(first), self.wagon(second)
+        return self._compared(_described(left), _described(right), left.source_sha256, right.source_sha256)
+
+    def compare_moments(self, subject: str, address: str, first: str, second: str) -> list[FieldChange]:
+        """What differs in an entry between two moments (ISO 8601, UTC)."""
+        before, after = self._at(subject, address, first), self._at(subject, address, second)
+        return self._compared(before or {}, after or {}, _sha256(before), _sha256(after))
+
+    def _all(self, subject: str) -> list[tuple[int, Mapping[str, object]]]:
+        query = "SELECT revision, content FROM entries WHERE subject = ? ORDER BY address"
+        with self._database.reading() as connection:
+            return [(revision, json.loads(content)) for revision, content in connection.execute(query, (subject,))]
+
+    def _wagon(self, connection: sqlite3.Connection, address: str) -> tuple[int, WagonEntry]:
+        revision, content = _found(connection, WAGON, address)
+        return revision, from_plain(WagonEntry, content)
+
+    def _whole(self, entry: WagonEntry, base: WagonEntry, revision: int) -> WholeWagon:
+        """Raises OptionError where values do not fit the class."""
+        assert base.source is not None
+        text = self._sources.text(base.source.sha256)
+        classes = {one.name: one for one in wagon_classes(text, base.source.path)}
+        if base.wagon_class not in classes:
+            what = f"{base.source.path} has no wagon {base.wagon_class!r:.80}"
+            raise OptionError(what, hint=f"it has {', '.join(classes)}")
+        found = classes[base.wagon_class]
+        values = found.checked({**base.values, **entry.values})
+        return WholeWagon(entry, revision, base.source.sha256, base.source.path, found, values, base.requires)
+
+    def _refuse_circle(self, connection: sqlite3.Connection, whole: WholeWagon) -> None:
+        known = {one.address: one for one in _wagons(connection)}
+        known[whole.entry.address] = replace(whole.entry, requires=whole.requires)
+        seen: set[str] = set()
+        waiting = list(whole.requires)
+        while waiting:
+            address = waiting.pop()
+            if address == whole.entry.address:
+                raise OptionError(f"{address} would require itself, by way of others")
+            if address not in seen:
+                seen.add(address)
+                one = known[address]
+                waiting += known[one.variant_of].requires if one.variant_of else one.requires
+
+    def _remove(self, connection: sqlite3.Connection, who: Person, subject: str, address: str) -> None:
+        active = [from_plain(Activation, content) for content in _contents(connection, ACTIVATION)]
+        for one in active:
+            if one.is_enabled and address in (one.wagon, one.dataset):
+                _activate(connection, who, replace(one, is_enabled=False))
+        revision, _ = _found(connection, subject, address)
+        _write(connection, who, subject, address, None, revision)
+
+    def _change(self, row: Sequence[object]) -> Change:
+        number, at, who, subject, address, action, before, after = row
+        plain = [None if one is None else json.loads(str(one)) for one in (before, after)]
+        fields = self._compared(plain[0] or {}, plain[1] or {}, _sha256(plain[0]), _sha256(plain[1]))
+        assert isinstance(number, int)
+        return Change(number, str(at), str(who), str(subject), str(address), str(action), fields)
+
+    def _compared(
+        self, before: Mapping[str, object], after: Mapping[str, object], first_sha256: str, second_sha256: str
+    ) -> list[FieldChange]:
+        fields = differences(before, after)
+        if first_sha256 != second_sha256 and first_sha256 and second_sha256:
+            texts = self._sources.text(first_sha256), self._sources.text(second_sha256)
+            lines = line_difference("code", *texts)
+            fields += [lines] if lines else []
+        return fields
+
+    def _at(self, subject: str, address: str, moment: str) -> Mapping[str, object] | None:
+        query = "SELECT after FROM changes WHERE subject = ? AND address = ? AND at <= ? ORDER BY number DESC LIMIT 1"
+        with self._database.reading() as connection:
+            row = connection.execute(query, (subject, address, moment)).fetchone()
+        found: Mapping[str, object] | None = None if row is None or row[0] is None else json.loads(row[0])
+        return found
+
+
+def _found(connection: sqlite3.Connection, subject: str, address: str) -> tuple[int, Mapping[str, object]]:
+    query = "SELECT revision, content FROM entries WHERE subject = ? AND address = ?"
+    row = connection.execute(query, (subject, address)).fetchone()
+    if row is None:
+        raise NoSuchEntryError(f"there is no {subject} {address!r:.160}")
+    return int(row[0]), json.loads(row[1])
+
+
+def _contents(connection: sqlite3.Connection, subject: str) -> list[Mapping[str, object]]:
+    query = "SELECT content FROM entries WHERE subject = ? ORDER BY address"
+    return [json.loads(content) for (content,) in connection.execute(query, (subject,))]
+
+
+def _wagons(connection: sqlite3.Connection) -> list[WagonEntry]:
+    return [from_plain(WagonEntry, content) for content in _contents(connection, WAGON)]
+
+
+def _variants(connection: sqlite3.Connection, address: str) -> list[WagonEntry]:
+    return [one for one in _wagons(connection) if one.variant_of == address]
+
+
+def _activate(connection: sqlite3.Connection, who: Person, wanted: Activation) -> int:
+    """1 if that changed anything, else 0."""
+    query = "SELECT revision, content FROM entries WHERE subject = ? AND address = ?"
+    row = connection.execute(query, (ACTIVATION, wanted.address)).fetchone()
+    is_enabled = row is not None and from_plain(Activation, json.loads(row[1])).is_enabled
+    if is_enabled == wanted.is_enabled:
+        return 0
+    revision = 0 if row is None else int(row[0])
+    _write(connection, who, ACTIVATION, wanted.address, to_plain(wanted), revision)
+    return 1
+
+
+def _write(
+    connection: sqlite3.Connection,
+    who: Person,
+    subject: str,
+    address: str,
+    content: Mapping[str, object] | None,
+    revision: int,
+) -> int:
+    """Writes an entry in the place of a revision of it (0: there is none), or removes it; gives the new revision.
+
+    Raises ConflictError if there is another one.
+    """
+    query = "SELECT revision, content FROM entries WHERE subject = ? AND address = ?"
+    row = connection.execute(query, (subject, address)).fetchone()
+    if (0 if row is None else int(row[0])) != revision:
+        if not revision:
+            raise ConflictError(f"there is a {subject} {address} already")
+        raise ConflictError(f"{subject} {address} was changed by somebody else meanwhile", hint="look at it again")
+    before = None if row is None else str(row[1])
+    after = None if content is None else json.dumps(content, sort_keys=True)
+    if before == after:
+        return revision
+    action = REMOVED if after is None else CREATED if before is None else CHANGED
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    made = connection.execute(
+        "INSERT INTO changes (at, who, subject, address, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (at, who.name, subject, address, action, before, after),
+    )
+    number = int(made.lastrowid or 0)
+    if after is None:
+        connection.execute("DELETE FROM entries WHERE subject = ? AND address = ?", (subject, address))
+    else:
+        connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (subject, address, number, after))
+    return number
+
+
+def _sha256(plain: Mapping[str, object] | None) -> str:
+    source = (plain or {}).get("source")
+    return str(source.get("sha256", "")) if isinstance(source, Mapping) else ""
+
+
+def _described(whole: WholeWagon) -> Mapping[str, object]:
+    plain = to_plain(whole.entry)
+    values = {one.name: one.default for one in whole.wagon_class.parameters} | whole.values
+    described: Mapping[str, object] = plain | {"values": values, "wagon_class": whole.wagon_class.name}
+    return described

@@ -1,0 +1,204 @@
+"""The wagons in a Python file, found without running it: their classes, parameters, branches and what they require."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from branchline.control.registry.parameters import KINDS, SIMPLE_KINDS, Parameter, Value
+from branchline.errors import OptionError, WagonError
+from branchline.limits import WAGON_CLASSES_MAX, WAGON_SOURCE_MAX_BYTES
+
+
+@dataclass(frozen=True)
+class WagonClass:
+    """A class with ``process(events)``. ``branches`` is None where the class names none as a plain list."""
+
+    name: str
+    parameters: list[Parameter] = field(default_factory=list)
+    branches: list[str] | None = None
+    requires: list[str] = field(default_factory=list)
+    description: str = ""
+    line: int = 0
+
+    def checked(self, given: dict[str, object]) -> dict[str, Value]:
+        """Values of parameters, each of its type; those that are not given are not in it. Raises OptionError."""
+        known = {one.name: one for one in self.parameters}
+        for name in given:
+            if name not in known:
+                raise OptionError(f"{self.name} has no parameter {name!r:.80}", hint=f"it has {_listed(list(known))}")
+        missing = [one.name for one in self.parameters if one.default is None and one.name not in given]
+        if missing:
+            raise OptionError(f"{self.name} needs a value for {_listed(missing)}")
+        return {name: known[name].checked(value) for name, value in given.items()}
+
+
+def wagon_classes(source: str, path: str = "wagons.py") -> list[WagonClass]:
+    """The wagons that a file defines, in its order.
+
+    Parameters are the arguments of ``__init__``, or the fields of a dataclass, with a type or a plain default.
+    Raises WagonError, with the line, for a file that is no Python, too long, or has no wagon.
+    """
+    if len(source.encode(errors="surrogatepass")) > WAGON_SOURCE_MAX_BYTES:
+        raise WagonError(f"{path} is longer than {WAGON_SOURCE_MAX_BYTES} bytes", path=path)
+    try:
+        tree = ast.parse(source, path)
+    except SyntaxError as error:
+        raise WagonError(f"{path}, line {error.lineno}: {error.msg}", path=path) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise WagonError(f"{path} cannot be parsed: {error}", path=path) from None
+    classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef)}
+    found = [
+        _wagon(one, _lineage(one, classes), path)
+        for one in classes.values()
+        if not one.name.startswith("_") and _has_process(_lineage(one, classes))
+    ]
+    if not found:
+        raise WagonError(f"{path} holds no wagon", path=path, hint="a wagon is a class with process(self, events)")
+    if len(found) > WAGON_CLASSES_MAX:
+        raise WagonError(f"{path} holds {len(found)} wagons, more than {WAGON_CLASSES_MAX}", path=path)
+    return found
+
+
+def _lineage(one: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """A class and those of its file that it is made from, itself first."""
+    lineage: list[ast.ClassDef] = []
+    waiting = [one]
+    while waiting:
+        now = waiting.pop(0)
+        if now not in lineage:
+            lineage.append(now)
+            waiting += [classes[base.id] for base in now.bases if isinstance(base, ast.Name) and base.id in classes]
+    return lineage
+
+
+def _functions(lineage: Sequence[ast.ClassDef], name: str) -> Iterator[ast.FunctionDef]:
+    for one in lineage:
+        yield from (part for part in one.body if isinstance(part, ast.FunctionDef) and part.name == name)
+
+
+def _has_process(lineage: Sequence[ast.ClassDef]) -> bool:
+    process = next(_functions(lineage, "process"), None)
+    return process is not None and not any(_last_name(one) == "abstractmethod" for one in process.decorator_list)
+
+
+def _wagon(one: ast.ClassDef, lineage: Sequence[ast.ClassDef], path: str) -> WagonClass:
+    made = next(_functions(lineage, "__init__"), None)
+    if made is not None:
+        parameters = _of_arguments(made, one.name, path)
+    elif any(_last_name(decorator) == "dataclass" for decorator in one.decorator_list):
+        parameters = _of_fields(lineage, path)
+    else:
+        parameters = []
+    branches = _names(lineage, "branches", path)
+    return WagonClass(
+        one.name,
+        parameters,
+        branches,
+        _names(lineage, "requires", path) or [],
+        (ast.get_docstring(one) or "").partition("\n")[0],
+        one.lineno,
+    )
+
+
+def _of_arguments(made: ast.FunctionDef, name: str, path: str) -> list[Parameter]:
+    arguments = made.args
+    if arguments.vararg or arguments.kwarg:
+        what = f"{path}, line {made.lineno}: the parameters of {name} are not named one by one"
+        raise WagonError(what, path=path, hint="name each one in __init__, with a type")
+    plain = [*arguments.posonlyargs, *arguments.args][1:]
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
+    pairs = [*zip(plain, defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    return [_parameter(one.arg, one.annotation, default, one.lineno, path) for one, default in pairs]
+
+
+def _of_fields(lineage: Sequence[ast.ClassDef], path: str) -> list[Parameter]:
+    found: dict[str, Parameter] = {}
+    for one in reversed(lineage):
+        for part in one.body:
+            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                if "ClassVar" in ast.unparse(part.annotation):
+                    continue
+                name = part.target.id
+                found[name] = _parameter(name, part.annotation, part.value, part.lineno, path)
+    return list(found.values())
+
+
+def _parameter(name: str, annotation: ast.expr | None, default: ast.expr | None, line: int, path: str) -> Parameter:
+    """Raises WagonError where its type is not known, or its default is not of that type."""
+    value = None if default is None else _constant(default)
+    kind = _kind_of(annotation, value)
+    where = f"{path}, line {line}: parameter {name}"
+    if kind is None:
+        raise WagonError(f"{where} has no type that is known here", path=path, hint=f"types are {_listed(list(KINDS))}")
+    if default is not None and value is None:
+        raise WagonError(f"{where} has a default that is no plain value: {ast.unparse(default):.60}", path=path)
+    try:
+        return Parameter(name, kind, None if value is None else Parameter(name, kind).checked(value))
+    except OptionError as error:
+        raise WagonError(f"{where}: {error}", path=path) from None
+
+
+def _kind_of(annotation: ast.expr | None, value: object) -> str | None:
+    if annotation is not None:
+        text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
+        return text if text in KINDS else None
+    if isinstance(value, list):
+        inner = {type(one).__name__ for one in value}
+        inner = {"float"} if inner == {"int", "float"} else inner
+        return f"list[{inner.pop()}]" if len(inner) == 1 and inner <= SIMPLE_KINDS.keys() else None
+    name = type(value).__name__
+    return name if name in SIMPLE_KINDS else None
+
+
+def _constant(node: ast.expr) -> object:
+    """A plain value that stands in the source; None for anything else."""
+    try:
+        value: object = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        # A dataclass has lists by field(default_factory=lambda: [...]).
+        return _made_by_factory(node)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _made_by_factory(node: ast.expr) -> object:
+    if not (isinstance(node, ast.Call) and _last_name(node.func) == "field"):
+        return None
+    for one in node.keywords:
+        if one.arg == "default":
+            return _constant(one.value)
+        if one.arg == "default_factory" and isinstance(one.value, ast.Lambda):
+            return _constant(one.value.body)
+        if one.arg == "default_factory" and isinstance(one.value, ast.Name) and one.value.id == "list":
+            return []
+    return None
+
+
+def _names(lineage: Sequence[ast.ClassDef], attribute: str, path: str) -> list[str] | None:
+    """The list of names that a class has as an attribute; None where it is not a plain list."""
+    for one in lineage:
+        for part in one.body:
+            targets = part.targets if isinstance(part, ast.Assign) else []
+            value = part.value if isinstance(part, ast.Assign | ast.AnnAssign) else None
+            targets = [part.target] if isinstance(part, ast.AnnAssign) else targets
+            if value is None or not any(isinstance(target, ast.Name) and target.id == attribute for target in targets):
+                continue
+            found = _constant(value)
+            if found is None:
+                return None
+            if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+                raise WagonError(
+                    f"{path}, line {part.lineno}: {attribute} of {one.name} is no list of names", path=path
+                )
+            return found
+    return None
+
+
+def _last_name(node: ast.expr) -> str:
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "none"

@@ -1,0 +1,73 @@
+"""A control room: a directory with all that jobs reported, and with wagons and datasets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from branchline.control.database import Database
+from branchline.control.intake import checked, take
+from branchline.control.job_list import job_details, jobs_page
+from branchline.control.jobs import JobDetails, JobQuery, JobsPage
+from branchline.control.readings import Cost, ElementHour, Period, SiteElementTable
+from branchline.control.reads import element_hours, site_table, user_costs, wagon_costs
+from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
+from branchline.control.registry.registry import Registry
+from branchline.control.registry.sources import SourceStore
+from branchline.control.tables import JOB_TABLES
+from branchline.sensors.batch import ReportBatch
+
+
+class ControlRoom:
+    """An open control room. Its methods may be called by several threads at once.
+
+    They raise DatabaseError where the directory cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Opens the directory, which is made if it is not there. Raises DatabaseError if another process has it."""
+        self.folder = folder
+        self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES))
+        self.registry = Registry(self._database, SourceStore(folder / "sources"))
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every change."""
+        return self._database.version
+
+    def take(self, batch: ReportBatch) -> bool:
+        """Takes a batch, which is on the disk then; False if it was taken before. Raises ValueError for nonsense."""
+        now = datetime.now(UTC)
+        batch = checked(batch, now)
+        with self._database.writing() as connection:
+            return take(connection, batch, now)
+
+    def jobs(self, query: JobQuery) -> JobsPage:
+        """Some of the jobs. Raises OptionError for an order that there is not."""
+        with self._database.reading() as connection:
+            return jobs_page(connection, query, datetime.now(UTC))
+
+    def job(self, job: str) -> JobDetails | None:
+        """One job; None if it never reported."""
+        with self._database.reading() as connection:
+            return job_details(connection, job, datetime.now(UTC))
+
+    def site_table(self, period: Period) -> SiteElementTable:
+        """Sites by storage elements."""
+        with self._database.reading() as connection:
+            return site_table(connection, period)
+
+    def element_hours(self, period: Period) -> list[ElementHour]:
+        """Storage elements over time."""
+        with self._database.reading() as connection:
+            return element_hours(connection, period)
+
+    def costs(self, by: Literal["user", "wagon"], period: Period) -> list[Cost]:
+        """What users or wagons cost, the dearest first."""
+        with self._database.reading() as connection:
+            return user_costs(connection, period) if by == "user" else wagon_costs(connection, period)
+
+    def close(self) -> None:
+        """Closes it, and lets another process open it."""
+        self._database.close()

@@ -1,0 +1,97 @@
+"""Wagons in a Python file are found without running it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from branchline.control.registry.parameters import Parameter
+from branchline.control.registry.wagon_source import wagon_classes
+from branchline.errors import OptionError, WagonError
+
+FILE = '''
+from dataclasses import dataclass, field
+from typing import ClassVar
+raise SystemExit("this file must not run")
+
+class Base:
+    branches = ["Muon_pt", "Muon_eta"]
+    def process(self, events):
+        return 0
+
+class Spectrum(Base):
+    """Spectra of muons.
+
+    More."""
+    def __init__(self, pt_min: float, bins=[0.0, 1, 2], *, label: "str" = "all", tight=False):
+        pass
+
+@dataclass
+class Counter:
+    pt_min: float = 20
+    names: list[str] = field(default_factory=list)
+    branches: ClassVar[list[str]] = ["nMuon"]
+    requires = ("Spectrum",)
+    def process(self, events): ...
+
+class _Hidden(Base): ...
+
+class NoWagon:
+    def run(self): ...
+'''
+
+
+def test_classes_have_parameters_branches_and_requirements() -> None:
+    base, spectrum, counter = wagon_classes(FILE)
+    assert [one.name for one in (base, spectrum, counter)] == ["Base", "Spectrum", "Counter"]
+    assert spectrum.parameters == [
+        Parameter("pt_min", "float"),
+        Parameter("bins", "list[float]", [0.0, 1.0, 2.0]),
+        Parameter("label", "str", "all"),
+        Parameter("tight", "bool", False),
+    ]
+    assert (spectrum.branches, spectrum.description) == (["Muon_pt", "Muon_eta"], "Spectra of muons.")
+    assert spectrum.line == 11
+    assert counter.parameters == [Parameter("pt_min", "float", 20.0), Parameter("names", "list[str]", [])]
+    assert (counter.branches, counter.requires) == (["nMuon"], ["Spectrum"])
+    assert base.parameters == []
+
+
+def test_values_are_checked_against_the_class() -> None:
+    _, spectrum, _ = wagon_classes(FILE)
+    assert spectrum.checked({"pt_min": 5, "tight": True}) == {"pt_min": 5.0, "tight": True}
+    with pytest.raises(OptionError, match="needs a value for pt_min"):
+        spectrum.checked({})
+    with pytest.raises(OptionError, match="no parameter 'pt_max'"):
+        spectrum.checked({"pt_min": 5, "pt_max": 9})
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("class A:\n    def process(self, events) return 1", "line 2"),
+        ("x = 1", "holds no wagon"),
+        (
+            "class A:\n    def process(self, e): ...\n    def __init__(self, cut): ...",
+            "line 3: parameter cut has no type",
+        ),
+        ("class A:\n    def process(self, e): ...\n    def __init__(self, *cuts): ...", "not named one by one"),
+        ("class A:\n    def process(self, e): ...\n    def __init__(self, a: int = f()): ...", "no plain value"),
+        ("class A:\n    def process(self, e): ...\n    def __init__(self, a: int = 'b'): ...", "cannot be 'b'"),
+        ("class A:\n    branches = [1]\n    def process(self, e): ...", "branches of A"),
+        ("(" * 100_000, "cannot be parsed|line 1"),
+        ("a\0b", "cannot be parsed|line"),
+        ("#" * 1_000_001, "longer than"),
+        ("\n".join(f"class A{n}:\n    def process(self, e): ..." for n in range(201)), "more than 200"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(source: str, message: str) -> None:
+    with pytest.raises(WagonError, match=message) as caught:
+        wagon_classes(source, "mine.py")
+    assert "mine.py" in str(caught.value)
+
+
+def test_the_wagons_of_the_demo_are_found(repository: Path) -> None:
+    source = (repository / "python" / "branchline" / "demo" / "wagons.py").read_text(encoding="utf-8")
+    assert len(wagon_classes(source)) == 3
