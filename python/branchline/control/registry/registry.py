@@ -323,7 +323,7 @@ def _write(
     if before == after:
         return revision
     action = REMOVED if after is None else CREATED if before is None else CHANGED
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    at = datetime.now(UTC).isoformat(timespec="microseconds")
     made = connection.execute(
         "INSERT INTO changes (at, who, subject, address, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (at, who.name, subject, address, action, before, after),

@@ -207,8 +207,8 @@ def test_two_wagons_side_by_side(registry: Registry, spectrum: WagonEntry) -> No
     ],
 )
 def test_datasets_that_are_none_are_refused(registry: Registry, change: dict[str, object]) -> None:
+    entry = replace(DatasetEntry("ada", "muons", files=["a"]), **change)  # type: ignore[arg-type]
     with pytest.raises(OptionError):
-        entry = replace(DatasetEntry("ada", "muons", files=["a"]), **change)  # type: ignore[arg-type]
         registry.save_dataset(entry, ADA)
 
 
