@@ -289,6 +289,30 @@ DESCRIPTION_LENGTH_MAX = 4000
 # Lines of a difference of two sources that a page shows.
 DIFFERENCE_LINES_MAX = 2000
 
+# Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
+TRIAL_WALL_S = 600.0
+TRIAL_CPU_S = 1200
+# Address space of each of its processes: what wagons of the field take, several times over.
+TRIAL_MEMORY_MAX_BYTES = 16 * 2**30
+# Processes and threads of its user.
+TRIAL_TASKS_MAX = 2000
+# A file that it writes.
+TRIAL_FILE_MAX_BYTES = 2**30
+# What a process of a trial writes to its terminal, of which the end is kept.
+TRIAL_LOG_MAX_BYTES = 20_000
+# An outcome: its largest parts are tracebacks and names of branches.
+TRIAL_OUTCOME_MAX_BYTES = 5_000_000
+# Trials at a time: each takes a core or two.
+TRIALS_AT_ONCE = 1
+SANDBOX_PROBE_S = 10.0
+# What a trial warns of. A worker of a batch system has 2 GB.
+TRIAL_MEMORY_LARGE_BYTES = 10**9
+TRIAL_OUTPUT_LARGE_BYTES = 200 * 10**6
+TRIAL_FIRST_CHUNK_LONG_S = 30.0
+TRIAL_SLOW_OF_READING = 20.0
+TRIAL_WAITING_SHARE = 0.5
+TRIAL_BRANCHES_MANY = 300
+
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 # What the operating system counts with.
 SIZE_BYTES_END = 2**63

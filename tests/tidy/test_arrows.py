@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"_core", "layout", "report", "tree"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
-    "control": {"report", "sensors", "sites"},
+    "control": {"dataset", "report", "sensors", "sites", "train"},
     "web": {"control", "report", "sensors"},
     "demo": {"jobs"},
     "cli": {

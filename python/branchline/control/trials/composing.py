@@ -1,0 +1,64 @@
+"""The file of wagons of a train, written from the registry: it is what anybody can run by hand, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from branchline.control.registry.registry import WholeWagon
+from branchline.errors import OptionError
+from branchline.report.whole_files import write_whole
+
+#: The name of the file in its folder; the sources of the wagons are modules next to it.
+WAGONS_FILE = "wagons.py"
+
+
+def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path) -> Path:
+    """Writes the file, and the sources (``texts``, one for each wagon) next to it. Raises OptionError for wagons that
+    cannot be in one train, StorageError.
+    """
+    names = _names(wagons)
+    for wagon, text in zip(wagons, texts, strict=True):
+        package, module = _module(wagon).split(".")
+        write_whole(folder / package / "__init__.py", b"")
+        write_whole(folder / package / f"{module}.py", text.encode())
+    path = folder / WAGONS_FILE
+    write_whole(path, _text(wagons, names).encode())
+    return path
+
+
+def _names(wagons: Sequence[WholeWagon]) -> list[str]:
+    """The name of each wagon in the train, by which others require it: its own, or with the owner where two have the
+    same.
+    """
+    own = [one.entry.name for one in wagons]
+    required = {address for one in wagons for address in one.requires}
+    names = []
+    for one in wagons:
+        is_alone = own.count(one.entry.name) == 1
+        if not is_alone and one.entry.address in required:
+            what = f"{one.entry.address} is required by another wagon, and a second wagon is named {one.entry.name}"
+            raise OptionError(what, hint="rename one of them, or put them into different trains")
+        names.append(one.entry.name if is_alone else f"{one.entry.name}_of_{one.entry.owner}")
+    if len(set(names)) < len(names):
+        raise OptionError("two wagons have the same name", hint="rename one of them")
+    return names
+
+
+def _text(wagons: Sequence[WholeWagon], names: Sequence[str]) -> str:
+    lines = ['"""The wagons of a train, written by Branchline."""', ""]
+    lines += [f"import {module}" for module in sorted({_module(one) for one in wagons})]
+    lines += ["", "", "def _named(name, wagon):", "    # Also where the class allows no changes.", ""]
+    lines[-1:] = ['    object.__setattr__(wagon, "name", name)', "    return wagon", "", "", "wagons = ["]
+    for one, name in zip(wagons, names, strict=True):
+        # Values are plain data, whose repr is Python.
+        values = ", ".join(f"{key}={value!r}" for key, value in one.values.items())
+        lines.append(f"    _named({name!r}, {_module(one)}.{one.wagon_class.name}({values})),  # {one.entry.address}")
+    return "\n".join([*lines, "]", ""])
+
+
+def _module(wagon: WholeWagon) -> str:
+    """A module with the name of the author's file, which errors show, in a package of the hash of its content."""
+    stem = re.sub(r"\W", "_", Path(wagon.source_path).stem)
+    return f"source_{wagon.source_sha256[:16]}.{stem if stem.isidentifier() and stem.isascii() else 'wagons'}"

@@ -1,0 +1,73 @@
+"""The process of a trial: runs code of users. It reads a request and writes an outcome: ``python -m
+branchline.control.trials.process REQUEST OUTCOME``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from branchline.control.trials.trial import TrialOutcome, TrialRequest, WagonTrial
+from branchline.errors import BranchlineError
+from branchline.report.whole_files import write_whole
+from branchline.train import Forecast, WagonForecast, forecast
+
+
+def tried(request: TrialRequest) -> TrialOutcome:
+    """Tries the wagons; what fails is in the outcome."""
+    try:
+        found = forecast(
+            request.wagons,
+            request.files,
+            tree=request.tree or None,
+            companions=request.companions or None,
+            memory_limit=request.memory_limit,
+        )
+    except BranchlineError as error:
+        return TrialOutcome(error=f"{type(error).__name__}: {error}")
+    return _outcome(found)
+
+
+def _outcome(found: Forecast) -> TrialOutcome:
+    return TrialOutcome(
+        wagons=[_wagon(one) for one in found.wagons],
+        events=found.events,
+        workers=found.workers,
+        read_s_per_event=found.read_s_per_event,
+        seconds=found.seconds,
+        memory_bytes=found.memory_bytes,
+        output_bytes=found.output_bytes,
+        basis=list(found.basis),
+        differences=[one.sentence() for one in found.differences],
+    )
+
+
+def _wagon(found: WagonForecast) -> WagonTrial:
+    error = found.error
+    return WagonTrial(
+        name=found.name,
+        events=found.events,
+        first_s=found.first_s,
+        seconds_per_event=found.seconds_per_event,
+        cpu_s_per_event=found.cpu_s_per_event,
+        memory_bytes=found.memory_bytes,
+        output_bytes=found.output_bytes,
+        output_bytes_forecast=found.output_bytes_forecast,
+        output_grows=found.output_grows,
+        branches=list(found.branches),
+        error="" if error is None else f"{error.type}: {error.message}",
+        error_line="" if error is None else error.line,
+        traceback="" if error is None else error.traceback,
+    )
+
+
+def main() -> None:
+    """Tries what the request says."""
+    request_path, outcome_path = (Path(one) for one in sys.argv[1:3])
+    request = TrialRequest.from_dict(json.loads(request_path.read_text(encoding="utf-8")))
+    write_whole(outcome_path, json.dumps(tried(request).as_dict()).encode())
+
+
+if __name__ == "__main__":
+    main()

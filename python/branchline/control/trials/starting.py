@@ -1,0 +1,107 @@
+"""Starting the process of a trial, and what came of it whatever happened to the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from branchline.control.trials.sandbox import Sandbox
+from branchline.control.trials.trial import TrialOutcome, TrialRequest
+from branchline.dataset import Dataset
+from branchline.errors import OptionError
+from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
+from branchline.report.texts import printable
+from branchline.report.whole_files import write_whole
+
+_REQUEST, _OUTCOME = "request.json", "outcome.json"
+# The stop of the server is noticed so fast.
+_LOOK_S = 0.1
+
+
+def run_trial(
+    request: TrialRequest, folder: Path, sandbox: Sandbox | None, stopped: threading.Event
+) -> TrialOutcome | None:
+    """Runs it in a process of its own, in the sandbox if there is one; None if ``stopped`` ended it.
+
+    The process, and all that it starts, end after TRIAL_WALL_S seconds. Raises StorageError, DatasetError, OptionError.
+    """
+    readable: list[Path] = []
+    if sandbox is not None:
+        request, readable = _absolute(request)
+    outcome_path = folder / "out" / _OUTCOME
+    outcome_path.parent.mkdir(parents=True, exist_ok=True)
+    outcome_path.unlink(missing_ok=True)
+    write_whole(folder / _REQUEST, json.dumps(request.as_dict()).encode())
+    python = [sys.executable, "-m", "branchline.control.trials.process"]
+    command = [*python, str(folder / _REQUEST), str(outcome_path)]
+    if sandbox is not None:
+        command = sandbox.command(command, folder, [outcome_path.parent], [folder, *readable])
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(  # noqa: S603 - the program is ours
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        waited_s = 0.0
+        try:
+            while process.poll() is None and waited_s < TRIAL_WALL_S and not stopped.wait(_LOOK_S):
+                waited_s += _LOOK_S
+        finally:
+            is_over = process.poll() is not None
+            _end(process)
+        if not is_over and stopped.is_set():
+            return None
+        if not is_over:
+            return TrialOutcome(error=f"it ran for more than {TRIAL_WALL_S:.0f} s and was ended{_said(log)}")
+        return _outcome(outcome_path, process.returncode, log)
+
+
+def _outcome(path: Path, code: int, log: IO[bytes]) -> TrialOutcome:
+    """What the process wrote; it ran code of users, so nothing of it is believed."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(TRIAL_OUTCOME_MAX_BYTES + 1)
+        if len(content) > TRIAL_OUTCOME_MAX_BYTES:
+            return TrialOutcome(error=f"its outcome is longer than {TRIAL_OUTCOME_MAX_BYTES} bytes")
+        return TrialOutcome.from_dict(json.loads(content))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        return TrialOutcome(error=f"its process ended {how} and without an outcome{_said(log)}")
+
+
+def _said(log: IO[bytes]) -> str:
+    """The end of what the process wrote to its terminal."""
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - TRIAL_LOG_MAX_BYTES))
+    text = printable(log.read().decode(errors="replace")).strip()
+    return f"; the last that it wrote:\n{text}" if text else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends the process with all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _absolute(request: TrialRequest) -> tuple[TrialRequest, list[Path]]:
+    """The request with the files of the dataset one by one, and their folders, which the sandbox may read: companions
+    lie beside the files.
+
+    Raises DatasetError, and OptionError for data at servers: the sandbox has no network.
+    """
+    files = Dataset.of(request.files, request.tree or None).files
+    far = [one.path for one in files if "://" in one.path]
+    if far:
+        what = f"{far[0]} is at a server, and the sandbox of a trial has no network"
+        raise OptionError(what, hint="give the dataset a short sample on this machine")
+    paths = [Path(one.path).resolve() for one in files]
+    lines = [f"{path}:{one.tree}" if one.tree else str(path) for path, one in zip(paths, files, strict=True)]
+    return replace(request, files=lines), sorted({one.parent for one in paths})

@@ -1,0 +1,232 @@
+"""The queue of trials: what is to be tried, what was found, and the thread that has one tried after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from branchline.control.database import Database
+from branchline.control.errors import NoSuchEntryError
+from branchline.control.registry.entries import DatasetEntry
+from branchline.control.registry.registry import Registry, WholeWagon
+from branchline.control.registry.sources import SourceStore
+from branchline.control.trials.composing import compose
+from branchline.control.trials.judging import state_of
+from branchline.control.trials.sandbox import Sandbox
+from branchline.control.trials.starting import run_trial
+from branchline.control.trials.trial import QUEUED, RUNNING, TrialOutcome, TrialRequest
+from branchline.errors import BranchlineError
+from branchline.sensors.plain import to_plain
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS trials (
+    number INTEGER PRIMARY KEY, wagon TEXT NOT NULL, dataset TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
+    queued TEXT NOT NULL, began TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', outcome TEXT);
+CREATE INDEX IF NOT EXISTS trials_of ON trials (wagon, dataset, number);
+CREATE INDEX IF NOT EXISTS trials_by_state ON trials (state, number);
+"""
+_COLUMNS = "number, wagon, dataset, key, state, queued, began, ended, outcome"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial of a wagon on a dataset. ``key`` is the same for the same code, values and dataset. Times are ISO 8601,
+    UTC; ``outcome`` is there once it has ended.
+    """
+
+    number: int
+    wagon: str
+    dataset: str
+    key: str
+    state: str = QUEUED
+    queued: str = ""
+    began: str = ""
+    ended: str = ""
+    outcome: TrialOutcome | None = None
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A wagon with those that it requires, before it, and the dataset."""
+
+    wagons: list[WholeWagon]
+    dataset: DatasetEntry
+
+    @property
+    def key(self) -> str:
+        """A hash of all that the trial depends on."""
+        parts = [[one.source_sha256, one.wagon_class.name, one.values] for one in self.wagons]
+        text = json.dumps([parts, to_plain(self.dataset)], sort_keys=True)
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+class Trials:
+    """Tries what is enabled, one after the other, from ``start`` to ``stop``. With ``sandbox`` code runs in it, without
+    it as the user of this process.
+    """
+
+    def __init__(
+        self, database: Database, registry: Registry, sources: SourceStore, folder: Path, sandbox: Sandbox | None
+    ) -> None:
+        self._database = database
+        self._registry = registry
+        self._sources = sources
+        self._folder = folder
+        self._sandbox = sandbox
+        self._is_wanted = threading.Event()
+        self._is_stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begins. What ran when the server ended is tried again."""
+        with self._database.writing() as connection:
+            connection.execute("UPDATE trials SET state = ?, began = '' WHERE state = ?", (QUEUED, RUNNING))
+        self.look()
+        self._thread = threading.Thread(target=self._keep_trying, name="branchline-trials", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends; the trial that runs is stopped, and tried again after the next start."""
+        self._is_stopped.set()
+        self._is_wanted.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def look(self) -> int:
+        """Queues what is enabled and was not tried as it is now; gives how much that is. Called after each change."""
+        grid = self._registry.grid()
+        queued = 0
+        for wagon, dataset in sorted(grid.enabled):
+            try:
+                wanted = self._wanted(wagon, dataset)
+            except BranchlineError:
+                continue  # It was removed or broken meanwhile, which the registry says where it is looked at.
+            with self._database.writing() as connection:
+                queued += _queue(connection, wagon, dataset, wanted.key, is_again=False)
+        if queued:
+            self._is_wanted.set()
+        return queued
+
+    def again(self, wagon: str, dataset: str) -> None:
+        """Queues a trial although there was one. Raises NoSuchEntryError, OptionError."""
+        wanted = self._wanted(wagon, dataset)
+        with self._database.writing() as connection:
+            _queue(connection, wagon, dataset, wanted.key, is_again=True)
+        self._is_wanted.set()
+
+    def last(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Trial]:
+        """The last trial of each pair of a wagon and a dataset that has one. It is of an older state of them if its key
+        is not ``key_of`` the pair.
+        """
+        found = {}
+        query = f"SELECT {_COLUMNS} FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"  # noqa: S608
+        with self._database.reading() as connection:
+            for pair in pairs:
+                row = connection.execute(query, pair).fetchone()
+                if row is not None:
+                    found[pair] = _trial(row)
+        return found
+
+    def history(self, wagon: str, dataset: str, count: int = 20) -> list[Trial]:
+        """The last trials of a wagon on a dataset, the newest first."""
+        query = f"SELECT {_COLUMNS} FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
+        with self._database.reading() as connection:
+            return [_trial(row) for row in connection.execute(query, (wagon, dataset, count))]
+
+    def trial(self, number: int) -> Trial:
+        """One trial. Raises NoSuchEntryError."""
+        query = f"SELECT {_COLUMNS} FROM trials WHERE number = ?"  # noqa: S608 - columns are ours
+        with self._database.reading() as connection:
+            row = connection.execute(query, (number,)).fetchone()
+        if row is None:
+            raise NoSuchEntryError(f"there is no trial {number}")
+        return _trial(row)
+
+    def key_of(self, wagon: str, dataset: str) -> str:
+        """What a trial of them as they are now has for its key. Raises NoSuchEntryError, OptionError."""
+        return self._wanted(wagon, dataset).key
+
+    def _wanted(self, wagon: str, dataset: str) -> _Wanted:
+        chain: dict[str, WholeWagon] = {}
+
+        def place(address: str) -> None:
+            one = self._registry.wagon(address)
+            for needed in one.requires:
+                if needed not in chain:
+                    place(needed)
+            chain[address] = one
+
+        place(wagon)
+        return _Wanted(list(chain.values()), self._registry.dataset(dataset)[0])
+
+    def _keep_trying(self) -> None:
+        while not self._is_stopped.is_set():
+            self._is_wanted.clear()
+            trial = self._begun()
+            if trial is None:
+                self._is_wanted.wait()
+                continue
+            outcome = self._tried(trial)
+            if outcome is not None:
+                self._end(trial, outcome)
+
+    def _begun(self) -> Trial | None:
+        """The trial that waits for longest, which begins now."""
+        query = f"SELECT {_COLUMNS} FROM trials WHERE state = ? ORDER BY number LIMIT 1"  # noqa: S608 - ours
+        with self._database.writing() as connection:
+            row = connection.execute(query, (QUEUED,)).fetchone()
+            if row is not None:
+                connection.execute("UPDATE trials SET state = ?, began = ? WHERE number = ?", (RUNNING, _now(), row[0]))
+        return None if row is None else _trial(row)
+
+    def _tried(self, trial: Trial) -> TrialOutcome | None:
+        """None if it was stopped, or is out of date: what is true now is queued already, or is not wanted."""
+        try:
+            wanted = self._wanted(trial.wagon, trial.dataset)
+            if wanted.key != trial.key:
+                return TrialOutcome(error="the wagon or the dataset was changed before the trial began")
+            folder = self._folder / str(trial.number)
+            texts = [self._sources.text(one.source_sha256) for one in wanted.wagons]
+            path = compose(wanted.wagons, texts, folder)
+            data = wanted.dataset
+            request = TrialRequest(str(path), data.short or data.files, data.tree, data.companions)
+            return run_trial(request, folder, self._sandbox, self._is_stopped)
+        except BranchlineError as error:
+            return TrialOutcome(error=str(error))
+
+    def _end(self, trial: Trial, outcome: TrialOutcome) -> None:
+        with self._database.writing() as connection:
+            connection.execute(
+                "UPDATE trials SET state = ?, ended = ?, outcome = ? WHERE number = ?",
+                (state_of(outcome), _now(), json.dumps(outcome.as_dict()), trial.number),
+            )
+
+
+def _queue(connection: sqlite3.Connection, wagon: str, dataset: str, key: str, *, is_again: bool) -> int:
+    """1 if it was queued, 0 if it waits already, or was tried and is not to be tried again."""
+    query = "SELECT key, state FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
+    last = connection.execute(query, (wagon, dataset)).fetchone()
+    if last is not None and last[0] == key and (not is_again or last[1] in (QUEUED, RUNNING)):
+        return 0
+    # One that waits for an earlier state of the wagon is not worth its time.
+    connection.execute("DELETE FROM trials WHERE wagon = ? AND dataset = ? AND state = ?", (wagon, dataset, QUEUED))
+    values = (wagon, dataset, key, QUEUED, _now())
+    connection.execute("INSERT INTO trials (wagon, dataset, key, state, queued) VALUES (?, ?, ?, ?, ?)", values)
+    return 1
+
+
+def _trial(row: Sequence[object]) -> Trial:
+    number, wagon, dataset, key, state, queued, began, ended, outcome = row
+    assert isinstance(number, int)
+    found = None if outcome is None else TrialOutcome.from_dict(json.loads(str(outcome)))
+    return Trial(number, str(wagon), str(dataset), str(key), str(state), str(queued), str(began), str(ended), found)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
