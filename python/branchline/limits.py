@@ -260,6 +260,8 @@ DISK_PAGE_BYTES = 4096
 # The control room.
 # A process waits so long for the database that another one writes: a backup, or a person with a shell.
 DATABASE_WAIT_S = 10.0
+# The write-ahead log of the database is cut to this when it was longer: a long read, as of a backup, makes it grow.
+DATABASE_JOURNAL_MAX_BYTES = 64 * MB
 # Points of the profile of a job that are kept: as many as a picture shows; a longer one has every second one.
 JOB_POINTS_MAX = 600
 # A running job that has sent nothing for so long is shown as silent: it sends at least every minute.
@@ -270,6 +272,8 @@ NAME_LENGTH_MAX = 200
 LOCATION_LENGTH_MAX = 4096
 # File records in a batch: some MB of JSON. A job sends more of them in several batches.
 BATCH_FILES_MAX = 5000
+# Remarks, and failed replicas, of a file.
+FILE_REMARKS_MAX = 10
 # Sites by storage elements in a batch: more than any job reads from in five seconds.
 BATCH_SITES_MAX = 5000
 # Jobs on a page of the list.

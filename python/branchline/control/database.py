@@ -10,12 +10,13 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from branchline.control.errors import DatabaseError
-from branchline.limits import DATABASE_WAIT_S
+from branchline.limits import DATABASE_JOURNAL_MAX_BYTES, DATABASE_WAIT_S
 
 DATABASE = "control.sqlite"
 _LOCK = "control.lock"
@@ -34,9 +35,12 @@ class Database:
         Raises DatabaseError if another process has it, or a later Branchline wrote it.
         """
         self.path = folder / DATABASE
-        self._version = 0
+        # It goes on growing when the process is started again: no room has a thousand changes a second.
+        self._version = time.time_ns() // 1_000_000
         self._write_lock = threading.Lock()
-        self._readers = threading.local()
+        # Threads of a server come and go: a connection goes from one to the next, and there are as many as were needed
+        # at once.
+        self._idle: list[sqlite3.Connection] = []
         self._connections: list[sqlite3.Connection] = []
         self._connections_lock = threading.Lock()
         with _explained(self.path):
@@ -71,19 +75,19 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The state of one moment, whatever is written meanwhile. Raises DatabaseError."""
         with _explained(self.path):
-            connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
-            if connection is None:
-                connection = self._connected()
-                connection.execute("PRAGMA query_only = ON")
-                self._readers.connection = connection
-            if connection.in_transaction:
-                yield connection
-                return
+            connection = self._reader()
             connection.execute("BEGIN")
             try:
                 yield connection
             finally:
                 connection.execute("COMMIT")
+                with self._connections_lock:
+                    self._idle.append(connection)
+
+    def changed(self) -> None:
+        """Lets the version grow where time alone changed what is shown."""
+        with self._write_lock:
+            self._version += 1
 
     def close(self) -> None:
         """Closes it, and lets others open it."""
@@ -92,7 +96,16 @@ class Database:
                 with suppress(sqlite3.Error):
                     one.close()
             self._connections.clear()
+            self._idle.clear()
         os.close(self._lock_file)
+
+    def _reader(self) -> sqlite3.Connection:
+        with self._connections_lock:
+            if self._idle:
+                return self._idle.pop()
+        connection = self._connected()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -103,6 +116,7 @@ class Database:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA journal_size_limit = {DATABASE_JOURNAL_MAX_BYTES}")
         return connection
 
     def _prepare(self, tables: Sequence[str]) -> None:

@@ -9,7 +9,10 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Literal
 
+from branchline.control.file_rows import packed_rows
+from branchline.control.spans import LOCAL, note_places
 from branchline.limits import (
     BATCH_FILES_MAX,
     BATCH_SITES_MAX,
@@ -21,7 +24,7 @@ from branchline.limits import (
 from branchline.report.texts import printable
 from branchline.sensors.batch import TRACE, TRAIN, JobIdentity, ReportBatch
 from branchline.sensors.plain import check_types, to_plain
-from branchline.sensors.record import RUNNING, FileRecord, JobRecord, SiteReading
+from branchline.sensors.record import RUNNING, JobRecord, SiteReading
 from branchline.sensors.status import TrainStatus
 
 _JOB = re.compile(r"[0-9a-f]{32}")
@@ -30,10 +33,20 @@ _ADD = (
     "DO UPDATE SET files = files + excluded.files, bytes_read = bytes_read + excluded.bytes_read, failures = failures +"
     " excluded.failures, wall_s = wall_s + excluded.wall_s, fetch_s = fetch_s + excluded.fetch_s"
 )
+_NEARNESS = (*LOCAL, "elsewhere")
 _CELL = "job_id, hour, site, element, nearness"
 _ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CELL}) {_ADD}"  # noqa: S608 - ours
 _SUM = "hour, site, element, nearness"
 _ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 9)}) ON CONFLICT ({_SUM}) {_ADD}"  # noqa: S608 - ours
+_ADD_SITE_HOUR = (
+    "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"
+    " wall_s = wall_s + excluded.wall_s, waiting_s = waiting_s + excluded.waiting_s"
+)
+_ADD_WAGON_HOUR = (
+    "INSERT INTO wagon_hours VALUES (?, ?, 1, ?, ?, ?, ?) ON CONFLICT (hour, wagon) DO UPDATE SET jobs = jobs + 1,"
+    " events = events + excluded.events, seconds = seconds + excluded.seconds, cpu_s = cpu_s + excluded.cpu_s,"
+    " output_bytes = output_bytes + excluded.output_bytes"
+)
 # Phases in which a worker waits: for data, or for work.
 _WAITING = ("wait", "idle")
 
@@ -54,6 +67,8 @@ def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
         raise ValueError(f"the source of a batch is a text of up to {NAME_LENGTH_MAX} characters")
     for one in batch.sites:
         _check_amounts("sites", (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s))
+        if one.nearness not in _NEARNESS:
+            raise ValueError(f"nearness is {one.nearness!r:.40}, and not one of {', '.join(_NEARNESS)}")
     # Clocks of jobs differ; a batch of the future counts as of now.
     made = min(_moment(batch.made, "made"), now)
     started = min(_moment(identity.started, "identity.started"), now)
@@ -68,7 +83,7 @@ def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
 def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime) -> bool:
     """Takes a checked batch inside a transaction; False if it was taken before.
 
-    Raises ValueError for the number of another job's source, or of too many.
+    Raises ValueError for a job that was forgotten since, and for one of too many sources.
     """
     job_id = _job_id(connection, batch.identity, now)
     if not _is_new(connection, job_id, batch.source, batch.number):
@@ -76,9 +91,14 @@ def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime) -> b
     hour = f"{batch.made[:13]}:00:00+00:00"
     if batch.status is not None:
         _take_status(connection, job_id, batch.status, batch.made)
-    _take_reads(connection, job_id, hour, batch.sites)
+    if batch.sites:
+        note_places(connection, job_id, hour, batch.sites)
+        _take_reads(connection, job_id, hour, batch.sites)
     if batch.files:
-        _keep_files(connection, job_id, batch)
+        connection.execute(
+            "INSERT INTO pending (job_id, day, made, taken, rows, content) VALUES (?, ?, ?, ?, ?, ?)",
+            (job_id, batch.made[:10], batch.made, _text(now), len(batch.files), packed_rows(batch.files)),
+        )
     if batch.record is not None:
         _take_record(connection, job_id, hour, batch.record, batch.made)
     return True
@@ -89,6 +109,8 @@ def _job_id(connection: sqlite3.Connection, identity: JobIdentity, now: datetime
     if row is not None:
         connection.execute("UPDATE jobs SET seen = ? WHERE id = ?", (_text(now), row[0]))
         return int(row[0])
+    if connection.execute("SELECT 1 FROM forgotten_jobs WHERE job = ?", (identity.job,)).fetchone():
+        raise ValueError(f"the job {identity.job} was over, and is no longer kept here")
     plain = to_plain(identity)
     names = ("job", "kind", "name", "command", "user", "host", "site", "place", "out", "started", "branchline")
     made = connection.execute(
@@ -101,7 +123,9 @@ def _job_id(connection: sqlite3.Connection, identity: JobIdentity, now: datetime
             _text(now),
         ),
     )
-    return int(made.lastrowid or 0)
+    job_id = int(made.lastrowid or 0)
+    connection.executemany("INSERT OR IGNORE INTO job_wagons VALUES (?, ?)", [(one, job_id) for one in identity.wagons])
+    return job_id
 
 
 def _is_new(connection: sqlite3.Connection, job_id: int, source: str, number: int) -> bool:
@@ -133,9 +157,9 @@ def _take_status(connection: sqlite3.Connection, job_id: int, status: TrainStatu
         (job_id, max(0.0, status.seconds), status.events, status.bytes_read, status.plain_bytes),
     )
     _thin(connection, job_id)
-    connection.execute(
+    changed = connection.execute(
         "UPDATE jobs SET made = ?, status = ?, phase = ?, seconds = ?, fraction_done = ?, subjobs = ?, done = ?,"
-        " failed = ?, events = ?, bytes_read = ?, state = ? WHERE id = ? AND made <= ? AND record IS NULL",
+        " failed = ?, events = ?, bytes_read = ? WHERE id = ? AND made <= ? AND NOT has_ended",
         (
             made,
             _name(status.status),
@@ -147,11 +171,12 @@ def _take_status(connection: sqlite3.Connection, job_id: int, status: TrainStatu
             status.failed,
             status.events,
             status.bytes_read,
-            packed(status.as_dict()),
             job_id,
             made,
         ),
     )
+    if changed.rowcount:
+        _keep_blob(connection, job_id, "state", packed(status.as_dict()))
 
 
 def _thin(connection: sqlite3.Connection, job_id: int) -> None:
@@ -172,26 +197,25 @@ def _take_reads(connection: sqlite3.Connection, job_id: int, hour: str, sites: S
         connection.execute(_ADD_SUM, (hour, *place, *values))
 
 
-def _keep_files(connection: sqlite3.Connection, job_id: int, batch: ReportBatch) -> None:
-    rows = [to_plain(_shortened_file(one)) for one in batch.files]
-    content = packed({"made": batch.made, "files": rows})
+def _keep_blob(connection: sqlite3.Connection, job_id: int, column: Literal["state", "record"], content: bytes) -> None:
     connection.execute(
-        "INSERT INTO pending (job_id, day, rows, content) VALUES (?, ?, ?, ?)",
-        (job_id, batch.made[:10], len(rows), content),
+        f"INSERT INTO job_blobs (job_id, {column}) VALUES (?, ?) ON CONFLICT (job_id)"  # noqa: S608 - ours
+        f" DO UPDATE SET {column} = excluded.{column}",
+        (job_id, content),
     )
 
 
 def _take_record(connection: sqlite3.Connection, job_id: int, hour: str, record: JobRecord, made: str) -> None:
     """The end of a job; the first one counts."""
-    [known] = connection.execute("SELECT record IS NOT NULL FROM jobs WHERE id = ?", (job_id,)).fetchone()
-    if known or record.status == RUNNING:
+    [has_ended] = connection.execute("SELECT has_ended FROM jobs WHERE id = ?", (job_id,)).fetchone()
+    if has_ended or record.status == RUNNING:
         return
     workers_s = sum(one.wall_s for one in record.worker_phases)
     cores = max(1, record.threads)
     efficiency = min(1.0, record.cpu_s / (workers_s * cores)) if workers_s > 0 else None
     connection.execute(
         "UPDATE jobs SET status = ?, phase = 'write', ended = ?, seconds = ?, subjobs = ?, done = ?, failed = ?,"
-        " fraction_done = ?, events = ?, bytes_read = ?, cpu_s = ?, efficiency = ?, record = ? WHERE id = ?",
+        " fraction_done = ?, events = ?, bytes_read = ?, cpu_s = ?, efficiency = ?, has_ended = 1 WHERE id = ?",
         (
             _name(record.status),
             made,
@@ -204,24 +228,21 @@ def _take_record(connection: sqlite3.Connection, job_id: int, hour: str, record:
             record.totals.bytes_read,
             record.cpu_s,
             efficiency,
-            packed(replace(record, files=[]).as_dict()),
             job_id,
         ),
     )
+    _keep_blob(connection, job_id, "record", packed(replace(record, files=[]).as_dict()))
     times: dict[str, list[float]] = {}
     for one in record.worker_phases:
         site = times.setdefault(_name(one.site), [0.0, 0.0])
         site[0] += one.wall_s
         site[1] += sum(getattr(one, phase) for phase in _WAITING)
+    connection.executemany(_ADD_SITE_HOUR, [(hour, site, *both) for site, both in times.items()])
     connection.executemany(
-        "INSERT OR REPLACE INTO site_times VALUES (?, ?, ?, ?, ?)",
-        [(job_id, site, hour, wall_s, waiting_s) for site, (wall_s, waiting_s) in times.items()],
-    )
-    connection.executemany(
-        "INSERT OR REPLACE INTO wagon_costs VALUES (?, ?, ?, ?, ?, ?, ?)",
+        _ADD_WAGON_HOUR,
         [
-            (job_id, _name(one.name), hour, one.events, one.seconds, one.cpu_s, one.output_bytes)
-            for one in record.wagons
+            (hour, _name(one.name), one.events, one.seconds, one.cpu_s, one.output_bytes)
+            for one in record.wagons[:BATCH_SITES_MAX]
         ],
     )
 
@@ -246,19 +267,6 @@ def _shortened(identity: JobIdentity) -> JobIdentity:
         wagons=[_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
         datasets=[_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
         **names,
-    )
-
-
-def _shortened_file(record: FileRecord) -> FileRecord:
-    return replace(
-        record,
-        path=_location(record.path),
-        replica=_location(record.replica),
-        storage_element=_name(record.storage_element),
-        site=_name(record.site),
-        host=_name(record.host),
-        remarks=[_location(one) for one in record.remarks[:10]],
-        replicas_failed=[_location(one) for one in record.replicas_failed[:10]],
     )
 
 

@@ -50,7 +50,7 @@ def jobs_page(connection: sqlite3.Connection, query: JobQuery, now: datetime) ->
 
 def job_details(connection: sqlite3.Connection, job: str, now: datetime) -> JobDetails | None:
     """None if there is no such job."""
-    query = f"SELECT {_COLUMNS}, id, state, record FROM jobs WHERE job = ?"  # noqa: S608 - columns are ours
+    query = f"SELECT {_COLUMNS}, id, state, record FROM jobs LEFT JOIN job_blobs ON job_id = id WHERE job = ?"  # noqa: S608 - columns are ours
     found = connection.execute(query, (job,)).fetchone()
     if found is None:
         return None
@@ -98,9 +98,9 @@ def _conditions(query: JobQuery, now: datetime) -> tuple[str, list[object]]:
     if any(places.values()):
         given = [one for one, value in places.items() if value]
         both = " AND ".join(given)
-        add(f"id IN (SELECT job_id FROM cells WHERE {both})", *filter(None, places.values()))  # noqa: S608 - ours
+        add(f"id IN (SELECT job_id FROM job_places WHERE {both})", *filter(None, places.values()))  # noqa: S608 - ours
     if query.wagon:
-        add("EXISTS (SELECT 1 FROM json_each(wagons) WHERE value = ?)", query.wagon)
+        add("id IN (SELECT job_id FROM job_wagons WHERE wagon = ?)", query.wagon)
     return (f"WHERE {' AND '.join(conditions)}" if conditions else "", values)
 
 

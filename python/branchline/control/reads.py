@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from branchline.control.readings import Cost, ElementHour, Period, Reads, SiteElementTable, SiteRow
+from branchline.control.spans import LOCAL, Place, jobs_at
 
-_LOCAL = ("host", "site")
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 # Before and after all times.
 _FIRST, _LAST = "", "~"
@@ -36,11 +36,11 @@ def site_table(connection: sqlite3.Connection, period: Period) -> SiteElementTab
             bounds,
         )
     ]
-    jobs = _Jobs.of(connection, bounds)
+    jobs = jobs_at(connection, *bounds)
     times = {
         site: (wall_s, waiting_s)
         for site, wall_s, waiting_s in connection.execute(
-            "SELECT site, sum(wall_s), sum(waiting_s) FROM site_times WHERE hour >= ? AND hour < ? GROUP BY site",
+            "SELECT site, sum(wall_s), sum(waiting_s) FROM site_hours WHERE hour >= ? AND hour < ? GROUP BY site",
             bounds,
         )
     }
@@ -66,8 +66,11 @@ def element_hours(connection: sqlite3.Connection, period: Period) -> list[Elemen
 def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
     """What users cost: of jobs that began in the period; the most CPU time first."""
     rows = connection.execute(
-        "SELECT user, count(*), sum(events), sum(bytes_read), sum(ifnull(cpu_s, 0)) AS cpu, sum(seconds) FROM jobs"
-        " WHERE started >= ? AND started < ? GROUP BY user ORDER BY cpu DESC, user",
+        "SELECT user, sum(jobs), sum(events), sum(bytes_read), sum(cpu_s) AS cpu, sum(seconds) FROM ("
+        " SELECT user, 1 AS jobs, events, bytes_read, ifnull(cpu_s, 0) AS cpu_s, seconds FROM jobs"
+        " WHERE started >= ?1 AND started < ?2 UNION ALL"
+        " SELECT user, jobs, events, bytes_read, cpu_s, seconds FROM forgotten_costs"
+        " WHERE started >= ?1 AND started < ?2) GROUP BY user ORDER BY cpu DESC, user",
         _bounds(period),
     )
     return [Cost(*row) for row in rows]
@@ -76,7 +79,7 @@ def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
 def wagon_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
     """What wagons cost, in jobs that ended in the period; the most CPU time first."""
     rows = connection.execute(
-        "SELECT wagon, count(*), sum(events), 0, sum(cpu_s) AS cpu, sum(seconds), sum(output_bytes) FROM wagon_costs"
+        "SELECT wagon, sum(jobs), sum(events), 0, sum(cpu_s) AS cpu, sum(seconds), sum(output_bytes) FROM wagon_hours"
         " WHERE hour >= ? AND hour < ? GROUP BY wagon ORDER BY cpu DESC, wagon",
         _bounds(period),
     )
@@ -87,48 +90,29 @@ def _bounds(period: Period) -> tuple[str, str]:
     return period.since or _FIRST, period.until or _LAST
 
 
-class _Jobs:
-    """How many jobs read at a site, and at it from an element or from near and far; None stands for all."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[tuple[str | None, str | None, bool | None], int] = {}
-
-    @classmethod
-    def of(cls, connection: sqlite3.Connection, bounds: tuple[str, str]) -> _Jobs:
-        found = cls()
-        is_local = f"nearness IN {_LOCAL!r}"
-        for keys in ("site, element, NULL", f"site, NULL, {is_local}", "site, NULL, NULL", "NULL, element, NULL",
-                     f"NULL, NULL, {is_local}", "NULL, NULL, NULL"):  # fmt: skip
-            grouped = ", ".join(one for one in keys.split(", ", 2) if one != "NULL")
-            query = f"SELECT {keys}, count(DISTINCT job_id) FROM cells WHERE hour >= ? AND hour < ?"  # noqa: S608
-            for site, element, near, count in connection.execute(
-                f"{query} GROUP BY {grouped}" if grouped else query, bounds
-            ):
-                found._jobs[site, element, None if near is None else bool(near)] = count
-        return found
-
-    def at(self, site: str | None, element: str | None = None, is_local: bool | None = None) -> int:
-        return self._jobs.get((site, element, is_local), 0)
-
-
 def _site_row(
     site: str | None,
     cells: Sequence[_Cell],
     times: tuple[float, float] | None,
-    jobs: _Jobs,
+    jobs: Mapping[Place, int],
     elements: Sequence[str],
 ) -> SiteRow:
-    local = [one for one in cells if one.nearness in _LOCAL]
-    remote = [one for one in cells if one.nearness not in _LOCAL]
+    local = [one for one in cells if one.nearness in LOCAL]
+    remote = [one for one in cells if one.nearness not in LOCAL]
     by_element = {one: [cell for cell in cells if cell.element == one] for one in elements}
+
+    def added(of: Sequence[_Cell], element: str | None = None, is_local: bool | None = None) -> Reads:
+        return _added(of, jobs.get(Place.of(site, element, is_local), 0))
+
+    every = added(cells)
     return SiteRow(
         "all sites" if site is None else site,
-        jobs.at(site),
+        every.jobs,
         _efficiency(*times) if times else None,
-        _added(cells, jobs.at(site)),
-        _added(local, jobs.at(site, None, True)),
-        _added(remote, jobs.at(site, None, False)),
-        {element: _added(found, jobs.at(site, element)) for element, found in by_element.items() if found},
+        every,
+        added(local, None, True),
+        added(remote, None, False),
+        {element: added(found, element) for element, found in by_element.items() if found},
     )
 
 

@@ -1,23 +1,39 @@
-"""The tables of what jobs reported. Times are ISO 8601, UTC; an hour is its first moment."""
+"""The tables of what jobs reported. Times are ISO 8601, UTC; an hour is its first moment, a day is YYYY-MM-DD."""
 
 from __future__ import annotations
 
 # Of each source ``next`` is the number of the first batch that is not taken; ``later`` are taken ones above it (JSON).
 # ``cells`` are reads of a job by hour, site, storage element and nearness, ``sums`` the same of all jobs: what a page
-# shows of a month has so many rows, however many jobs there were.
+# shows of a month has so many rows, however many jobs there were. ``place_jobs`` counts jobs (see spans.py), and
+# ``site_hours`` and ``wagon_hours`` are sums over jobs that ended in the hour. States and records are large, and in a
+# table of their own, so that the list of jobs is read fast.
 JOB_TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (
-    id INTEGER PRIMARY KEY, job TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, name TEXT NOT NULL, command TEXT NOT NULL,
-    user TEXT NOT NULL, host TEXT NOT NULL, site TEXT NOT NULL, place TEXT NOT NULL, out TEXT NOT NULL,
-    started TEXT NOT NULL, branchline TEXT NOT NULL, wagons TEXT NOT NULL, datasets TEXT NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, name TEXT NOT NULL,
+    command TEXT NOT NULL, user TEXT NOT NULL, host TEXT NOT NULL, site TEXT NOT NULL, place TEXT NOT NULL,
+    out TEXT NOT NULL, started TEXT NOT NULL, branchline TEXT NOT NULL, wagons TEXT NOT NULL, datasets TEXT NOT NULL,
     status TEXT NOT NULL DEFAULT 'running', phase TEXT NOT NULL DEFAULT 'run', made TEXT NOT NULL DEFAULT '',
     seen TEXT NOT NULL, ended TEXT NOT NULL DEFAULT '', seconds REAL NOT NULL DEFAULT 0, fraction_done REAL,
     subjobs INTEGER NOT NULL DEFAULT 0, done INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,
     events INTEGER NOT NULL DEFAULT 0, bytes_read INTEGER NOT NULL DEFAULT 0, cpu_s REAL, efficiency REAL,
-    state BLOB, record BLOB);
+    has_ended INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS jobs_by_start ON jobs (started);
-CREATE INDEX IF NOT EXISTS jobs_by_user ON jobs (user, started);
+CREATE INDEX IF NOT EXISTS jobs_by_user ON jobs (user, started, events, bytes_read, cpu_s, seconds);
 CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs (status, seen);
+CREATE INDEX IF NOT EXISTS jobs_by_seen ON jobs (seen);
+CREATE TABLE IF NOT EXISTS job_blobs (job_id INTEGER PRIMARY KEY, state BLOB, record BLOB);
+CREATE TABLE IF NOT EXISTS job_wagons (
+    wagon TEXT NOT NULL, job_id INTEGER NOT NULL, PRIMARY KEY (wagon, job_id)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS job_wagons_by_job ON job_wagons (job_id);
+CREATE TABLE IF NOT EXISTS job_places (
+    job_id INTEGER NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, is_local INTEGER NOT NULL,
+    first TEXT NOT NULL, last TEXT NOT NULL, PRIMARY KEY (job_id, site, element, is_local)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS job_places_by_site ON job_places (site, element);
+CREATE INDEX IF NOT EXISTS job_places_by_element ON job_places (element);
+CREATE TABLE IF NOT EXISTS forgotten_jobs (job TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS forgotten_costs (
+    user TEXT NOT NULL, started TEXT NOT NULL, jobs INTEGER NOT NULL, events INTEGER NOT NULL,
+    bytes_read INTEGER NOT NULL, cpu_s REAL NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (user, started)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sources (
     job_id INTEGER NOT NULL, source TEXT NOT NULL, next INTEGER NOT NULL, later TEXT NOT NULL,
     PRIMARY KEY (job_id, source)) WITHOUT ROWID;
@@ -28,21 +44,28 @@ CREATE TABLE IF NOT EXISTS cells (
     job_id INTEGER NOT NULL, hour TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, nearness TEXT NOT NULL,
     files INTEGER NOT NULL, bytes_read INTEGER NOT NULL, failures INTEGER NOT NULL, wall_s REAL NOT NULL,
     fetch_s REAL NOT NULL, PRIMARY KEY (job_id, hour, site, element, nearness)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS cells_by_place ON cells (site, element, hour, job_id);
 CREATE TABLE IF NOT EXISTS sums (
     hour TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, nearness TEXT NOT NULL, files INTEGER NOT NULL,
     bytes_read INTEGER NOT NULL, failures INTEGER NOT NULL, wall_s REAL NOT NULL, fetch_s REAL NOT NULL,
     PRIMARY KEY (hour, site, element, nearness)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS site_times (
-    job_id INTEGER NOT NULL, site TEXT NOT NULL, hour TEXT NOT NULL, wall_s REAL NOT NULL, waiting_s REAL NOT NULL,
-    PRIMARY KEY (job_id, site)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS site_times_by_hour ON site_times (hour, site);
-CREATE TABLE IF NOT EXISTS wagon_costs (
-    job_id INTEGER NOT NULL, wagon TEXT NOT NULL, hour TEXT NOT NULL, events INTEGER NOT NULL, seconds REAL NOT NULL,
-    cpu_s REAL NOT NULL, output_bytes INTEGER NOT NULL, PRIMARY KEY (job_id, wagon)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS wagon_costs_by_wagon ON wagon_costs (wagon, hour);
+CREATE TABLE IF NOT EXISTS place_jobs (
+    hour TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, distance TEXT NOT NULL, began INTEGER NOT NULL,
+    ended INTEGER NOT NULL, PRIMARY KEY (hour, site, element, distance)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS site_hours (
+    hour TEXT NOT NULL, site TEXT NOT NULL, wall_s REAL NOT NULL, waiting_s REAL NOT NULL,
+    PRIMARY KEY (hour, site)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS wagon_hours (
+    hour TEXT NOT NULL, wagon TEXT NOT NULL, jobs INTEGER NOT NULL, events INTEGER NOT NULL, seconds REAL NOT NULL,
+    cpu_s REAL NOT NULL, output_bytes INTEGER NOT NULL, PRIMARY KEY (hour, wagon)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS pending (
-    id INTEGER PRIMARY KEY, job_id INTEGER NOT NULL, day TEXT NOT NULL, rows INTEGER NOT NULL, content BLOB NOT NULL);
+    id INTEGER PRIMARY KEY AUTOINCREMENT, job_id INTEGER NOT NULL, day TEXT NOT NULL, made TEXT NOT NULL,
+    taken TEXT NOT NULL, rows INTEGER NOT NULL, content BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS pending_by_job ON pending (job_id);
+CREATE INDEX IF NOT EXISTS pending_by_day ON pending (day, rows, taken);
 CREATE TABLE IF NOT EXISTS history_files (
-    name TEXT PRIMARY KEY, day TEXT NOT NULL, rows INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+    name TEXT PRIMARY KEY, day TEXT NOT NULL, level INTEGER NOT NULL, first_batch INTEGER NOT NULL,
+    rows INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS history_jobs (
+    job_id INTEGER NOT NULL, name TEXT NOT NULL, rows INTEGER NOT NULL, PRIMARY KEY (job_id, name)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS history_jobs_by_file ON history_jobs (name);
 """

@@ -1,0 +1,110 @@
+"""How many jobs read at a place in a period, without looking at the jobs.
+
+A job's span at a place is from the first to the last hour in which it read there. ``place_jobs`` counts for each hour
+the spans that began in it, and those whose last hour it is so far. Of the spans that began before the end of a period,
+those do not touch it that ended before its begin: two sums, however many jobs there are.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from branchline.sensors.record import SiteReading
+
+#: Nearness that counts as local.
+LOCAL = ("host", "site")
+# Stands for all sites, elements or distances; names are printable, so none is this.
+ALL = "\0"
+_NEAR, _FAR = "local", "remote"
+_COUNT = (
+    "INSERT INTO place_jobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (hour, site, element, distance) DO UPDATE SET"
+    " began = began + excluded.began, ended = ended + excluded.ended"
+)
+
+
+class Place(NamedTuple):
+    """Where jobs read: at a site, from a storage element, near or far; ``ALL`` stands for all of them."""
+
+    site: str = ALL
+    element: str = ALL
+    distance: str = ALL
+
+    @classmethod
+    def of(cls, site: str | None, element: str | None, is_local: bool | None) -> Place:
+        """A place; None stands for all."""
+        distance = ALL if is_local is None else _NEAR if is_local else _FAR
+        return cls(ALL if site is None else site, ALL if element is None else element, distance)
+
+
+class _Read(NamedTuple):
+    site: str
+    element: str
+    is_local: bool
+    first: str
+    last: str
+
+
+class _Span(NamedTuple):
+    first: str
+    last: str
+
+
+def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: Iterable[SiteReading]) -> None:
+    """Counts a job at all places where it read in an hour."""
+    query = "SELECT site, element, is_local, first, last FROM job_places WHERE job_id = ?"
+    known = {
+        (site, element, bool(is_local)): _Read(site, element, bool(is_local), first, last)
+        for site, element, is_local, first, last in connection.execute(query, (job_id,))
+    }
+    now = dict(known)
+    for one in sites:
+        key = (one.site, one.storage_element, one.nearness in LOCAL)
+        old = now.get(key)
+        now[key] = _Read(*key, min(old.first, hour), max(old.last, hour)) if old else _Read(*key, hour, hour)
+    changed = [one for key, one in now.items() if known.get(key) != one]
+    if not changed:
+        return
+    connection.executemany(
+        "INSERT OR REPLACE INTO job_places VALUES (?, ?, ?, ?, ?, ?)", [(job_id, *one) for one in changed]
+    )
+    before, after = _spans(known.values()), _spans(now.values())
+    counts: list[tuple[str, str, str, str, int, int]] = []
+    for place, span in after.items():
+        old_span = before.get(place)
+        if span == old_span:
+            continue
+        counts += [(span.first, *place, 1, 0), (span.last, *place, 0, 1)]
+        if old_span is not None:
+            counts += [(old_span.first, *place, -1, 0), (old_span.last, *place, 0, -1)]
+    connection.executemany(_COUNT, counts)
+
+
+def jobs_at(connection: sqlite3.Connection, since: str, until: str) -> dict[Place, int]:
+    """The number of jobs at each place in a period."""
+    counts: dict[Place, int] = {}
+    begun = "SELECT site, element, distance, sum(began) FROM place_jobs WHERE hour < ? GROUP BY 1, 2, 3"
+    for *place, count in connection.execute(begun, (until,)):
+        counts[Place(*place)] = count
+    over = "SELECT site, element, distance, sum(ended) FROM place_jobs WHERE hour < ? GROUP BY 1, 2, 3"
+    for *place, count in connection.execute(over, (since,)):
+        counts[Place(*place)] -= count
+    return counts
+
+
+def _spans(reads: Iterable[_Read]) -> dict[Place, _Span]:
+    """The spans of a job at each place that a table shows."""
+    spans: dict[Place, _Span] = {}
+    for one in reads:
+        for place in (
+            Place.of(one.site, one.element, None),
+            Place.of(one.site, None, one.is_local),
+            Place.of(one.site, None, None),
+            Place.of(None, one.element, None),
+            Place.of(None, None, one.is_local),
+            Place(),
+        ):
+            old = spans.get(place, _Span(one.first, one.last))
+            spans[place] = _Span(min(old.first, one.first), max(old.last, one.last))
+    return spans
