@@ -7,6 +7,7 @@ import json
 import typing
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from branchline.limits import FILE_REMARKS_MAX, LOCATION_LENGTH_MAX, NAME_LENGTH_MAX
@@ -77,10 +78,12 @@ def as_written_now(table: Any) -> Any:
     return pyarrow.Table.from_arrays(arrays, schema=schema)
 
 
+@cache
 def _names() -> list[str]:
     return [one.name for one in dataclasses.fields(FileRecord)]
 
 
+@cache
 def _kinds() -> dict[str, type]:
     """The kind of each column: text, whole number, number or list of texts."""
     hints = field_types(FileRecord)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from branchline.control.buckets import buckets_of, text_of
 from branchline.control.file_rows import packed_rows
 from branchline.control.spans import LOCAL, note_places
 from branchline.limits import (
@@ -36,8 +37,9 @@ _ADD = (
 _NEARNESS = (*LOCAL, "elsewhere")
 _CELL = "job_id, hour, site, element, nearness"
 _ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CELL}) {_ADD}"  # noqa: S608 - ours
-_SUM = "hour, site, element, nearness"
-_ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 9)}) ON CONFLICT ({_SUM}) {_ADD}"  # noqa: S608 - ours
+_SUM = "size, begin, site, element, nearness"
+_ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_SUM}) {_ADD}"  # noqa: S608 - ours
+_ADD_ELEMENT_HOUR = f"INSERT INTO element_hours VALUES ({', '.join('?' * 7)}) ON CONFLICT (hour, element) {_ADD}"  # noqa: S608
 _ADD_SITE_HOUR = (
     "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"
     " wall_s = wall_s + excluded.wall_s, waiting_s = waiting_s + excluded.waiting_s"
@@ -88,7 +90,7 @@ def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime) -> b
     job_id = _job_id(connection, batch.identity, now)
     if not _is_new(connection, job_id, batch.source, batch.number):
         return False
-    hour = f"{batch.made[:13]}:00:00+00:00"
+    hour = text_of(datetime.fromisoformat(batch.made))
     if batch.status is not None:
         _take_status(connection, job_id, batch.status, batch.made)
     if batch.sites:
@@ -190,11 +192,13 @@ def _thin(connection: sqlite3.Connection, job_id: int) -> None:
 
 
 def _take_reads(connection: sqlite3.Connection, job_id: int, hour: str, sites: Sequence[SiteReading]) -> None:
+    buckets = buckets_of(hour)
     for one in sites:
         values = (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s)
         place = (one.site, one.storage_element, _name(one.nearness))
         connection.execute(_ADD_CELL, (job_id, hour, *place, *values))
-        connection.execute(_ADD_SUM, (hour, *place, *values))
+        connection.executemany(_ADD_SUM, [(*bucket, *place, *values) for bucket in buckets])
+        connection.execute(_ADD_ELEMENT_HOUR, (hour, one.storage_element, *values))
 
 
 def _keep_blob(connection: sqlite3.Connection, job_id: int, column: Literal["state", "record"], content: bytes) -> None:

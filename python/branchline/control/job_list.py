@@ -40,8 +40,10 @@ def jobs_page(connection: sqlite3.Connection, query: JobQuery, now: datetime) ->
         raise OptionError(f"jobs cannot be ordered by {query.order!r:.40}", hint=f"by {', '.join(ORDERS)}")
     where, values = _conditions(query, now)
     [total] = connection.execute(f"SELECT count(*) FROM jobs {where}", values).fetchone()  # noqa: S608 - ours
+    order = f"ORDER BY {ORDERS[query.order]}, id DESC"
+    # Sorting numbers of jobs and not whole rows is ten times faster.
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM jobs {where} ORDER BY {ORDERS[query.order]}, id DESC LIMIT ? OFFSET ?",  # noqa: S608
+        f"SELECT {_COLUMNS} FROM jobs WHERE id IN (SELECT id FROM jobs {where} {order} LIMIT ? OFFSET ?) {order}",  # noqa: S608
         (*values, max(0, min(query.count, JOBS_PAGE_MAX)), max(0, query.first)),
     )
     silent = _silent_before(now)
@@ -94,13 +96,14 @@ def _conditions(query: JobQuery, now: datetime) -> tuple[str, list[object]]:
         add("started >= ?", query.since)
     if query.until:
         add("started < ?", query.until)
+    # With the plus the order is that of an index on jobs, and not of what is looked up.
     places = {"site = ?": query.site, "element = ?": query.element}
     if any(places.values()):
         given = [one for one, value in places.items() if value]
         both = " AND ".join(given)
-        add(f"id IN (SELECT job_id FROM job_places WHERE {both})", *filter(None, places.values()))  # noqa: S608 - ours
+        add(f"+id IN (SELECT job_id FROM job_places WHERE {both})", *filter(None, places.values()))  # noqa: S608 - ours
     if query.wagon:
-        add("id IN (SELECT job_id FROM job_wagons WHERE wagon = ?)", query.wagon)
+        add("+id IN (SELECT job_id FROM job_wagons WHERE wagon = ?)", query.wagon)
     return (f"WHERE {' AND '.join(conditions)}" if conditions else "", values)
 
 

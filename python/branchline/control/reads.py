@@ -6,12 +6,11 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from branchline.control.buckets import bounds, ranges, text_of
 from branchline.control.readings import Cost, ElementHour, Period, Reads, SiteElementTable, SiteRow
 from branchline.control.spans import LOCAL, Place, jobs_at
 
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
-# Before and after all times.
-_FIRST, _LAST = "", "~"
 
 
 class _Cell(NamedTuple):
@@ -27,21 +26,13 @@ class _Cell(NamedTuple):
 
 def site_table(connection: sqlite3.Connection, period: Period) -> SiteElementTable:
     """Sites by storage elements in a period."""
-    bounds = _bounds(period)
-    cells = [
-        _Cell(*row)
-        for row in connection.execute(
-            f"SELECT site, element, nearness, {_SUMS} FROM sums WHERE hour >= ? AND hour < ?"  # noqa: S608 - ours
-            " GROUP BY site, element, nearness",
-            bounds,
-        )
-    ]
-    jobs = jobs_at(connection, *bounds)
+    cells = _cells(connection, period)
+    jobs = jobs_at(connection, period)
     times = {
         site: (wall_s, waiting_s)
         for site, wall_s, waiting_s in connection.execute(
             "SELECT site, sum(wall_s), sum(waiting_s) FROM site_hours WHERE hour >= ? AND hour < ? GROUP BY site",
-            bounds,
+            _hours(period),
         )
     }
     elements = _most_read(cells, lambda one: one.element)
@@ -53,12 +44,20 @@ def site_table(connection: sqlite3.Connection, period: Period) -> SiteElementTab
     return SiteElementTable(elements, rows, _site_row(None, cells, every, jobs, elements))
 
 
+def _cells(connection: sqlite3.Connection, period: Period) -> list[_Cell]:
+    query = (
+        f"SELECT site, element, nearness, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608
+        " GROUP BY site, element, nearness"
+    )
+    return [_Cell(*row) for one in ranges(period) for row in connection.execute(query, (one.size, one.begin, one.end))]
+
+
 def element_hours(connection: sqlite3.Connection, period: Period) -> list[ElementHour]:
     """Reads by storage element and hour, in the order of the hours."""
     rows = connection.execute(
-        f"SELECT hour, element, {_SUMS} FROM sums WHERE hour >= ? AND hour < ?"  # noqa: S608 - ours
-        " GROUP BY hour, element ORDER BY hour, element",
-        _bounds(period),
+        "SELECT hour, element, files, bytes_read, failures, wall_s, fetch_s FROM element_hours"
+        " WHERE hour >= ? AND hour < ? ORDER BY hour, element",
+        _hours(period),
     )
     return [ElementHour(element, hour, Reads(0, *sums)) for hour, element, *sums in rows]
 
@@ -71,7 +70,7 @@ def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
         " WHERE started >= ?1 AND started < ?2 UNION ALL"
         " SELECT user, jobs, events, bytes_read, cpu_s, seconds FROM forgotten_costs"
         " WHERE started >= ?1 AND started < ?2) GROUP BY user ORDER BY cpu DESC, user",
-        _bounds(period),
+        _hours(period),
     )
     return [Cost(*row) for row in rows]
 
@@ -81,13 +80,14 @@ def wagon_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
     rows = connection.execute(
         "SELECT wagon, sum(jobs), sum(events), 0, sum(cpu_s) AS cpu, sum(seconds), sum(output_bytes) FROM wagon_hours"
         " WHERE hour >= ? AND hour < ? GROUP BY wagon ORDER BY cpu DESC, wagon",
-        _bounds(period),
+        _hours(period),
     )
     return [Cost(*row) for row in rows]
 
 
-def _bounds(period: Period) -> tuple[str, str]:
-    return period.since or _FIRST, period.until or _LAST
+def _hours(period: Period) -> tuple[str, str]:
+    begin, end = bounds(period)
+    return text_of(begin), text_of(end)
 
 
 def _site_row(

@@ -8,9 +8,11 @@ those do not touch it that ended before its begin: two sums, however many jobs t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
 
+from branchline.control.buckets import buckets_of, ranges
+from branchline.control.readings import Period
 from branchline.sensors.record import SiteReading
 
 #: Nearness that counts as local.
@@ -19,8 +21,8 @@ LOCAL = ("host", "site")
 ALL = "\0"
 _NEAR, _FAR = "local", "remote"
 _COUNT = (
-    "INSERT INTO place_jobs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (hour, site, element, distance) DO UPDATE SET"
-    " began = began + excluded.began, ended = ended + excluded.ended"
+    "INSERT INTO place_jobs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (size, begin, site, element, distance)"
+    " DO UPDATE SET began = began + excluded.began, ended = ended + excluded.ended"
 )
 
 
@@ -78,19 +80,32 @@ def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: I
         counts += [(span.first, *place, 1, 0), (span.last, *place, 0, 1)]
         if old_span is not None:
             counts += [(old_span.first, *place, -1, 0), (old_span.last, *place, 0, -1)]
-    connection.executemany(_COUNT, counts)
+    rows = [(*bucket, *count) for hour, *count in counts for bucket in buckets_of(hour)]
+    connection.executemany(_COUNT, rows)
 
 
-def jobs_at(connection: sqlite3.Connection, since: str, until: str) -> dict[Place, int]:
+def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[Place, int]:
     """The number of jobs at each place in a period."""
     counts: dict[Place, int] = {}
-    begun = "SELECT site, element, distance, sum(began) FROM place_jobs WHERE hour < ? GROUP BY 1, 2, 3"
-    for *place, count in connection.execute(begun, (until,)):
-        counts[Place(*place)] = count
-    over = "SELECT site, element, distance, sum(ended) FROM place_jobs WHERE hour < ? GROUP BY 1, 2, 3"
-    for *place, count in connection.execute(over, (since,)):
-        counts[Place(*place)] -= count
+    for place, began in _before(connection, "began", period.until):
+        counts[place] = counts.get(place, 0) + began
+    if period.since:
+        for place, ended in _before(connection, "ended", period.since):
+            counts[place] = max(0, counts.get(place, 0) - ended)
     return counts
+
+
+def _before(
+    connection: sqlite3.Connection, column: Literal["began", "ended"], until: str
+) -> Iterator[tuple[Place, int]]:
+    """How many spans began, or ended, before a time."""
+    query = (
+        f"SELECT site, element, distance, sum({column}) FROM place_jobs WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608
+        " GROUP BY site, element, distance"
+    )
+    for one in ranges(Period(until=until)):
+        for *place, count in connection.execute(query, (one.size, one.begin, one.end)):
+            yield Place(*place), count
 
 
 def _spans(reads: Iterable[_Read]) -> dict[Place, _Span]:

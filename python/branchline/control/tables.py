@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 # Of each source ``next`` is the number of the first batch that is not taken; ``later`` are taken ones above it (JSON).
-# ``cells`` are reads of a job by hour, site, storage element and nearness, ``sums`` the same of all jobs: what a page
-# shows of a month has so many rows, however many jobs there were. ``place_jobs`` counts jobs (see spans.py), and
+# ``cells`` are reads of a job by hour, site, storage element and nearness, ``sums`` the same of all jobs, by hour, day
+# and month (see buckets.py): a page reads no row of any job. ``place_jobs`` counts jobs (see spans.py), and
 # ``site_hours`` and ``wagon_hours`` are sums over jobs that ended in the hour. States and records are large, and in a
 # table of their own, so that the list of jobs is read fast.
 JOB_TABLES = """
@@ -45,12 +45,16 @@ CREATE TABLE IF NOT EXISTS cells (
     files INTEGER NOT NULL, bytes_read INTEGER NOT NULL, failures INTEGER NOT NULL, wall_s REAL NOT NULL,
     fetch_s REAL NOT NULL, PRIMARY KEY (job_id, hour, site, element, nearness)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sums (
-    hour TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, nearness TEXT NOT NULL, files INTEGER NOT NULL,
-    bytes_read INTEGER NOT NULL, failures INTEGER NOT NULL, wall_s REAL NOT NULL, fetch_s REAL NOT NULL,
-    PRIMARY KEY (hour, site, element, nearness)) WITHOUT ROWID;
+    size TEXT NOT NULL, begin TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, nearness TEXT NOT NULL,
+    files INTEGER NOT NULL, bytes_read INTEGER NOT NULL, failures INTEGER NOT NULL, wall_s REAL NOT NULL,
+    fetch_s REAL NOT NULL, PRIMARY KEY (size, begin, site, element, nearness)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS element_hours (
+    hour TEXT NOT NULL, element TEXT NOT NULL, files INTEGER NOT NULL, bytes_read INTEGER NOT NULL,
+    failures INTEGER NOT NULL, wall_s REAL NOT NULL, fetch_s REAL NOT NULL,
+    PRIMARY KEY (hour, element)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS place_jobs (
-    hour TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, distance TEXT NOT NULL, began INTEGER NOT NULL,
-    ended INTEGER NOT NULL, PRIMARY KEY (hour, site, element, distance)) WITHOUT ROWID;
+    size TEXT NOT NULL, begin TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, distance TEXT NOT NULL,
+    began INTEGER NOT NULL, ended INTEGER NOT NULL, PRIMARY KEY (size, begin, site, element, distance)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS site_hours (
     hour TEXT NOT NULL, site TEXT NOT NULL, wall_s REAL NOT NULL, waiting_s REAL NOT NULL,
     PRIMARY KEY (hour, site)) WITHOUT ROWID;

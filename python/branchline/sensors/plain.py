@@ -58,34 +58,41 @@ def check_types(value: _Dataclass, where: str = "") -> None:
 
 
 def _check_type(value: Any, wanted: Any, where: str) -> None:
+    kind, inner = _form(wanted)
+    if kind is types.UnionType:
+        if inner is not None and value is not None:
+            _check_type(value, inner, where)
+    elif kind is dict:
+        for key, one in value.items():
+            _check_type(one, inner, f"{where}.{key:.40}")
+    elif kind is list:
+        for one in value:
+            _check_type(one, inner, f"{where}[]")
+    elif kind is object:
+        check_types(value, where)
+    elif not _is_good(value, wanted):
+        raise ValueError(f"{where} is {value!r:.80}, which is no {getattr(wanted, '__name__', wanted)}")
+
+
+@lru_cache(maxsize=256)
+def _form(wanted: Any) -> tuple[Any, Any]:
+    """What a type is: a union with None, a dict or a list, and of what; ``object`` for a dataclass; None for others."""
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is types.UnionType:
         inner = [one for one in arguments if one is not types.NoneType]
-        if len(inner) == 1 and (value is not None or types.NoneType not in arguments):
-            _check_type(value, inner[0], where)
-    elif dataclasses.is_dataclass(wanted):
-        check_types(value, where)
-    elif origin is list:
-        for one in value:
-            _check_type(one, arguments[0], f"{where}[]")
-    elif origin is dict:
-        for key, one in value.items():
-            _check_type(one, arguments[1], f"{where}.{key:.40}")
-    else:
-        _check_scalar(value, wanted, where)
+        return types.UnionType, inner[0] if len(inner) == 1 and types.NoneType in arguments else None
+    if origin in (dict, list):
+        return origin, arguments[-1]
+    return (object if dataclasses.is_dataclass(wanted) else None), None
 
 
-def _check_scalar(value: Any, wanted: Any, where: str) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = is_number and math.isfinite(value) and abs(value) < _NUMBERS_END
-    good = {
-        str: isinstance(value, str),
-        bool: isinstance(value, bool),
-        int: fits and isinstance(value, int),
-        float: fits,
-    }
-    if not good.get(wanted, True):
-        raise ValueError(f"{where} is {value!r:.80}, which is no {getattr(wanted, '__name__', wanted)}")
+def _is_good(value: Any, wanted: Any) -> bool:
+    if wanted is str or wanted is bool:
+        return isinstance(value, wanted)
+    if wanted is int or wanted is float:
+        is_number = isinstance(value, int if wanted is int else int | float) and not isinstance(value, bool)
+        return is_number and math.isfinite(value) and abs(value) < _NUMBERS_END
+    return True
 
 
 def record_of(kind: type[Record], measured: object) -> Record:
