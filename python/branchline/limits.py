@@ -293,6 +293,19 @@ DESCRIPTION_LENGTH_MAX = 4000
 # Lines of a difference of two sources that a page shows.
 DIFFERENCE_LINES_MAX = 2000
 
+# Requests to the server: the largest are batches of jobs and files of wagons.
+REQUEST_MAX_BYTES = 8 * 2**20
+REPORT_PLAIN_MAX_BYTES = 64 * 2**20
+# Live pages are told of changes so often, and kept open with a comment when nothing changes.
+LIVE_INTERVAL_S = 1.0
+LIVE_HEARTBEAT_S = 15.0
+# Open pages: each costs a few kB and a wake-up a second.
+LIVE_VIEWERS_MAX = 1000
+# The server waits so long for answers that are under way when it ends.
+SERVER_END_S = 2.0
+# Bars and lines of a picture of storage elements over time.
+ELEMENTS_DRAWN_MAX = 8
+
 # Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
 TRIAL_WALL_S = 600.0
 TRIAL_CPU_S = 1200

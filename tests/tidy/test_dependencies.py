@@ -68,6 +68,7 @@ EXTRAS_OF_ROOMS = {
     "running/": {"reports"},
     "tracing/": {"parquet", "reports"},
     "train/": {"trains"},
+    "web/": {"web"},
 }
 
 

@@ -45,6 +45,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trace export": "tracing:export",
         "proxy": "proxying:proxy",
     },
+    "Follow jobs": {
+        "serve": "serving:serve",
+    },
     "Other": {
         "demo-data": "demo_data:demo_data",
         "completion": "completion:completion",

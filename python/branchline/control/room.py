@@ -16,6 +16,9 @@ from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
 from branchline.control.tables import JOB_TABLES
+from branchline.control.trials.sandbox import Sandbox
+from branchline.control.trials.trials import TABLES as TRIAL_TABLES
+from branchline.control.trials.trials import Trials
 from branchline.sensors.batch import ReportBatch
 
 
@@ -25,11 +28,15 @@ class ControlRoom:
     They raise DatabaseError where the directory cannot be used.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Opens the directory, which is made if it is not there. Raises DatabaseError if another process has it."""
+    def __init__(self, folder: Path, sandbox: Sandbox | None = None) -> None:
+        """Opens the directory, which is made if it is not there. Wagons are tried in the sandbox, if there is one,
+        between ``trials.start()`` and ``close()``. Raises DatabaseError if another process has the directory.
+        """
         self.folder = folder
-        self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES))
-        self.registry = Registry(self._database, SourceStore(folder / "sources"))
+        self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES, TRIAL_TABLES))
+        self.sources = SourceStore(folder / "sources")
+        self.registry = Registry(self._database, self.sources)
+        self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", sandbox)
 
     @property
     def version(self) -> int:
@@ -69,5 +76,6 @@ class ControlRoom:
             return user_costs(connection, period) if by == "user" else wagon_costs(connection, period)
 
     def close(self) -> None:
-        """Closes it, and lets another process open it."""
+        """Ends what runs, closes it, and lets another process open it."""
+        self.trials.stop()
         self._database.close()

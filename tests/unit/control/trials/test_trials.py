@@ -91,7 +91,9 @@ def room(tmp_path: Path) -> Iterator[Room]:
 def sandbox() -> Sandbox:
     found = Sandbox.find()
     if isinstance(found, str):
-        missing("bwrap")
+        # A kernel that makes no namespaces has no sandbox, whatever is installed.
+        pytest.skip(found) if "does not run here" in found else missing("bwrap")
+    assert isinstance(found, Sandbox)
     return found
 
 

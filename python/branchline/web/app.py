@@ -1,0 +1,178 @@
+"""The application: which address leads to which page, and what becomes of errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib.resources import files
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.room import ControlRoom
+from branchline.errors import BranchlineError, InternalError
+from branchline.sensors.plain import to_plain
+from branchline.web import actions
+from branchline.web.actions import Act, Form
+from branchline.web.live import events
+from branchline.web.pages import jobs, places, wagons
+from branchline.web.pages.page import Ask, Make, Page
+from branchline.web.rendering import rendered
+from branchline.web.reports_route import take_report
+from branchline.web.security import Guard
+from branchline.web.settings import ServerSettings
+
+#: Each page by its address; with ``.json`` behind it scripts get the values alone.
+PAGES: dict[str, Make] = {
+    "/jobs": jobs.jobs,
+    "/jobs/{job}": jobs.job,
+    "/sites": places.sites,
+    "/elements": places.elements,
+    "/costs": places.costs,
+    "/grid": wagons.grid,
+    "/changes": wagons.changes,
+    "/compare": wagons.compare,
+    "/new-wagon": wagons.new_wagon,
+    "/new-dataset": wagons.new_dataset,
+    "/wagons/{owner}/{name}": wagons.wagon,
+    "/datasets/{owner}/{name}": wagons.dataset,
+    "/trials/{number}": wagons.trial,
+}
+#: What forms do.
+ACTIONS: dict[str, Act] = {
+    "/do/upload": actions.upload,
+    "/do/save-wagon": actions.save_wagon,
+    "/do/add-variant": actions.add_variant,
+    "/do/remove-wagon": actions.remove_wagon,
+    "/do/save-dataset": actions.save_dataset,
+    "/do/remove-dataset": actions.remove_dataset,
+    "/do/enable": actions.enable,
+    "/do/copy-activations": actions.copy_activations,
+    "/do/try-again": actions.try_again,
+}
+#: Pages that the head of every page leads to.
+PLACES = (("/jobs", "Jobs"), ("/sites", "Sites x storage"), ("/elements", "Storage over time"), ("/costs", "Costs"),
+          ("/grid", "Wagons and datasets"), ("/changes", "Changes"))  # fmt: skip
+_STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_STATUS: dict[type[BranchlineError], int] = {
+    RefusedError: 403,
+    NoSuchEntryError: 404,
+    ConflictError: 409,
+    InternalError: 500,
+}
+_FORM_FIELDS_MAX = 20_000
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Event) -> ASGIApp:
+    """The application over an open control room. Live pages end when ``ending`` is set."""
+    routes = [Route(f"{path}.json", _script_endpoint(make)) for path, make in PAGES.items()]
+    routes += [Route(path, _page_endpoint(make)) for path, make in PAGES.items()]
+    routes += [Route(path, _action_endpoint(act), methods=["POST"]) for path, act in ACTIONS.items()]
+    routes += [Route(f"/static/{name}", partial(_static, name, kind)) for name, kind in _STATIC.items()]
+    routes += [
+        Route("/", _first_page),
+        Route("/events", events),
+        Route("/api/v1/reports", take_report, methods=["POST"]),
+    ]
+    handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}
+    app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    app.state.room = room
+    app.state.viewers = 0
+    app.state.ending = ending
+    return Guard(app, settings)
+
+
+def _page_endpoint(make: Make) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        if "application/json" in request.headers.get("accept", ""):
+            return await _script_endpoint(make)(request)
+        return HTMLResponse(await run_in_threadpool(_html, make, request))
+
+    return endpoint
+
+
+def _html(make: Make, request: Request) -> str:
+    return _drawn(make(Ask(request)), request)
+
+
+def _drawn(page: Page, request: Request) -> str:
+    path = request.url.path
+    query = request.url.query
+    twin = f"{path}.json{f'?{query}' if query else ''}"
+    return rendered(
+        page.template,
+        page=page.values,
+        title=page.title,
+        places=PLACES,
+        here=path,
+        twin=twin,
+        who=request.state.person,
+        **page.extra,
+    )
+
+
+def _script_endpoint(make: Make) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(lambda: _json(to_plain(make(Ask(request)).values)))
+
+    return endpoint
+
+
+def _json(plain: object, status: int = 200) -> Response:
+    return Response(json.dumps(plain), status, media_type="application/json")
+
+
+def _action_endpoint(act: Act) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        async with request.form(max_files=1, max_fields=_FORM_FIELDS_MAX, max_part_size=2**21) as data:
+            form = Form(data)
+            where = await run_in_threadpool(act, request.app.state.room, request.state.person, form)
+        if "application/json" in request.headers.get("accept", ""):
+            return JSONResponse({"page": where})
+        return RedirectResponse(where, 303)
+
+    return endpoint
+
+
+async def _first_page(_: Request) -> Response:
+    return RedirectResponse("/jobs", 303)
+
+
+async def _static(name: str, kind: str, _: Request) -> Response:
+    content = files("branchline.web").joinpath("static", name).read_bytes()
+    return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    return await _error(request, error.status_code, error.detail)
+
+
+async def _explained(request: Request, error: BranchlineError) -> Response:
+    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
+    return await _error(request, status, str(error))
+
+
+async def _fault(request: Request, _: Exception) -> Response:
+    return await _error(request, 500, "This is a fault of Branchline: please report it, with what the server printed.")
+
+
+async def _error(request: Request, status: int, sentence: str) -> Response:
+    path = request.url.path
+    if "text/html" not in request.headers.get("accept", ""):
+        return (
+            _json({"error": sentence}, status)
+            if path.startswith("/api/") or "json" in path
+            else PlainTextResponse(f"{sentence}\n", status)
+        )
+    page = Page("error.html", "This did not work" if status < 500 else "A fault", sentence)
+    return HTMLResponse(await run_in_threadpool(_drawn, page, request), status)

@@ -1,0 +1,43 @@
+"""Live pages: server-sent events say that something has changed, and the page asks for its parts again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from branchline.control.room import ControlRoom
+from branchline.limits import LIVE_HEARTBEAT_S, LIVE_INTERVAL_S, LIVE_VIEWERS_MAX
+
+
+async def events(request: Request) -> Response:
+    """The stream of a browser, which opens it again when it ends."""
+    state = request.app.state
+    if state.viewers >= LIVE_VIEWERS_MAX:
+        return Response("Too many pages are open.\n", 503, {"Retry-After": "60"})
+    return StreamingResponse(_changes(request), media_type="text/event-stream")
+
+
+async def _changes(request: Request) -> AsyncIterator[str]:
+    state = request.app.state
+    room: ControlRoom = state.room
+    state.viewers += 1
+    try:
+        yield "retry: 2000\n\n"
+        seen, quiet_s = room.version, 0.0
+        while not state.ending.is_set() and not await request.is_disconnected():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(state.ending.wait(), LIVE_INTERVAL_S)
+            quiet_s += LIVE_INTERVAL_S
+            if room.version != seen:
+                seen, quiet_s = room.version, 0.0
+                yield f"event: changed\ndata: {seen}\n\n"
+            elif quiet_s > LIVE_HEARTBEAT_S:
+                # A proxy between them would close a silent stream.
+                quiet_s = 0.0
+                yield ": nothing\n\n"
+    finally:
+        state.viewers -= 1

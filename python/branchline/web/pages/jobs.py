@@ -1,0 +1,70 @@
+"""The list of jobs, and one job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from starlette.exceptions import HTTPException
+
+from branchline.control.job_list import ORDERS
+from branchline.control.jobs import SILENT, JobDetails, JobQuery, JobRow
+from branchline.errors import OptionError
+from branchline.limits import JOBS_PAGE_MAX
+from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
+from branchline.web.pages.page import Ask, Page
+from branchline.web.pictures import Line, line_picture
+
+ROWS = 50
+STATES = (RUNNING, SILENT, FINISHED, PARTIAL, FAILED)
+
+
+@dataclass(frozen=True)
+class JobsListed:
+    """Some of the jobs that a query found, ``total`` in all."""
+
+    query: JobQuery
+    rows: list[JobRow]
+    total: int
+
+
+def jobs(ask: Ask) -> Page:
+    """The list: searched, filtered, ordered, in pages."""
+    names = ("search", "status", "user", "site", "element", "wagon", "since", "until")
+    given = {name: ask.text(name) for name in names}
+    query = JobQuery(
+        order=ask.text("order", "started"),
+        first=ask.number("first"),
+        count=min(ask.number("count", ROWS), JOBS_PAGE_MAX),
+        **given,
+    )
+    try:
+        found = ask.room.jobs(query)
+    except OptionError as error:
+        raise HTTPException(400, str(error)) from None
+    listed = JobsListed(query, found.rows, found.total)
+    asked = given | {"order": query.order}
+    return Page("jobs.html", "Jobs", listed, {"asked": asked, "states": STATES, "orders": list(ORDERS)})
+
+
+def job(ask: Ask) -> Page:
+    """One job: how it stands, its profile, what it read, what its wagons cost."""
+    found = ask.room.job(ask.path("job"))
+    if found is None:
+        raise HTTPException(404, "No job with this name has reported.")
+    pictures = [
+        line_picture("events/s", [Line("", _points(found, "events"))]),
+        line_picture("MB/s read", [Line("", [(t_s, one / 1e6) for t_s, one in _points(found, "bytes_read")])]),
+    ]
+    return Page("job.html", found.row.identity.name or "job", found, {"pictures": pictures})
+
+
+def _points(found: JobDetails, name: str) -> list[tuple[float, float]]:
+    """The rate between each two points of the profile, at the time of the second one."""
+    whole: list[TimePoint] = found.record.timeline if found.record is not None else []
+    timeline = whole if len(whole) > 1 else found.points
+    return [
+        (after.t_s, max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s)))
+        for before, after in pairwise(timeline)
+        if after.t_s > before.t_s
+    ]

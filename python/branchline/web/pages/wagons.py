@@ -1,0 +1,166 @@
+"""Wagons and datasets: what there is, what runs on what, and how the trials went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from starlette.exceptions import HTTPException
+
+from branchline.control.errors import NoSuchEntryError
+from branchline.control.registry.changes import Change, FieldChange
+from branchline.control.registry.entries import DatasetEntry, WagonEntry
+from branchline.control.registry.registry import WholeWagon
+from branchline.control.trials.judging import reasons, warnings
+from branchline.control.trials.trial import TrialWarning
+from branchline.control.trials.trials import Trial
+from branchline.errors import BranchlineError
+from branchline.web.pages.page import Ask, Page
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Whether a wagon is enabled on a dataset, and its last trial there."""
+
+    wagon: str
+    dataset: str
+    is_enabled: bool = False
+    trial: int = 0
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class GridShown:
+    """Wagons by datasets; ``cells`` has a list for each wagon, in the order of the datasets."""
+
+    wagons: list[WagonEntry]
+    datasets: list[DatasetEntry]
+    cells: list[list[Cell]]
+    groups: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class WagonShown:
+    """A wagon whole, its source, and its last changes."""
+
+    wagon: WholeWagon
+    text: str
+    changes: list[Change]
+
+
+@dataclass(frozen=True)
+class DatasetShown:
+    """A dataset and its last changes."""
+
+    dataset: DatasetEntry
+    revision: int
+    changes: list[Change]
+
+
+@dataclass(frozen=True)
+class TrialShown:
+    """A trial, with its warnings and why it failed."""
+
+    trial: Trial
+    warnings: list[TrialWarning]
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class ChangesShown:
+    """The last changes, the newest first."""
+
+    changes: list[Change]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two wagons side by side."""
+
+    first: str
+    second: str
+    fields: list[FieldChange]
+
+
+def grid(ask: Ask) -> Page:
+    """What runs on what."""
+    found = ask.room.registry.grid(ask.text("group"))
+    trials = ask.room.trials.last(found.enabled)
+
+    def cell(wagon: str, dataset: str) -> Cell:
+        trial = trials.get((wagon, dataset))
+        is_enabled = (wagon, dataset) in found.enabled
+        if trial is None:
+            return Cell(wagon, dataset, is_enabled)
+        return Cell(wagon, dataset, is_enabled, trial.number, trial.state)
+
+    cells = [[cell(wagon.address, one.address) for one in found.datasets] for wagon in found.wagons]
+    groups = sorted({one.group for one in ask.room.registry.wagons() if one.group})
+    shown = GridShown(found.wagons, found.datasets, cells, groups)
+    return Page("grid.html", "Wagons and datasets", shown, {"group": ask.text("group"), "person": ask.person})
+
+
+def wagon(ask: Ask) -> Page:
+    """One wagon, with a form to change it."""
+    address = f"{ask.path('owner')}/{ask.path('name')}"
+    try:
+        found = ask.room.registry.wagon(address)
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
+    text = ask.room.sources.text(found.source_sha256)
+    shown = WagonShown(found, text, ask.room.registry.changes("wagon", address, count=20))
+    return Page("wagon.html", f"Wagon {address}", shown, {"may_change": ask.person.owns(found.entry.owner)})
+
+
+def new_wagon(ask: Ask) -> Page:
+    """The form for a new wagon: a file, of which one class is chosen then."""
+    return Page("new_wagon.html", "New wagon", ask.person, {"variants": ask.room.registry.wagons()})
+
+
+def dataset(ask: Ask) -> Page:
+    """One dataset, with a form to change it."""
+    address = f"{ask.path('owner')}/{ask.path('name')}"
+    try:
+        found, revision = ask.room.registry.dataset(address)
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
+    shown = DatasetShown(found, revision, ask.room.registry.changes("dataset", address, count=20))
+    extra: dict[str, object] = {"may_change": ask.person.owns(found.owner), "others": ask.room.registry.datasets()}
+    return Page("dataset.html", f"Dataset {address}", shown, extra)
+
+
+def new_dataset(ask: Ask) -> Page:
+    """The form for a new dataset."""
+    return Page("new_dataset.html", "New dataset", ask.person)
+
+
+def trial(ask: Ask) -> Page:
+    """One trial of a wagon on a dataset."""
+    number = ask.path("number")
+    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+        raise HTTPException(404, "There is no such trial.")
+    try:
+        found = ask.room.trials.trial(int(number))
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
+    outcome = found.outcome
+    shown = TrialShown(found, warnings(outcome) if outcome else [], reasons(outcome) if outcome else [])
+    return Page("trial.html", f"Trial of {found.wagon} on {found.dataset}", shown)
+
+
+def changes(ask: Ask) -> Page:
+    """Who changed what, and when."""
+    found = ask.room.registry.changes(ask.text("subject"), ask.text("address"), before=ask.number("before"))
+    return Page("changes.html", "Changes", ChangesShown(found), {"subject": ask.text("subject")})
+
+
+def compare(ask: Ask) -> Page:
+    """Two wagons side by side."""
+    first, second = ask.text("first"), ask.text("second")
+    fields: list[FieldChange] = []
+    if first and second:
+        try:
+            fields = ask.room.registry.compare(first, second)
+        except BranchlineError as error:
+            raise HTTPException(404, str(error)) from None
+    wagons = [one.address for one in ask.room.registry.wagons()]
+    return Page("compare.html", "Two wagons side by side", Compared(first, second, fields), {"wagons": wagons})
