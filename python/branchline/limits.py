@@ -276,10 +276,38 @@ BATCH_FILES_MAX = 5000
 FILE_REMARKS_MAX = 10
 # Sites by storage elements in a batch: more than any job reads from in five seconds.
 BATCH_SITES_MAX = 5000
-# Jobs on a page of the list.
+# Jobs on a page of the list, and files on one of a job.
 JOBS_PAGE_MAX = 500
+FILES_PAGE_MAX = 500
 # Sources (processes that send) of a job, as tasks of a batch system: above it somebody plays games.
 JOB_SOURCES_MAX = 100_000
+# Rows of files wait in the database until there are so many, or the first of them is so old: a file for each batch
+# would make thousands a day, and what waits is read slower than Parquet.
+PENDING_ROWS_MAX = 50_000
+PENDING_AGE_S = 300.0
+# Rows of the history that are compressed, read and sorted together: some 20 MB in memory.
+HISTORY_GROUP_ROWS = 65_536
+# This many neighbouring files of a day are joined into one, in stages, so that a row is written three times at most.
+HISTORY_FILES_JOINED = 10
+# A day that is over has up to so many files that could be one: rows that come late must not rewrite it each time.
+HISTORY_FILES_LATE = 4
+# Rows of a file: some hundred MB.
+HISTORY_FILE_ROWS_MAX = 4_000_000
+# Threads that read the history for one page: they wait for the disk, and decompress.
+HISTORY_THREADS_MAX = 4
+# How long rows of files, and jobs, are kept, and how large the history may grow. Sums stay.
+HISTORY_DAYS = 90
+JOBS_DAYS = 400
+HISTORY_MAX_BYTES = 50 * 1000 * MB
+# No policy keeps anything longer than a century: more is a mistake in a setting.
+RETENTION_DAYS_MAX = 36_500
+# How often the control room looks for something to do, and how often it forgets what is too old.
+UPKEEP_PAUSE_S = 10.0
+FORGETTING_PAUSE_S = 3600.0
+# Jobs that are forgotten in one transaction: other writers wait for it.
+JOBS_FORGOTTEN_TOGETHER = 200
+# At the end the control room waits so long for what it does in the background, which stops within one group of rows.
+UPKEEP_END_S = 30.0
 # Values of a wagon's parameters, as JSON.
 PARAMETER_LENGTH_MAX = 10_000
 # A file of wagons, and the wagons in it.

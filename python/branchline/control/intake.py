@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from branchline.control.buckets import buckets_of, text_of
-from branchline.control.file_rows import packed_rows
+from branchline.control.history.rows import packed_rows
 from branchline.control.spans import LOCAL, note_places
 from branchline.limits import (
     BATCH_FILES_MAX,

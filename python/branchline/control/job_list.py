@@ -68,6 +68,13 @@ def job_details(connection: sqlite3.Connection, job: str, now: datetime) -> JobD
     )
 
 
+def silent_jobs(connection: sqlite3.Connection, now: datetime) -> int:
+    """How many jobs are silent."""
+    query = "SELECT count(*) FROM jobs WHERE status = ? AND seen < ?"
+    [count] = connection.execute(query, (RUNNING, _silent_before(now))).fetchone()
+    return int(count)
+
+
 def _silent_before(now: datetime) -> str:
     """Running jobs that were last seen before this time are silent."""
     return (now - timedelta(seconds=JOB_SILENT_S)).isoformat(timespec="milliseconds")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from branchline.sensors.batch import JobIdentity
-from branchline.sensors.record import JobRecord, TimePoint
+from branchline.sensors.record import FileRecord, JobRecord, TimePoint
 from branchline.sensors.status import TrainStatus
 
 #: A job that runs, but has sent nothing for so long that it may be dead. It is shown beside the states of TrainStatus.
@@ -82,3 +82,13 @@ class JobDetails:
     status: TrainStatus | None = None
     points: list[TimePoint] = field(default_factory=list)
     record: JobRecord | None = None
+
+
+@dataclass(frozen=True)
+class FilesPage:
+    """Some of the files that a job has read, in the order in which it reported them, and how many there are in all: a
+    file that several sub-jobs have read is there several times. Those that were forgotten since are not counted.
+    """
+
+    files: list[FileRecord] = field(default_factory=list)
+    total: int = 0

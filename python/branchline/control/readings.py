@@ -80,3 +80,29 @@ class Cost:
     cpu_s: float = 0.0
     wall_s: float = 0.0
     output_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Readings of files that have something in common: what they were not grouped by is empty. ``failures`` counts
+    failed replicas; times are seconds, ``wall_s`` in workers and the others sums over threads.
+    """
+
+    site: str = ""
+    storage_element: str = ""
+    host: str = ""
+    store: str = ""
+    codec: str = ""
+    files: int = 0
+    failures: int = 0
+    events: int = 0
+    bytes_read: int = 0
+    bytes_asked: int = 0
+    cached_bytes: int = 0
+    read_calls: int = 0
+    late_reads: int = 0
+    fetch_s: float = 0.0
+    open_s: float = 0.0
+    wall_s: float = 0.0
+    decompress_s: float = 0.0
+    decode_s: float = 0.0

@@ -7,6 +7,8 @@ from __future__ import annotations
 # and month (see buckets.py): a page reads no row of any job. ``place_jobs`` counts jobs (see spans.py), and
 # ``site_hours`` and ``wagon_hours`` are sums over jobs that ended in the hour. States and records are large, and in a
 # table of their own, so that the list of jobs is read fast.
+# ``pending`` are rows of files that are in no file of the history yet; ``history_files`` lists those files that count,
+# and ``history_jobs`` how many rows of which job each has.
 JOB_TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, name TEXT NOT NULL,
@@ -65,7 +67,7 @@ CREATE TABLE IF NOT EXISTS pending (
     id INTEGER PRIMARY KEY AUTOINCREMENT, job_id INTEGER NOT NULL, day TEXT NOT NULL, made TEXT NOT NULL,
     taken TEXT NOT NULL, rows INTEGER NOT NULL, content BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS pending_by_job ON pending (job_id);
-CREATE INDEX IF NOT EXISTS pending_by_day ON pending (day, rows, taken);
+CREATE INDEX IF NOT EXISTS pending_by_day ON pending (day);
 CREATE TABLE IF NOT EXISTS history_files (
     name TEXT PRIMARY KEY, day TEXT NOT NULL, level INTEGER NOT NULL, first_batch INTEGER NOT NULL,
     rows INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;

@@ -7,6 +7,7 @@ import json
 import typing
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from branchline.report.texts import printable
 from branchline.sensors.plain import field_types, from_plain
 from branchline.sensors.record import FileRecord
 
-#: Columns beside those of a FileRecord: the job, and when it made the batch with this row (ISO 8601, UTC).
+#: Columns beside those of a FileRecord: the job, and when it made the batch with this row.
 JOB, MADE = "job", "made"
 _LOCATIONS = {"path", "replica", "remarks", "replicas_failed"}
 
@@ -41,9 +42,13 @@ def table_of(content: bytes, job: str, made: str) -> Any:
 
     columns = _unpacked_columns(content)
     count = len(columns["path"])
-    given = {JOB: [job] * count, MADE: [made] * count, **columns}
     schema = row_schema()
-    arrays = [pyarrow.array(given.get(one.name, [None] * count), one.type) for one in schema]
+    moment = pyarrow.scalar(datetime.fromisoformat(made), schema.field(MADE).type)
+    given = {JOB: pyarrow.repeat(job, count), MADE: pyarrow.repeat(moment, count)}
+    arrays = [
+        given[one.name] if one.name in given else pyarrow.array(columns.get(one.name, [None] * count), one.type)
+        for one in schema
+    ]
     return pyarrow.Table.from_arrays(arrays, schema=schema)
 
 
@@ -56,21 +61,24 @@ def row_schema() -> Any:
     """The columns of a Parquet file."""
     import pyarrow
 
-    kinds = {
-        str: pyarrow.string(),
-        int: pyarrow.int64(),
-        float: pyarrow.float64(),
-        list: pyarrow.list_(pyarrow.string()),
-    }
-    columns = [(JOB, pyarrow.string()), (MADE, pyarrow.string())]
+    texts = pyarrow.string()
+    kinds = {str: texts, int: pyarrow.int64(), float: pyarrow.float64(), list: pyarrow.list_(texts)}
+    columns = [(JOB, texts), (MADE, pyarrow.timestamp("ms", "UTC"))]
     return pyarrow.schema([*columns, *((name, kinds[kind]) for name, kind in _kinds().items())])
 
 
-def as_written_now(table: Any) -> Any:
-    """The table of a file that another version wrote, with the columns of this one."""
+def repeated_columns() -> list[str]:
+    """Columns whose few texts are in many rows: Parquet stores each text once."""
+    return [JOB, *(name for name, kind in _kinds().items() if kind is str and name not in _LOCATIONS)]
+
+
+def as_written_now(table: Any, names: Sequence[str] = ()) -> Any:
+    """Rows that another version may have written, with columns of this one: those named, or all."""
     import pyarrow
 
     schema = row_schema()
+    if names:
+        schema = pyarrow.schema([schema.field(name) for name in names])
     arrays = [
         table.column(one.name) if one.name in table.column_names else pyarrow.nulls(len(table), one.type)
         for one in schema
