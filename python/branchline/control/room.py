@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from branchline.control.database import Database
+from branchline.control.history.folder import HistoryFolder
+from branchline.control.history.groups import file_groups
+from branchline.control.history.of_job import files_page
 from branchline.control.intake import checked, take
 from branchline.control.job_list import job_details, jobs_page
-from branchline.control.jobs import JobDetails, JobQuery, JobsPage
-from branchline.control.readings import Cost, ElementHour, Period, SiteElementTable
+from branchline.control.jobs import FilesPage, JobDetails, JobQuery, JobsPage
+from branchline.control.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
 from branchline.control.reads import element_hours, site_table, user_costs, wagon_costs
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
+from branchline.control.retention import Retention
 from branchline.control.tables import JOB_TABLES
 from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.trials import TABLES as TRIAL_TABLES
 from branchline.control.trials.trials import Trials
+from branchline.control.upkeep import Upkeep
+from branchline.limits import FILES_PAGE_MAX
 from branchline.sensors.batch import ReportBatch
 
 
@@ -28,15 +35,24 @@ class ControlRoom:
     They raise DatabaseError where the directory cannot be used.
     """
 
-    def __init__(self, folder: Path, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox | None = None, retention: Retention | None = None) -> None:
         """Opens the directory, which is made if it is not there. Wagons are tried in the sandbox, if there is one,
-        between ``trials.start()`` and ``close()``. Raises DatabaseError if another process has the directory.
+        between ``trials.start()`` and ``close()``. Raises DatabaseError if another process has the directory,
+        OptionError for a retention that cannot be.
         """
+        retention = retention or Retention()
+        retention.check()
         self.folder = folder
         self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES, TRIAL_TABLES))
+        try:
+            self._history = HistoryFolder(self._database, folder / "history")
+        except BaseException:
+            self._database.close()
+            raise
         self.sources = SourceStore(folder / "sources")
         self.registry = Registry(self._database, self.sources)
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", sandbox)
+        self.upkeep = Upkeep(self._database, self._history, retention)
 
     @property
     def version(self) -> int:
@@ -60,6 +76,16 @@ class ControlRoom:
         with self._database.reading() as connection:
             return job_details(connection, job, datetime.now(UTC))
 
+    def files(self, job: str, first: int = 0, count: int = FILES_PAGE_MAX) -> FilesPage:
+        """Some of the files that a job has read."""
+        return files_page(self._history, job, first, count)
+
+    def file_groups(self, by: Sequence[str], period: Period) -> list[FileGroup]:
+        """Sums over all rows of files of a period, by some of "site", "storage_element", "host", "store" and "codec",
+        with most bytes first. Takes seconds for ten millions of rows. Raises OptionError.
+        """
+        return file_groups(self._history, by, period)
+
     def site_table(self, period: Period) -> SiteElementTable:
         """Sites by storage elements."""
         with self._database.reading() as connection:
@@ -78,4 +104,5 @@ class ControlRoom:
     def close(self) -> None:
         """Ends what runs, closes it, and lets another process open it."""
         self.trials.stop()
+        self.upkeep.close()
         self._database.close()

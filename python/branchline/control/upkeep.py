@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from branchline.control.database import Database
 from branchline.control.history.folder import HistoryFolder
-from branchline.control.history.writing import Stopped, join_files, write_waiting
+from branchline.control.history.writing import StoppedError, join_files, write_waiting
 from branchline.control.job_list import silent_jobs
 from branchline.control.retention import Retention, forget
 from branchline.errors import BranchlineError
@@ -58,11 +58,11 @@ class Upkeep:
             try:
                 self._round(datetime.now(UTC))
                 self._trouble = ""
-            except Stopped:
+            except StoppedError:
                 return
             except BranchlineError as error:
                 self._trouble = str(error)
-            except Exception as error:  # A fault of ours must not end the thread: rows would wait for ever.
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: rows would wait for ever
                 self._trouble = f"{type(error).__name__}: {error}"
 
     def _round(self, now: datetime) -> None:
@@ -94,4 +94,4 @@ class Upkeep:
 
     def _check_stop(self) -> None:
         if self._end.is_set():
-            raise Stopped
+            raise StoppedError

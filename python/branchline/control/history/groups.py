@@ -16,6 +16,7 @@ from branchline.control.history.writing import HistoryFile, listed_files
 from branchline.control.readings import FileGroup, Period
 from branchline.errors import OptionError
 from branchline.limits import HISTORY_GROUP_ROWS, HISTORY_THREADS_MAX
+from branchline.sensors.plain import from_plain
 
 #: What rows may be grouped by.
 KEYS = ("site", "storage_element", "host", "store", "codec")
@@ -85,9 +86,7 @@ def _waiting(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
         yield pyarrow.concat_tables(tables)
 
 
-def _of_share(
-    folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime
-) -> list[Any]:
+def _of_share(folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime) -> list[Any]:
     wanted = [*by, MADE, _FAILED, *_SUMS]
     found = []
     with folder.opened(share.file.name) as file:
@@ -123,7 +122,8 @@ def _groups(partial: Sequence[Any], by: Sequence[str]) -> list[FileGroup]:
     found = pyarrow.concat_tables(partial).group_by(list(by)).aggregate([(name, "sum") for name in columns])
     groups = []
     for row in found.to_pylist():
-        sums = {name: row[f"{name}_sum_sum"] or 0 for name in names}
-        keys = {name: row[name] or "" for name in by}
-        groups.append(FileGroup(**keys, files=row["count_all_sum"], **sums))
+        values = {name: row[f"{name}_sum_sum"] for name in names} | {name: row[name] for name in by}
+        # What earlier versions did not write has its default.
+        known = {name: value for name, value in values.items() if value is not None}
+        groups.append(from_plain(FileGroup, {**known, "files": row["count_all_sum"]}))
     return sorted(groups, key=lambda one: (-one.bytes_read, one.site, one.storage_element, one.host))

@@ -42,7 +42,7 @@ class _Waiting:
     content: bytes
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The control room is being closed; what was begun is as if it had not."""
 
 
@@ -146,7 +146,7 @@ def _longest_waiting(connection: sqlite3.Connection) -> Iterator[_Waiting]:
 
 
 def _to_join(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
-    """Neighbours of a day that make a file of allowed size: many of one level, or what is left of a day that is over."""
+    """Neighbours of a day that fit into a file: many of one level, or what is left of a day that is over."""
     for day in sorted({one.day for one in files}):
         run: list[HistoryFile] = []
         level: list[HistoryFile] = []
