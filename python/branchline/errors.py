@@ -145,6 +145,10 @@ class RecoveredFileWarning(BranchlineWarning):
     """A file was never closed; what it held when its trees were last saved was found again."""
 
 
+class ReportWarning(BranchlineWarning):
+    """Not all that a job did could be reported to its control room so far; its results are complete nevertheless."""
+
+
 def warn(message: str, category: type[BranchlineWarning]) -> None:
     """Warns at the line that called into Branchline, whatever is between."""
     level = 1

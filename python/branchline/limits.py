@@ -104,6 +104,44 @@ STATUS_INTERVAL_S = 1.0
 STATUS_HEARTBEAT_S = 15.0
 # The process of a state that is so old stands still, or is gone: it writes much more often.
 STATUS_OLD_S = 60.0
+# A job reports to a control room so often, if anything changed: pages are live, and 1000 jobs make 200 requests a
+# second.
+REPORT_INTERVAL_S = 5.0
+# How often it does where nothing has changed: a job that is silent for longer stands still, or is gone. While the
+# server is away, states alone are kept on disk so often: only the last one matters then.
+REPORT_HEARTBEAT_S = 60.0
+# The fastest level of zlib: a report of 5000 files is a tenth of its size after some ten ms.
+REPORT_ZLIB_LEVEL = 1
+# A server answers after some ms. One that takes longer than this for a report is taken for one that is away.
+REPORT_ANSWER_S = 10.0
+# What is read of an answer, which is a line of JSON.
+REPORT_ANSWER_BYTES = 64 * 1024
+# At its end a job waits so long for the server; what is not sent by then is sent later. Where the server was away
+# before, it waits only to see whether it is back.
+REPORT_END_S = 5.0
+REPORT_END_AWAY_S = 1.0
+# Pauses after a failure are twice as long each time, from the interval up to this: 1000 jobs then ask a server that
+# comes back 17 times a second.
+REPORT_PAUSE_MAX_S = 60.0
+# A server may ask for a longer pause, but not to be left alone for hours.
+REPORT_RETRY_AFTER_MAX_S = 300.0
+# So many reports in a row that the server fails at (status 500) are of the server; one or two may be of the reports.
+REPORT_FAILURES_IN_A_ROW = 3
+# Reports that wait on the disk of a user, or in a train's directory: those of some 1000 hours of jobs, and less than
+# what home directories have left.
+SPOOL_MAX_BYTES = 256 * 2**20
+# Room in it for the last reports of jobs, which say how they ended.
+SPOOL_LAST_BYTES = 16 * 2**20
+# How often the size of the spool is looked up while it grows: other jobs write there, too.
+SPOOL_LOOK_INTERVAL_S = 60.0
+# Reports that the disk does not take are held in memory up to this.
+SPOOL_MEMORY_BYTES = 16 * 2**20
+# Reports that a server refused are kept for those who look for the reason, the latest ones.
+SPOOL_REFUSED_MAX = 100
+# Where a file system has no locks, a spool that nobody wrote to for so long is that of a job that is gone.
+SPOOL_QUIET_S = 3600.0
+# A token has some hundred characters, those of the grid some thousand.
+REPORT_TOKEN_MAX_BYTES = 16 * 1024
 # What a report shows of the log of a sub-job that failed: enough for tracebacks, and a page stays small.
 FAILED_LOG_BYTES = 16_384
 # A task waits this long for a directory of results that is gone, as while a file system is mounted again.

@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import pytest
 import uproot
+from tests.e2e.control_room import Room, serving
 
 from branchline.sensors.schema import job_schema
 
@@ -185,3 +186,10 @@ class Running:
 def start_branchline(tmp_path: Path) -> Callable[..., Running]:
     """Starts `branchline` and does not wait."""
     return lambda *arguments: Running(tmp_path, arguments)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    """A control room at work."""
+    with serving(tmp_path / "room", tmp_path / "room.log") as found:
+        yield found

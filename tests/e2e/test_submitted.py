@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.clusters.farm import Train, files_of, run_branchline
 from tests.clusters.slurm import Slurm
+from tests.e2e.control_room import TOKEN, Room
 
 from branchline.running.submitted import SubmittedTrain
 
@@ -38,3 +40,59 @@ def test_a_submitted_train_has_the_results_of_this_machine(slurm: Slurm, tmp_pat
     shown = run_branchline(tmp_path, ["status", "out"])
     assert shown.returncode == 0
     assert shown.stdout.startswith("3 sub-jobs: 3 done, 0 running, 0 queued, 0 failed; 1 800 000 events done\n")
+
+
+def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_its_end(
+    slurm: Slurm, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    monkeypatch.setenv("BRANCHLINE_REPORT_TOKEN_FILE", str(token))
+    train = Train(tmp_path, 3).make()
+    words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "2", "--report-to"]
+    refused = run_branchline(tmp_path, [*words, f"{room.url}?token={TOKEN}"])
+    assert refused.returncode == 1
+    assert "does not travel with a submitted train" in refused.stderr
+    submitted = run_branchline(tmp_path, [*words, room.url])
+    assert submitted.returncode == 0, submitted.stderr
+    [first] = [one for one in room.received() if one.source == "submission" and one.number == 0]
+    assert (first.identity.place, first.status and first.status.queued) == ("slurm", 3)
+    status = SubmittedTrain(tmp_path / "out").wait(90)
+    assert (status.done, status.ended) == (3, "finished"), status
+    batches = room.received()
+    assert {one.identity.job for one in batches} == {first.identity.job}
+    assert len({one.source for one in batches}) == 4
+    job = json.loads((tmp_path / "out" / "job.json").read_text())
+    for name in ("bytes_read", "events"):
+        assert sum(getattr(one, name) for batch in batches for one in batch.files) == sum(
+            one[name] for one in job["files"]
+        )
+    assert sum(one.files for batch in batches for one in batch.sites) == 3
+    [last] = [one for one in batches if one.record is not None]
+    assert last.status is not None
+    assert (last.status.status, last.status.events) == ("finished", job["events"])
+    assert list((tmp_path / "out" / "batch" / "reports").iterdir()) == []
+    for path in (tmp_path / "out").rglob("*"):
+        assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
+
+
+def test_what_the_jobs_of_a_train_could_not_send_is_sent_from_its_directory(
+    slurm: Slurm, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_REPORT_TOKEN", TOKEN)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    room.process.kill()
+    train = Train(tmp_path, 2).make()
+    words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "2", "--report-to", room.url]
+    submitted = run_branchline(tmp_path, words)
+    assert "could not be sent" in submitted.stderr
+    assert SubmittedTrain(tmp_path / "out").wait(90).ended == "finished"
+    waiting = list((tmp_path / "out" / "batch" / "reports").rglob("*.json.gz"))
+    assert len(waiting) >= 4
+    # Another run into the same directory removes the folder of the jobs, and not what they have to report.
+    again = run_branchline(tmp_path, [*train.words, "-o", "out", "--force", "--workers", "1"])
+    assert again.returncode == 0, again.stderr
+    room.process.start()
+    sent = run_branchline(tmp_path, ["report", "send", "--to", room.url])
+    assert sent.stdout == f"sent to {room.url}: {len(waiting)} reports\n"
+    assert sum(one.record is not None for one in room.received()) == 1

@@ -30,7 +30,9 @@ _HELD_FOR_MEMORY = (
 # Variables of the submitting user that jobs get: paths of programs, and logins to servers. DAGMan
 # submits them, and has only some variables of its user's, unless this setting names more.
 _GETENV_OF_DAGMAN = "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV"
-_ENVIRONMENT = "HOME, PATH, LANG, X509_*, BEARER_TOKEN*, KRB5*, XRD_*, Xrd*, AWS_*, BRANCHLINE_*"
+_ENVIRONMENT = (
+    "HOME, PATH, LANG, X509_*, BEARER_TOKEN*, KRB5*, XRD_*, Xrd*, AWS_*, BRANCHLINE_*, !BRANCHLINE_REPORT_TOKEN"
+)
 
 
 class HTCondor:

@@ -47,6 +47,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Follow jobs": {
         "serve": "serving:serve",
+        "report send": "reporting:send",
     },
     "Other": {
         "demo-data": "demo_data:demo_data",
@@ -55,7 +56,10 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
 }
 #: Commands that are followed by the name of another one.
-GROUPS = {"trace": "Records which bytes a job or any other program reads, shows it, compares it."}
+GROUPS = {
+    "report": "Sends what jobs report to a control room.",
+    "trace": "Records which bytes a job or any other program reads, shows it, compares it.",
+}
 
 _DEBUG = Annotated[bool, Option("--debug", help="Print the traceback of an error.", group=GENERAL)]
 _EXAMPLES = r"(?m)^Examples?:$"

@@ -24,6 +24,11 @@ class Reading(NamedTuple):
     access: Access
     trace_to: Trace = None
 
+    @property
+    def is_traced(self) -> bool:
+        """Whether a trace is recorded."""
+        return self.trace_to is not None
+
 
 @contextmanager
 def requests_recorded(path: Path | None) -> Iterator[None]:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import print_out
+from branchline.cli.printing import log, print_out
+from branchline.cli.reporting import ReportTo
 from branchline.errors import MissingFileError
 from branchline.limits import BATCH_RETRIES
 from branchline.quantities import counted
@@ -15,6 +16,7 @@ from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.running.batch_settings import BatchSettings
+    from branchline.running.reported import ReportsTo
     from branchline.running.submitted import SubmittedTrain
     from branchline.sensors import TrainStatus
 
@@ -58,6 +60,8 @@ class Farm(NamedTuple):
         ),
     ] = BATCH_RETRIES
 
+    report_to: ReportTo = None
+
     @property
     def is_batch_system(self) -> bool:
         """Whether the train is submitted."""
@@ -70,6 +74,12 @@ class Farm(NamedTuple):
         from branchline.running.batch_settings import BatchSettings
 
         return BatchSettings(tasks=self.tasks, options=tuple(self.batch_option or ()), retries=self.retries)
+
+    def reports(self) -> ReportsTo | None:
+        """The control room that the train reports to. Raises OptionError."""
+        from branchline.running.reported import ReportsTo
+
+        return ReportsTo.of(self.report_to, log, log)
 
 
 Out = Annotated[Path, Argument(metavar="OUT", help="Directory into which the train was submitted.")]

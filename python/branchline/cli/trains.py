@@ -56,6 +56,9 @@ WorkerTimeout = Annotated[
         group=_PACE,
     ),
 ]
+Branches = Annotated[
+    str | None, Option("--branches", metavar="NAMES", help="Branches to read from the start, separated by commas.")
+]
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of every error.", group=GENERAL)]
 
 NoReuse = Annotated[
@@ -84,9 +87,7 @@ def run(
     no_reuse: NoReuse = False,
     tree: TreeName = None,
     companion: Companions = None,
-    branches: Annotated[
-        str | None, Option("--branches", metavar="NAMES", help="Branches to read from the start, separated by commas.")
-    ] = None,
+    branches: Branches = None,
     skip_bad_files: Annotated[
         bool, Option("--skip-bad-files", help="Skip files that cannot be read, and list them.")
     ] = False,
@@ -130,14 +131,18 @@ def run(
         on=None if farm.is_batch_system else farm.on,
     )
     command = shown_command(["branchline", *sys.argv[1:]])
-    is_traced = reading.trace_to is not None
-    request = TrainRequest(str(wagons), dataset, settings, tree, companion, command, not no_reuse, is_traced)
+    request = TrainRequest(str(wagons), dataset, settings, tree, companion, command, not no_reuse, reading.is_traced)
+    reports = farm.reports()
     if farm.on is not None and farm.is_batch_system:
-        submitted = submit_train(request, out, farm.on, farm.settings(), force=force, pictures=pictures)
+        submitted = submit_train(
+            request, out, farm.on, farm.settings(), force=force, pictures=pictures, reports=reports
+        )
         print_submitted(submitted, out)
         return EXIT_OK
     with requests_recorded(reading.trace_to), train_progress_bar() as progress:
-        result = run_quietly(request, out, force=force, pictures=pictures, progress=progress, stopping=log_stopping)
+        result = run_quietly(
+            request, out, force=force, pictures=pictures, progress=progress, stopping=log_stopping, reports=reports
+        )
     _print_result(result, debug=debug)
     return result.exit_code
 

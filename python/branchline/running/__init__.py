@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from branchline.access import Access
 from branchline.batch import is_batch_system
-from branchline.errors import OptionError
+from branchline.errors import OptionError, ReportWarning, warn
 from branchline.extras import require
 from branchline.jobs import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
+from branchline.running.reported import ReportsTo, reported
 from branchline.running.writing import write
 from branchline.settings import folder_path
 from branchline.tables import TableFolder
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from branchline.running.run_settings import RunSettings
     from branchline.running.submitted import SubmittedTrain
     from branchline.sensors import TrainStatus
+    from branchline.train import TrainPlan
 
 
 @overload
@@ -74,6 +76,7 @@ def run(
     pictures: Pictures = "svg",
     progress: Callable[[TrainStatus], None] | None = None,
     command: str = "",
+    report_to: str | None = None,
 ) -> TrainResult | SubmittedTrain:
     """Runs wagons over a dataset, which is read once for all of them.
 
@@ -86,12 +89,10 @@ def run(
             branches = ["Muon_pt"]
             def process(self, events):
                 return hist.Hist.new.Reg(50, 0, 100, name="pt").Weight().fill(ak.flatten(events.Muon.pt))
-        result = branchline.run([Spectrum()], "data/*.root", "out", workers=4)
-        result.outputs["Spectrum"].plot()
+        branchline.run([Spectrum()], "data/*.root", "out", workers=4).outputs["Spectrum"].plot()
 
     wagons: a Python file, a wagon, or a list of wagons. dataset: what ``Dataset.of`` takes.
-    out: the directory for results; None keeps them in memory only. workers: worker processes, all cores by default, 0
-        for this process, as for a debugger. Results are the same bit by bit whatever their number.
+    out: the directory for results; None: in memory only. workers: processes, by default for all cores; 0: in this one.
     tree: the tree of files that do not name one. companions: files read with each file, as ``["Kinematics.root"]``.
     branches: read for all wagons; by default those that wagons name, or touch on the first events.
     step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000).
@@ -104,6 +105,7 @@ def run(
     force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
         into ``out`` made with the same code, parameters and files, unless ``access`` is there to be compared.
     pictures: "svg", "both" (and PNG), "none". command: for the report. progress: a function of a ``TrainStatus``.
+    report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
 
     A wagon that raises, or whose process dies, stops alone (``record.wagons``). An error that stops the run, Ctrl-C and
     SIGTERM too, gives a TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError,
@@ -121,7 +123,7 @@ def run(
         on=None if is_batch_system(on) else on,
     )
     request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse)
-    return _carried_out(request, out, on, batch, force=force, pictures=pictures, progress=progress)
+    return _carried_out(request, out, on, batch, force, pictures, progress, report_to)
 
 
 def _carried_out(
@@ -129,25 +131,36 @@ def _carried_out(
     out: str | os.PathLike[str] | None,
     on: object,
     batch: BatchSettings | None,
-    *,
     force: bool,
     pictures: Pictures,
     progress: Callable[[TrainStatus], None] | None,
+    report_to: str | None,
 ) -> TrainResult | SubmittedTrain:
     """Runs or submits a train for ``run``, with a warning at its caller if it is not complete."""
     if progress is not None and not callable(progress):
         raise OptionError(f"progress cannot be {progress!r}", hint="give a function of a TrainStatus")
     if pictures not in ("svg", "both", "none"):
         raise OptionError(f"pictures cannot be {pictures!r}", hint="give svg, both or none")
+    said: list[str] = []
+    reports = ReportsTo.of(report_to, None, said.append)
     folder = None if out is None else folder_path("the directory of results", out)
     if isinstance(on, str) and is_batch_system(on):
-        return submit_train(request, folder, on, batch or BatchSettings(), force=force, pictures=pictures)
+        batch = batch or BatchSettings()
+        submitted = submit_train(request, folder, on, batch, force=force, pictures=pictures, reports=reports)
+        _warn_of(said)
+        return submitted
     if batch is not None:
         raise OptionError("batch is only for trains that are submitted", hint='give on="slurm" or on="htcondor" too')
-    result = run_quietly(request, folder, force=force, pictures=pictures, progress=progress)
+    result = run_quietly(request, folder, force=force, pictures=pictures, progress=progress, reports=reports)
+    _warn_of(said)
     if result.exit_code:
         warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=3)
     return result
+
+
+def _warn_of(reports: list[str]) -> None:
+    if reports:
+        warn("; ".join(reports), ReportWarning)
 
 
 def submit_train(
@@ -158,14 +171,17 @@ def submit_train(
     *,
     force: bool,
     pictures: Pictures,
+    reports: ReportsTo | None = None,
 ) -> SubmittedTrain:
-    """As ``run`` with the name of a batch system. Raises OptionError where ``out`` is None."""
+    """As ``run`` with the name of a batch system. Raises OptionError where ``out`` is None, and where the token for
+    reports cannot travel.
+    """
     require("cloudpickle", "psutil", "boost_histogram", "uhi")
     from branchline.running.submitted import SubmittedTrain, submit
 
     if out is None:
         raise OptionError("a submitted train needs a directory for its results", hint="name one that all nodes see")
-    submit(request, Path(out), system=system, batch=batch, force=force, pictures=pictures)
+    submit(request, Path(out), system=system, batch=batch, force=force, pictures=pictures, reports=reports)
     return SubmittedTrain(Path(out))
 
 
@@ -177,26 +193,43 @@ def run_quietly(
     pictures: Pictures = "svg",
     progress: Callable[[TrainStatus], None] | None = None,
     stopping: Callable[[], None] | None = None,
+    reports: ReportsTo | None = None,
 ) -> TrainResult:
     """As ``run``, for a caller that looks at ``exit_code`` and ``errors`` itself. ``stopping`` is called at the first
     Ctrl-C, in the signal's handler.
     """
     interruption = Interruption()
-    with interruption.installed():
+    with interruption.installed(), reported(reports) as train:
         if out is None:
-            return run_train(request, interruption, stopping=stopping, progress=progress)
-        require("cloudpickle", "psutil", "boost_histogram", "uhi")
-        with claimed(Path(out), force=force) as claim:
             result = run_train(
                 request,
                 interruption,
                 stopping=stopping,
-                progress=_noted(claim, progress),
-                begin=lambda: _begin(claim, request.command),
+                progress=_all_of(train.note, progress),
+                reads=train.read,
+                begin=lambda plan: train.begin(plan, request.command, None),
+            )
+            train.end(result.record)
+            return result
+        require("cloudpickle", "psutil", "boost_histogram", "uhi")
+        with claimed(Path(out), force=force) as claim:
+
+            def begin(plan: TrainPlan) -> None:
+                _begin(claim, request.command)
+                train.begin(plan, request.command, claim.out)
+
+            result = run_train(
+                request,
+                interruption,
+                stopping=stopping,
+                progress=_all_of(claim.note, train.note, progress),
+                reads=train.read,
+                begin=begin,
                 ledger=claim.out / LEDGER_NAME,
                 tables=TableFolder.below(claim.out),
             )
             write(result, claim, pictures)
+        train.end(result.record)
     return result
 
 
@@ -204,18 +237,20 @@ def _begin(claim: Claim, command: str) -> None:
     """Clears the directory, after what jobs of a submitted train left there is brought into the ledger."""
     if (claim.out / JOBS).is_dir():
         # Imported here since few runs follow a submitted train.
+        from branchline.running.submitted.reports import keep_reports
         from branchline.running.submitted.reusing import enter_rows
 
         enter_rows(claim.out, is_whole=False)
+        keep_reports(claim.out)
     claim.begin(command)
 
 
-def _noted(claim: Claim, progress: Callable[[TrainStatus], None] | None) -> Callable[[TrainStatus], None]:
-    """Shows the progress, and writes it down for others."""
+def _all_of(*takers: Callable[[TrainStatus], None] | None) -> Callable[[TrainStatus], None]:
+    """Shows the progress, writes it down and reports it."""
 
     def take(now: TrainStatus) -> None:
-        claim.note(now)
-        if progress is not None:
-            progress(now)
+        for one in takers:
+            if one is not None:
+                one(now)
 
     return take

@@ -30,3 +30,4 @@ class RunSettings(TypedDict, total=False):
     pictures: Pictures
     progress: Callable[[TrainStatus], None] | None
     command: str
+    report_to: str | None

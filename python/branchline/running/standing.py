@@ -41,7 +41,7 @@ def status_of(out: Path) -> TrainStatus | None:
     is_dead = job.host == host() and bool(process) and not process_lives(process or 0)
     # While results are written, the record is that of a run which ended before that.
     if job.status != RUNNING and (status is None or is_dead):
-        return _at_end(job)
+        return status_at_end(job)
     state = DIED if is_dead else RUNNING
     return replace(status or TrainStatus(), status=state, started=job.started, host=job.host, process=process)
 
@@ -54,7 +54,8 @@ def _at_work(out: Path) -> TrainStatus | None:
         return None
 
 
-def _at_end(job: JobRecord) -> TrainStatus:
+def status_at_end(job: JobRecord) -> TrainStatus:
+    """The state of a run that its record says."""
     reads = ElementReads()
     reads.add(job.sites)
     return TrainStatus(

@@ -43,7 +43,7 @@ from branchline.train.progress import OnProgress, ProgressLog
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
 from branchline.train.reuse import KeptNeighbours, KeptResult, Reuse
-from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
+from branchline.train.share_result import JobError, Learned, OnReads, Progress, ShareResult, WorkerTimes
 from branchline.train.shares import Share
 from branchline.train.shipping import load_names, sources_of
 from branchline.train.subjobs import SubJobQueue
@@ -56,15 +56,17 @@ def run_train(
     interruption: Interruption,
     *,
     progress: OnProgress | None = None,
+    reads: OnReads | None = None,
     ledger: Path | None = None,
     tables: TableFolder = NO_DIRECTORY,
-    begin: Callable[[], None] | None = None,
+    begin: Callable[[TrainPlan], None] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> TrainResult:
     """Runs wagons over a dataset; ``branchline.run`` says what is raised.
 
     ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
-    signal's handler when the run is interrupted. ``ledger`` is the file in which results of sub-jobs are kept.
+    signal's handler when the run is interrupted. ``reads`` gets the records of what each sub-job read. ``ledger`` is
+    the file in which results of sub-jobs are kept.
     ``tables`` is where tables that wagons return are written; it is removed at the end.
     """
     start = JobStart.now()
@@ -74,13 +76,13 @@ def run_train(
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
             plan = request.plan(loaded)
-        run = _Run(plan, start, request.command, interruption, progress, tables)
+        run = _Run(plan, start, request.command, interruption, progress, tables, reads)
         try:
             with start.clock.during("start"):
                 run.place.prepare()
             with start.clock.during("write"):
                 if begin is not None:
-                    begin()
+                    begin(plan)
                 tables.make()
         except BaseException:
             run.place.close()
@@ -104,9 +106,11 @@ class _Run:
         interruption: Interruption,
         progress: OnProgress | None,
         tables: TableFolder,
+        reads: OnReads | None,
     ) -> None:
         wagons = plan.loaded.wagons
         self._tables = tables
+        self._reads = reads or (lambda _: None)
         self._plan = plan
         self._start = start
         self._command = command
@@ -357,6 +361,7 @@ class _Run:
             for cost in value.merge_stages:
                 self._merger.costs.add(cost)
             self._done_together(message.indices, value.result)
+            self._reads(value.result)
             if self._reuse is not None:
                 self._reuse.keep_neighbours(self._node_of(message.indices.start)[1], value)
         elif isinstance(message, Finished):
@@ -427,6 +432,8 @@ class _Run:
         share, kept = self._at_work.pop(index, (self._plan.shares[index], None))
         if kept is not None and not result.is_reused:
             kept.complete(result)
+        if not result.is_reused:
+            self._reads(result)
         if self._reuse is not None:
             self._reuse.keep(index, share, result)
         self._queue.finished(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -95,6 +96,10 @@ class ReadRecords:
         """Has the records of the other one from now on."""
         for one in fields(ReadRecords):
             setattr(self, one.name, getattr(other, one.name))
+
+
+#: Gets the records of what was read, as results come; they do not change any more.
+OnReads = Callable[[ReadRecords], None]
 
 
 @dataclass

@@ -11,6 +11,7 @@ Each file is written whole or not at all.
     logs/N.STEP.TASK.log     what they printed
     rows/STAGE.INDEX         what a node's sub-jobs add to the ledger, until the last job has written it there
     tables/                  the pieces of tables that wagons return, until the train is whole
+    reports/                 what its jobs have not yet sent to the control room
     kept/INDEX               what the ledger had of sub-jobs of a node of stage 1 that are not all done
 
 Values are pickled behind one line of JSON, which says what follows and has its checksum.
@@ -88,6 +89,11 @@ class BatchFolder:
     def kept_folder(self) -> Path:
         """What the ledger had when the train was submitted."""
         return self.path / "kept"
+
+    @property
+    def reports(self) -> Path:
+        """What is not yet sent to the control room. Nodes may have no home, and what one leaves another one sends."""
+        return self.path / "reports"
 
     @property
     def tables(self) -> TableFolder:

@@ -14,6 +14,7 @@ from branchline.batch import JobArray, Site, Submitted
 from branchline.errors import BadFileError, BranchlineError, MissingFileError
 from branchline.jobs import FoldNode, FoldTree, ModuleFile
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
+from branchline.running.submitted.reports import SubmittedReports
 from branchline.running.submitted.sources import StoredSources
 from branchline.sensors.versions import branchline_version
 from branchline.train.plan import LoadedWagons, TrainPlan
@@ -56,6 +57,8 @@ class Submission:
     reuse_notes: tuple[str, ...] = ()
     #: How often the last job sends again what is missing.
     retries: int = 0
+    #: The control room, None for none.
+    reports: SubmittedReports | None = None
 
     @property
     def tree(self) -> FoldTree:

@@ -24,8 +24,10 @@ from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import claimed
+from branchline.running.reported import ReportsTo
 from branchline.running.submitted.done import folded_nodes, is_done
 from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.reports import SubmittedReports, check_token_travels, keep_reports
 from branchline.running.submitted.reusing import OpenedLedger, enter_rows, take_kept, undone_if_new
 from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
@@ -45,13 +47,21 @@ AFTERWARDS_MODULE = "branchline.running.submitted.afterwards"
 
 
 def submit(
-    request: TrainRequest, out: Path, *, system: str, batch: BatchSettings, force: bool, pictures: Pictures
+    request: TrainRequest,
+    out: Path,
+    *,
+    system: str,
+    batch: BatchSettings,
+    force: bool,
+    pictures: Pictures,
+    reports: ReportsTo | None = None,
 ) -> None:
     """Submits a train and returns at once. ``branchline.run`` says what the arguments are, and what is raised;
     BatchError is raised where the batch system is missing or refuses.
     """
     if request.settings.workers is not None:
         raise OptionError("the number of workers is that of the batch system", hint="give --tasks, or cpus of the site")
+    check_token_travels(reports, system)
     site = load_site(system).with_options(batch.options)
     began_s, started = time.time(), datetime.now(UTC).isoformat()
     folder = BatchFolder(out.absolute())
@@ -70,8 +80,9 @@ def submit(
                 learning = _learned(plan, ledger)
         tasks_max = batch.tasks or _tasks_wanted(plan)
         unit_stage = 1 if len(plan.shares) >= FOLD_FAN_IN * tasks_max else 0
+        number = uuid.uuid4().hex
         submission = Submission(
-            id=uuid.uuid4().hex,
+            id=number,
             system=system,
             site=site,
             started=started,
@@ -89,7 +100,9 @@ def submit(
             wagon_keys={} if ledger is None else dict(ledger.keys),
             reuse_notes=tuple(notes + ([opened.trouble] if opened.trouble else [])),
             retries=batch.retries,
+            reports=SubmittedReports.of(reports, plan, request.command, folder.out, system=system, job=number),
         )
+        keep_reports(folder.out)
         claim.begin(request.command)
         folder.make()
         if ledger is not None:
@@ -99,6 +112,8 @@ def submit(
             submission = replace(submission, reuse_notes=submission.reuse_notes + tuple(ledger.notes))
         submission.write(folder)
         send(folder, submission)
+        if submission.reports is not None and reports is not None:
+            submission.reports.report_submission(folder, reports, plan)
 
 
 def _refuse_live(folder: BatchFolder) -> None:

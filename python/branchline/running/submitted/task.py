@@ -17,6 +17,7 @@ from branchline.jobs import Interruption
 from branchline.running.submitted.finishing import finish, is_good, merge
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Holder, Leases
+from branchline.running.submitted.reports import reports_of_job
 from branchline.running.submitted.resuming import retry, to_retry
 from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.task_log import log
@@ -49,8 +50,9 @@ def main(words: list[str]) -> int:
         clock = folder.accounts / f"{name}.{holder.attempt}"
         clock.write_text(f"{holder.host} {holder.process}\n")
         interruption = Interruption()
-        with interruption.installed(), closing(Leases(holder, clock)) as leases:
-            worker = UnitWorker(folder, submission, leases, name, folder.logs / f"{name}.log")
+        reports = reports_of_job(submission.reports, folder, f"{name}.{holder.attempt}")
+        with interruption.installed(), reports as train, closing(Leases(holder, clock)) as leases:
+            worker = UnitWorker(folder, submission, leases, name, folder.logs / f"{name}.log", train.read)
             worker.work(nodes, interruption)
     except BranchlineError as error:
         log(f"error: {error}")
@@ -64,7 +66,9 @@ def main(words: list[str]) -> int:
 def _finish(folder: BatchFolder, submission: Submission, label: str) -> int:
     if _is_sent_again(folder, submission, label):
         return EXIT_OK
-    result = finish(folder, submission)
+    with reports_of_job(submission.reports, folder, f"{label}.{uuid.uuid4().hex}") as train:
+        result = finish(folder, submission)
+        train.end(result.record)
     for sentence in result.errors:
         log(sentence)
     log(f"{result.record.status}: {result.record.events} events")

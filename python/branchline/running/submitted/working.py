@@ -40,7 +40,7 @@ from branchline.train.merge_costs import MergeCosts
 from branchline.train.missing import MissingSubJobsError
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LedgerRows
-from branchline.train.share_result import JobError, ShareResult, WorkerTimes
+from branchline.train.share_result import JobError, OnReads, ShareResult, WorkerTimes
 from branchline.train.work import TrainWork
 
 
@@ -75,9 +75,11 @@ class _OpenUnit:
 
 
 class UnitWorker:
-    """Works on the units of a task. ``failed`` are those that came to no result."""
+    """Works on the units of a task. ``failed`` are those that came to no result; ``reads`` gets what was read."""
 
-    def __init__(self, folder: BatchFolder, submission: Submission, leases: Leases, task: str, log: Path) -> None:
+    def __init__(
+        self, folder: BatchFolder, submission: Submission, leases: Leases, task: str, log: Path, reads: OnReads
+    ) -> None:
         self._folder = folder
         self._submission = submission
         self._plan = submission.train_plan()
@@ -88,6 +90,7 @@ class UnitWorker:
         self._reuse = reuse_in_job(submission, self._plan)
         self._kept = KeptForJobs(folder, self._reuse)
         self._log = log
+        self._reads = reads
         self._open: dict[FoldNode, _OpenUnit] = {}
         self._spans: dict[int, WorkerSpan] = {}
         self._begin_s = time.time()
@@ -204,6 +207,8 @@ class UnitWorker:
             return
         if kept is not None and not result.is_reused:
             kept.complete(result)
+        if not result.is_reused:
+            self._reads(result)
         if result.error is not None:
             self._fail_subjob(index, result.error, queue)
         elif result.interrupted:

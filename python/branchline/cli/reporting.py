@@ -1,0 +1,89 @@
+"""`branchline report`, and the option of commands that report to a control room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import log, print_out
+from branchline.errors import OptionError
+from branchline.quantities import counted
+from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
+
+if TYPE_CHECKING:
+    from branchline.reporting import ReportTarget, SentReports, Spool
+
+ReportTo = Annotated[
+    str | None,
+    Option(
+        "--report-to",
+        metavar="URL",
+        help="Report the job to this control room while it runs (default: $BRANCHLINE_REPORT_TO).",
+    ),
+]
+
+
+def send(
+    out: Annotated[
+        Path | None, Argument(metavar="OUT", help="Directory of a submitted train (default: the user's own spool).")
+    ] = None,
+    to: Annotated[
+        str | None, Option("--to", metavar="URL", help="The control room (default: $BRANCHLINE_REPORT_TO).")
+    ] = None,
+) -> int:
+    """Sends the reports of earlier jobs that could not be sent; the exit code is 3 if some still wait.
+
+    Examples:
+        Send what jobs left while the control room was away:
+            branchline report send --to https://room.example:8443
+        Send what the jobs of a submitted train left:
+            branchline report send out
+
+    """
+    from contextlib import closing
+
+    from branchline.reporting import ReportTarget, Sender, send_left
+
+    target, spool = ReportTarget.of(to), _spool(out)
+    if target is None:
+        raise OptionError("there is no control room to send reports to", hint=_addresses(spool))
+    with closing(Sender(target)) as sender:
+        found = send_left(spool, sender)
+    for line in _lines(found, target, spool):
+        print_out(line)
+    if found.sent.why_waiting:
+        log(f"reports cannot be sent to {target.url} now: {found.sent.why_waiting}")
+    return EXIT_INCOMPLETE if found.waiting or found.sent.refused or found.sent.damaged else EXIT_OK
+
+
+def _spool(out: Path | None) -> Spool:
+    from branchline.reporting import Spool
+
+    if out is not None:
+        from branchline.running.submitted.folder import BatchFolder
+
+        return Spool(BatchFolder(out).reports)
+    spool = Spool.of_user()
+    if spool is None:
+        raise OptionError("there is no home directory in which reports wait", hint="set XDG_STATE_HOME")
+    return spool
+
+
+def _addresses(spool: Spool) -> str:
+    servers = sorted({one.server() for one in spool.sources()} - {""})
+    return f"give --to; reports wait for {', '.join(servers)}" if servers else "give --to; no reports wait"
+
+
+def _lines(found: SentReports, target: ReportTarget, spool: Spool) -> Iterator[str]:
+    sent = found.sent
+    yield f"sent to {target.url}: {counted(sent.taken, 'report')}"
+    if found.waiting:
+        yield f"still waiting: {counted(found.waiting, 'report')}"
+    if sent.refused:
+        yield f"refused: {counted(sent.refused, 'report')}: {sent.why_refused}; see {spool.folder / 'refused'}"
+    if sent.damaged:
+        yield f"lost, since their files cannot be read: {counted(sent.damaged, 'report')}"
+    for server, count in sorted(found.elsewhere.items()):
+        yield f"waiting for {server or 'a control room whose address is lost'}: {counted(count, 'report')}"
