@@ -362,6 +362,17 @@ DIFFERENCE_LINES_MAX = 2000
 # Requests to the server: the largest are batches of jobs and files of wagons.
 REQUEST_MAX_BYTES = 8 * 2**20
 REPORT_PLAIN_MAX_BYTES = 64 * 2**20
+# The head of a request is one packet, and its body takes seconds over the slowest line; what is slower only holds a
+# connection.
+REQUEST_HEAD_S = 10.0
+REQUEST_BODY_S = 60.0
+# All bodies under way together: those of 200 jobs that report at once, with a file of wagons or two.
+REQUESTS_MAX_BYTES = 256 * 2**20
+# Batches that are read at a time: the database takes one after the other, and a plain batch may take 64 MiB.
+REPORTS_AT_ONCE = 4
+# A batch waits so long for its turn; then its job is told to come again after some time.
+REPORT_WAIT_S = 20.0
+RETRY_AFTER_S = 10
 # Live pages are told of changes so often, and kept open with a comment when nothing changes.
 LIVE_INTERVAL_S = 1.0
 LIVE_HEARTBEAT_S = 15.0

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError, InternalError
+from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import to_plain
 from branchline.web import actions
 from branchline.web.actions import Act, Form
@@ -88,6 +89,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     app.state.room = room
     app.state.viewers = 0
+    app.state.report_turns = asyncio.Semaphore(REPORTS_AT_ONCE)
     app.state.ending = ending
     return Guard(app, settings)
 

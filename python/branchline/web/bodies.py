@@ -1,28 +1,77 @@
-"""Bodies of requests, bounded in size, plain and compressed."""
+"""Bodies of requests, bounded in size, plain and compressed, in time, and in memory all together."""
 
 from __future__ import annotations
 
+import asyncio
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.types import Message, Receive
 
-from branchline.limits import REPORT_PLAIN_MAX_BYTES, REQUEST_MAX_BYTES
+from branchline.limits import REPORT_PLAIN_MAX_BYTES, REQUEST_BODY_S, REQUEST_MAX_BYTES, REQUESTS_MAX_BYTES
 
 
-async def body_of(request: Request) -> bytes:
-    """The body, decompressed if it says so. Raises HTTPException: 413 if it is too long, 400 if it is damaged."""
-    content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > REQUEST_MAX_BYTES:
+class BodyRoom:
+    """The memory of all bodies that are under way."""
+
+    def __init__(self) -> None:
+        self._held_bytes = 0
+
+    @contextmanager
+    def held(self, headers: Headers) -> Iterator[bool]:
+        """Holds the memory of a request's body; gives False if there is none left."""
+        size_bytes = _announced_bytes(headers)
+        fits = self._held_bytes + size_bytes <= REQUESTS_MAX_BYTES
+        if not fits:
+            size_bytes = 0
+        self._held_bytes += size_bytes
+        try:
+            yield fits
+        finally:
+            self._held_bytes -= size_bytes
+
+
+def _announced_bytes(headers: Headers) -> int:
+    """The size of a body as its head has it; one in pieces may have the largest."""
+    if "transfer-encoding" in headers:
+        return REQUEST_MAX_BYTES
+    return int(headers.get("content-length", "0"))
+
+
+def bounded(receive: Receive) -> Receive:
+    """The messages of a body, until it is too long or too slow: then HTTPException is raised where it is read."""
+    end = asyncio.get_running_loop().time() + REQUEST_BODY_S
+    received_bytes, is_whole = 0, False
+
+    async def next_message() -> Message:
+        nonlocal received_bytes, is_whole
+        if is_whole:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(end):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"a request has to come within {REQUEST_BODY_S:.0f} s") from None
+        received_bytes += len(message.get("body", b""))
+        if received_bytes > REQUEST_MAX_BYTES:
             raise HTTPException(413, f"a request has up to {REQUEST_MAX_BYTES} bytes")
-    encoding = request.headers.get("content-encoding", "identity").lower()
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return next_message
+
+
+def plain_body(content: bytes, headers: Headers) -> bytes:
+    """The body decompressed, if it says so. Raises HTTPException: 413 if it is too long then, 400 if it is damaged."""
+    encoding = headers.get("content-encoding", "identity").lower()
     if encoding == "identity":
-        return bytes(content)
+        return content
     if encoding != "gzip":
         raise HTTPException(415, "a body is plain or gzip")
-    return _unzipped(bytes(content))
+    return _unzipped(content)
 
 
 def _unzipped(content: bytes) -> bytes:

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from branchline.control.room import ControlRoom
+from branchline.limits import REPORT_WAIT_S, RETRY_AFTER_S
 from branchline.sensors.batch import ReportBatch
-from branchline.web.bodies import body_of
+from branchline.web.bodies import plain_body
 
 
 async def take_report(request: Request) -> Response:
     """Takes one batch of a job: ``{"taken": true}``, or false if it was taken before."""
-    content = await body_of(request)
-    room: ControlRoom = request.app.state.room
+    content = await request.body()
+    turns: asyncio.Semaphore = request.app.state.report_turns
     try:
-        taken = await run_in_threadpool(_taken, room, content)
+        async with asyncio.timeout(REPORT_WAIT_S):
+            await turns.acquire()
+    except TimeoutError:
+        return JSONResponse({"error": "too many jobs report at once"}, 429, {"Retry-After": str(RETRY_AFTER_S)})
+    try:
+        taken = await run_in_threadpool(_taken, request.app.state.room, content, request.headers)
     except ValueError as error:
         return JSONResponse({"error": str(error)}, 400)
+    finally:
+        turns.release()
     return JSONResponse({"taken": taken})
 
 
-def _taken(room: ControlRoom, content: bytes) -> bool:
+def _taken(room: ControlRoom, content: bytes, headers: Headers) -> bool:
     try:
-        plain = json.loads(content)
+        plain = json.loads(plain_body(content, headers))
     except RecursionError:
         raise ValueError("the batch is nested too deeply") from None
     if not isinstance(plain, dict):

@@ -11,7 +11,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from branchline.limits import REQUEST_MAX_BYTES
+from branchline.limits import REQUEST_MAX_BYTES, RETRY_AFTER_S
+from branchline.web.bodies import BodyRoom, bounded
 from branchline.web.settings import COOKIE, ServerSettings
 
 _READS = ("GET", "HEAD")
@@ -36,6 +37,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
         self._settings = settings
+        self._bodies = BodyRoom()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,7 +54,12 @@ class Guard:
             await refusal(scope, receive, send_guarded)
             return
         scope.setdefault("state", {})["person"] = self._settings.person
-        await self._app(scope, receive, send_guarded)
+        if scope["method"] in _READS:
+            await self._app(scope, receive, send_guarded)
+            return
+        with self._bodies.held(Headers(scope=scope)) as fits:
+            app = self._app if fits else _too_many()
+            await app(scope, bounded(receive) if fits else receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """An answer that says why the request goes no further, or sends a browser to the address without its token."""
@@ -91,6 +98,10 @@ class Guard:
 
 def _unknown(why: str) -> Response:
     return PlainTextResponse(f"{why}\n", 401, {"WWW-Authenticate": "Bearer"})
+
+
+def _too_many() -> Response:
+    return PlainTextResponse("Too much is being sent at once.\n", 429, {"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _bearer(headers: Headers) -> str | None:

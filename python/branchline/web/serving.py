@@ -20,6 +20,7 @@ from branchline.errors import OptionError
 from branchline.limits import LIVE_VIEWERS_MAX, SERVER_END_S
 from branchline.report.whole_files import write_whole
 from branchline.web.app import create_app
+from branchline.web.connections import TimedConnection
 from branchline.web.settings import ServerSettings
 
 #: The file with the token, in the directory of the control room: jobs of the same user read it.
@@ -53,6 +54,7 @@ def serve(folder: Path, *, host: str, port: int, ready: Callable[[Address], None
         room.trials.start()
         config = uvicorn.Config(
             app,
+            http=TimedConnection,
             lifespan="off",
             log_level="warning",
             access_log=False,
