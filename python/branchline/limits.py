@@ -383,6 +383,14 @@ SERVER_END_S = 2.0
 # Bars and lines of a picture of storage elements over time.
 ELEMENTS_DRAWN_MAX = 8
 
+# Trains of the control room: how many wagons, how often those that run are looked at, here and at a batch system, and
+# what needs no operator.
+TRAIN_WAGONS_MAX = 200
+TRAIN_LOOK_S = 1.0
+TRAIN_SUBMITTED_LOOK_S = 10.0
+TRAIN_SECONDS_APPROVED = 86_400.0
+TRAIN_MEMORY_APPROVED_BYTES = 64 * 10**9
+
 # Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
 TRIAL_WALL_S = 600.0
 TRIAL_CPU_S = 1200

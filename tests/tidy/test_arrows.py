@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"_core", "layout", "report", "tree"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
-    "control": {"dataset", "report", "sensors", "sites", "train"},
+    "control": {"dataset", "report", "running", "sensors", "sites", "train"},
     "web": {"control", "report", "sensors"},
     "demo": {"jobs"},
     "cli": {

@@ -113,12 +113,9 @@ def status(
 
 
 def _status(out: Path) -> TrainStatus:
-    from branchline.running.claim import JOBS, SUBMISSION
-    from branchline.running.standing import status_of
+    from branchline.running.state import state_of
 
-    if (out / JOBS / SUBMISSION).is_file():
-        return _train(out).status()
-    found = status_of(out)
+    found = state_of(out)
     if found is None:
         hint = "name the directory that was given to branchline run -o"
         raise MissingFileError("there is no record of a run in this directory", path=str(out), hint=hint)

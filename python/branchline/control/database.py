@@ -90,14 +90,16 @@ class Database:
             self._version += 1
 
     def close(self) -> None:
-        """Closes it, and lets others open it."""
+        """Closes it, and lets others open it; once is enough."""
         with self._connections_lock:
             for one in self._connections:
                 with suppress(sqlite3.Error):
                     one.close()
             self._connections.clear()
             self._idle.clear()
-        os.close(self._lock_file)
+        lock_file, self._lock_file = self._lock_file, -1
+        if lock_file >= 0:
+            os.close(lock_file)
 
     def _reader(self) -> sqlite3.Connection:
         with self._connections_lock:

@@ -21,6 +21,8 @@ from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
 from branchline.control.retention import Retention
 from branchline.control.tables import JOB_TABLES
+from branchline.control.trains.trains import TABLES as TRAIN_TABLES
+from branchline.control.trains.trains import Trains
 from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.trials import TABLES as TRIAL_TABLES
 from branchline.control.trials.trials import Trials
@@ -43,7 +45,7 @@ class ControlRoom:
         retention = retention or Retention()
         retention.check()
         self.folder = folder
-        self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES, TRIAL_TABLES))
+        self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES))
         try:
             self._history = HistoryFolder(self._database, folder / "history")
         except BaseException:
@@ -52,6 +54,7 @@ class ControlRoom:
         self.sources = SourceStore(folder / "sources")
         self.registry = Registry(self._database, self.sources)
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", sandbox)
+        self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains")
         self.upkeep = Upkeep(self._database, self._history, retention)
 
     @property
@@ -103,6 +106,7 @@ class ControlRoom:
 
     def close(self) -> None:
         """Ends what runs, closes it, and lets another process open it."""
+        self.trains.stop()
         self.trials.stop()
         self.upkeep.close()
         self._database.close()

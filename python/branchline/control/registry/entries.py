@@ -138,6 +138,11 @@ class DatasetEntry:
             what = f"{self.address} has {len(lines)} lines, more than {DATASET_LINES_MAX}"
             raise OptionError(what, hint="name a list of files instead")
         _check_texts("line", lines, LOCATION_LENGTH_MAX)
+        located = [*self.files, *self.short, *(line for one in self.merge_groups for line in one.files)]
+        relative = [one for one in located if not one.startswith("/") and "://" not in one]
+        if relative:
+            what = f"{relative[0]!r:.160} is a relative path"
+            raise OptionError(what, hint="name files from the root of the file system, or by a URL")
 
 
 @dataclass(frozen=True)

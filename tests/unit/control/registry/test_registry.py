@@ -147,7 +147,7 @@ def test_the_grid_is_enabled_by_wagon_group_and_copy(registry: Registry, spectru
     ):
         registry.save_wagon(replace(spectrum, owner=owner, name=name, group=group), OLGA)
     for name in ("first", "second"):
-        registry.save_dataset(DatasetEntry("olga", name, files=["data/*.root"]), OLGA)
+        registry.save_dataset(DatasetEntry("olga", name, files=["/data/*.root"]), OLGA)
     assert registry.enable_group("muons", "olga/first", ADA) == 2
     assert registry.enable(["bob/c"], "olga/first", BOB) == 1
     assert registry.enable(["bob/c"], "olga/first", BOB) == 0
@@ -199,15 +199,16 @@ def test_two_wagons_side_by_side(registry: Registry, spectrum: WagonEntry) -> No
     "change",
     [
         {"files": []},
-        {"files": ["x"] * 10_001},
-        {"files": ["x" * 5000]},
+        {"files": ["/x"] * 10_001},
+        {"files": ["/" * 5000]},
+        {"files": ["data/*.root"]},
         {"merge_groups": [MergeGroup("a"), MergeGroup("a")]},
         {"merge_groups": [MergeGroup("a/b")]},
         {"name": ""},
     ],
 )
 def test_datasets_that_are_none_are_refused(registry: Registry, change: dict[str, object]) -> None:
-    entry = replace(DatasetEntry("ada", "muons", files=["a"]), **change)  # type: ignore[arg-type]
+    entry = replace(DatasetEntry("ada", "muons", files=["/a"]), **change)  # type: ignore[arg-type]
     with pytest.raises(OptionError):
         registry.save_dataset(entry, ADA)
 

@@ -1,0 +1,76 @@
+"""A train: its wagons, its dataset, where it runs, and how it stands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from branchline.control.registry.entries import checked_name
+from branchline.errors import OptionError
+from branchline.limits import TRAIN_WAGONS_MAX
+
+# States of a train. STARTING has no process yet; the last four are ends.
+WAITING, STARTING, RUNNING = "waiting for approval", "starting", "running"
+FINISHED, PARTIAL, FAILED, CANCELLED = "finished", "partial", "failed", "cancelled"
+ENDS = (FINISHED, PARTIAL, FAILED, CANCELLED)
+#: Where trains run: on the server's machine, or what `--on` of the command line takes.
+HERE = "here"
+_PLACE = re.compile(r"here|slurm|htcondor|dask=[a-z]+://[A-Za-z0-9.:\[\]-]{1,200}")
+
+
+@dataclass(frozen=True)
+class TrainOrder:
+    """What is to be run: addresses of wagons and of a dataset. ``workers`` 0 is as many as there are cores;
+    ``allow_missing`` is the share of the sub-jobs, 0 to 1, that may end without a result.
+    """
+
+    owner: str
+    name: str
+    dataset: str
+    wagons: list[str]
+    place: str = HERE
+    workers: int = 0
+    allow_missing: float = 0.0
+
+    def check(self) -> None:
+        """Raises OptionError for what is wrong by itself."""
+        checked_name("the owner of a train", self.owner)
+        checked_name("the name of a train", self.name)
+        if not _PLACE.fullmatch(self.place):
+            hint = "here, slurm, htcondor, or dask=tcp://HOST:PORT"
+            raise OptionError(f"a train cannot run on {self.place!r:.80}", hint=hint)
+        if not self.wagons:
+            raise OptionError("a train needs at least one wagon")
+        if len(self.wagons) > TRAIN_WAGONS_MAX or len(set(self.wagons)) < len(self.wagons):
+            raise OptionError(f"a train has up to {TRAIN_WAGONS_MAX} wagons, each once")
+        if not 0 <= self.workers <= 4096:
+            raise OptionError(f"{self.workers} workers are impossible", hint="up to 4096")
+        if not 0 <= self.allow_missing <= 1:
+            raise OptionError(f"a share of {self.allow_missing:g} is impossible", hint="from 0 to 1")
+
+
+@dataclass(frozen=True)
+class Train:
+    """A train that was ordered by ``ordered_by``. Times are ISO 8601, UTC. ``seconds`` and ``memory_bytes`` are the
+    forecast when it was ordered; ``why`` says why it waits or failed. ``clone_of`` is the number of the train that it
+    repeats, 0 if none.
+    """
+
+    number: int
+    order: TrainOrder
+    state: str = STARTING
+    ordered_by: str = ""
+    ordered: str = ""
+    began: str = ""
+    ended: str = ""
+    process: int = 0
+    seconds: float = 0.0
+    memory_bytes: int = 0
+    why: str = ""
+    command: list[str] = field(default_factory=list)
+    clone_of: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come to an end."""
+        return self.state in ENDS

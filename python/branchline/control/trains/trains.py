@@ -1,0 +1,310 @@
+"""Trains that were ordered: started, followed, ended, kept."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from branchline.control.database import Database
+from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.people import Person
+from branchline.control.registry.registry import Registry, WholeWagon
+from branchline.control.registry.sources import SourceStore
+from branchline.control.trains import running
+from branchline.control.trains.running import OUT, ReportTo
+from branchline.control.trains.train import (
+    CANCELLED,
+    ENDS,
+    FAILED,
+    FINISHED,
+    HERE,
+    PARTIAL,
+    RUNNING,
+    STARTING,
+    WAITING,
+    Train,
+    TrainOrder,
+)
+from branchline.control.trials.composing import compose
+from branchline.control.trials.trial import DONE, WARNED
+from branchline.control.trials.trials import Trials
+from branchline.errors import BranchlineError, OptionError
+from branchline.limits import TRAIN_LOOK_S, TRAIN_MEMORY_APPROVED_BYTES, TRAIN_SECONDS_APPROVED, TRAIN_SUBMITTED_LOOK_S
+from branchline.quantities import duration, size
+from branchline.running.state import state_of
+from branchline.running.submitted import SubmittedTrain
+from branchline.sensors import TrainStatus
+from branchline.sensors.plain import from_plain, to_plain
+from branchline.sensors.status import DIED, STOPPED
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS trains (
+    number INTEGER PRIMARY KEY, content TEXT NOT NULL, state TEXT NOT NULL, process INTEGER NOT NULL DEFAULT 0,
+    began TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS trains_by_state ON trains (state, number);
+"""
+_COLUMNS = "number, content, state, process, began, ended, why"
+
+
+class Trains:
+    """All trains of a control room. A thread follows those that run, from ``start`` to ``stop``; they go on without
+    it.
+    """
+
+    def __init__(
+        self, database: Database, registry: Registry, sources: SourceStore, trials: Trials, folder: Path
+    ) -> None:
+        self._database = database
+        self._registry = registry
+        self._sources = sources
+        self._trials = trials
+        self._folder = folder
+        self._report_to: ReportTo | None = None
+        self._is_stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._looked_s: dict[int, float] = {}
+
+    def start(self, report_to: ReportTo | None = None) -> None:
+        """Begins to follow trains; those that the server had just begun when it was killed are begun again."""
+        self._report_to = report_to
+        self._thread = threading.Thread(target=self._follow, name="branchline-trains", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends following; trains go on."""
+        self._is_stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def order(self, order: TrainOrder, who: Person, clone_of: int = 0) -> int:
+        """Orders a train and gives its number. It begins at once, or waits for an operator where it is too large.
+
+        Raises OptionError for wagons that did not pass their trials on this dataset, RefusedError, NoSuchEntryError.
+        """
+        who.check_owns(order.owner)
+        order.check()
+        wagons = self._with_required(order)
+        dataset, _ = self._registry.dataset(order.dataset)
+        seconds, memory_bytes = self._forecast(order)
+        why = _too_large(seconds, memory_bytes, order.place)
+        state = WAITING if why and not who.is_operator else STARTING
+        train = Train(
+            0,
+            order,
+            state,
+            who.name,
+            _now(),
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+            clone_of=clone_of,
+        )
+        with self._database.writing() as connection:
+            [last] = connection.execute("SELECT ifnull(max(number), 0) FROM trains").fetchone()
+            train = replace(train, command=running.command_of(order, dataset, self.folder(last + 1)))
+            content = json.dumps(to_plain(train))
+            made = connection.execute(
+                "INSERT INTO trains (number, content, state, why) VALUES (?, ?, ?, ?)",
+                (last + 1, content, state, why if state == WAITING else ""),
+            )
+            number = int(made.lastrowid or 0)
+        texts = [self._sources.text(one.source_sha256) for one in wagons]
+        try:
+            compose(wagons, texts, self.folder(number))
+            running.note_command(train.command, self.folder(number))
+        except BranchlineError as error:
+            self._set(number, (state,), FAILED, why=str(error))
+            raise
+        if state == STARTING:
+            self._begin(number)
+        return number
+
+    def approve(self, number: int, who: Person) -> None:
+        """An operator has a train begin that waits for it. Raises RefusedError, ConflictError, NoSuchEntryError."""
+        if not who.is_operator:
+            raise RefusedError(f"{who.name} may not approve trains", hint="ask an operator")
+        if not self._set(number, (WAITING,), STARTING):
+            raise ConflictError(f"train {number} does not wait for approval")
+        self._begin(number)
+
+    def cancel(self, number: int, who: Person) -> None:
+        """Ends a train; what is done is kept. Raises RefusedError, NoSuchEntryError, ConflictError, BatchError."""
+        train = self.train(number)
+        who.check_owns(train.order.owner)
+        if train.is_over:
+            raise ConflictError(f"train {number} has ended already")
+        if train.order.place in ("slurm", "htcondor") and train.state == RUNNING:
+            SubmittedTrain(self.folder(number) / OUT).cancel()
+        if running.lives(train.process, self.folder(number)):
+            running.end(train.process)
+        self._set(number, (WAITING, STARTING, RUNNING), CANCELLED, why=f"by {who.name}")
+
+    def again(self, number: int, who: Person) -> None:
+        """Runs what is missing of a train that did not finish; what is done is not run again.
+
+        Raises RefusedError, NoSuchEntryError, ConflictError.
+        """
+        train = self.train(number)
+        who.check_owns(train.order.owner)
+        if not self._set(number, (PARTIAL, FAILED, CANCELLED), STARTING):
+            raise ConflictError(f"nothing is missing of train {number}, or it runs")
+        self._begin(number)
+
+    def clone(self, number: int, who: Person) -> int:
+        """Orders the same train again, of the wagons and the dataset as they are now. Raises what ``order`` raises."""
+        order = self.train(number).order
+        return self.order(TrainOrder(**{**to_plain(order), "owner": who.name}), who, clone_of=number)
+
+    def train(self, number: int) -> Train:
+        """One train. Raises NoSuchEntryError."""
+        with self._database.reading() as connection:
+            return _found(connection, number)
+
+    def trains(self, first: int = 0, count: int = 50) -> tuple[list[Train], int]:
+        """Some of the trains, the newest first, and how many there are."""
+        query = f"SELECT {_COLUMNS} FROM trains ORDER BY number DESC LIMIT ? OFFSET ?"  # noqa: S608 - ours
+        with self._database.reading() as connection:
+            rows = [_train(row) for row in connection.execute(query, (count, first))]
+            [total] = connection.execute("SELECT count(*) FROM trains").fetchone()
+        return rows, int(total)
+
+    def folder(self, number: int) -> Path:
+        """The folder of a train."""
+        return self._folder / str(number)
+
+    def status(self, number: int) -> TrainStatus | None:
+        """The state of its run, as `branchline status` says it; None as long as there is none."""
+        with suppress(BranchlineError):
+            return state_of(self.folder(number) / OUT)
+        return None
+
+    def _with_required(self, order: TrainOrder) -> list[WholeWagon]:
+        """The wagons of an order, each behind those that it requires, which passed their trials as they are now."""
+        chain: dict[str, WholeWagon] = {}
+
+        def place(address: str) -> None:
+            one = self._registry.wagon(address)
+            for needed in one.requires:
+                if needed not in chain:
+                    place(needed)
+            chain[address] = one
+
+        trials = self._trials.last([(one, order.dataset) for one in order.wagons])
+        for address in order.wagons:
+            place(address)
+            trial = trials.get((address, order.dataset))
+            if trial is None or trial.state not in (DONE, WARNED):
+                how = "was not tried" if trial is None else f"is {trial.state} in its trial"
+                raise OptionError(f"{address} {how} on {order.dataset}", hint="only wagons that passed can ride")
+            if trial.key != self._trials.key_of(address, order.dataset):
+                raise OptionError(
+                    f"{address} or {order.dataset} has changed since its trial", hint="wait for the new one"
+                )
+        return list(chain.values())
+
+    def _forecast(self, order: TrainOrder) -> tuple[float, int]:
+        """Seconds and bytes of memory of all wagons, from their trials: reading is shared, so that is too much."""
+        trials = self._trials.last([(one, order.dataset) for one in order.wagons]).values()
+        outcomes = [one.outcome for one in trials if one.outcome is not None]
+        return sum(one.seconds for one in outcomes), max([one.memory_bytes for one in outcomes], default=0)
+
+    def _begin(self, number: int) -> None:
+        """Starts the process of a train that is to start. One that another thread starts is left to it."""
+        with self._starting:
+            train = self.train(number)
+            if train.state != STARTING:
+                return
+            try:
+                is_again = (self.folder(number) / OUT).exists()
+                command = [*train.command, "--force"] if is_again else train.command
+                process = running.start(command, self.folder(number), self._report_to)
+            except (BranchlineError, OSError) as error:
+                self._set(number, (STARTING,), FAILED, why=str(error))
+                return
+            self._set(number, (STARTING,), RUNNING, process=process)
+
+    def _set(
+        self, number: int, before: Sequence[str], state: str, *, why: str = "", process: int | None = None
+    ) -> bool:
+        """Changes the state of a train if it is one of those before; whether it was."""
+        with self._database.writing() as connection:
+            train = _found(connection, number)
+            if train.state not in before:
+                return False
+            began = _now() if state == RUNNING else train.began
+            ended = _now() if state in ENDS else ""
+            number_of_process = train.process if process is None else process
+            connection.execute(
+                "UPDATE trains SET state = ?, why = ?, process = ?, began = ?, ended = ? WHERE number = ?",
+                (state, why, number_of_process, began, ended, number),
+            )
+            return True
+
+    def _follow(self) -> None:
+        for train in self._in_state(STARTING):
+            self._begin(train.number)
+        seconds = 0.0
+        while not self._is_stopped.wait(TRAIN_LOOK_S):
+            seconds += TRAIN_LOOK_S
+            for train in self._in_state(RUNNING):
+                # A batch system is asked seldom.
+                due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
+                if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
+                    self._looked_s[train.number] = seconds
+                    self._look(train)
+
+    def _look(self, train: Train) -> None:
+        """Notes the end of a train."""
+        folder = self.folder(train.number)
+        is_alive = running.lives(train.process, folder)
+        status = self.status(train.number)
+        if is_alive or (status is not None and not status.is_over and status.status != DIED):
+            return
+        if status is None:
+            self._set(train.number, (RUNNING,), FAILED, why=running.log_of(folder) or "its process died")
+        elif status.status in (FINISHED, PARTIAL, FAILED):
+            # The process is gone, so nothing follows.
+            why = "" if status.status == FINISHED else "; ".join(status.errors) or running.log_of(folder)
+            self._set(train.number, (RUNNING,), status.status, why=why)
+        elif status.status in (DIED, STOPPED):
+            self._set(train.number, (RUNNING,), FAILED, why="its process died; what is done is kept")
+
+    def _in_state(self, state: str) -> list[Train]:
+        query = f"SELECT {_COLUMNS} FROM trains WHERE state = ? ORDER BY number"  # noqa: S608 - ours
+        with self._database.reading() as connection:
+            return [_train(row) for row in connection.execute(query, (state,))]
+
+
+def _too_large(seconds: float, memory_bytes: int, place: str) -> str:
+    """Why an operator has to approve a train; empty if nobody has to."""
+    if seconds > TRAIN_SECONDS_APPROVED:
+        return f"it will take {duration(seconds)}, more than {duration(TRAIN_SECONDS_APPROVED)}"
+    if place == HERE and memory_bytes > TRAIN_MEMORY_APPROVED_BYTES:
+        return f"it will take {size(memory_bytes)} of memory, more than {size(TRAIN_MEMORY_APPROVED_BYTES)}"
+    return ""
+
+
+def _found(connection: sqlite3.Connection, number: int) -> Train:
+    query = f"SELECT {_COLUMNS} FROM trains WHERE number = ?"  # noqa: S608 - columns are ours
+    row = connection.execute(query, (number,)).fetchone()
+    if row is None:
+        raise NoSuchEntryError(f"there is no train {number}")
+    return _train(row)
+
+
+def _train(row: Sequence[object]) -> Train:
+    number, content, state, process, began, ended, why = row
+    plain = json.loads(str(content))
+    plain |= {"number": number, "state": state, "process": process, "began": began, "ended": ended, "why": why}
+    train: Train = from_plain(Train, plain)
+    return train
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
