@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "control": {"dataset", "report", "running", "sensors", "sites", "train"},
-    "web": {"control", "report", "sensors"},
+    "web": {"control", "report", "running", "sensors"},
     "demo": {"jobs"},
     "cli": {
         "_core",

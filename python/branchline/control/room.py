@@ -44,6 +44,7 @@ class ControlRoom:
         """
         retention = retention or Retention()
         retention.check()
+        folder = folder.absolute()
         self.folder = folder
         self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES))
         try:

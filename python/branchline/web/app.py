@@ -21,15 +21,16 @@ from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError, InternalError
 from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import to_plain
-from branchline.web import actions
+from branchline.web import actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.live import events
-from branchline.web.pages import jobs, places, wagons
+from branchline.web.pages import jobs, places, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
 from branchline.web.security import Guard
 from branchline.web.settings import ServerSettings
+from branchline.web.train_files import train_file
 
 #: Each page by its address; with ``.json`` behind it scripts get the values alone.
 PAGES: dict[str, Make] = {
@@ -46,6 +47,9 @@ PAGES: dict[str, Make] = {
     "/wagons/{owner}/{name}": wagons.wagon,
     "/datasets/{owner}/{name}": wagons.dataset,
     "/trials/{number}": wagons.trial,
+    "/trains": trains.trains,
+    "/new-train": trains.new_train,
+    "/trains/{number}": trains.train,
 }
 #: What forms do.
 ACTIONS: dict[str, Act] = {
@@ -58,10 +62,15 @@ ACTIONS: dict[str, Act] = {
     "/do/enable": actions.enable,
     "/do/copy-activations": actions.copy_activations,
     "/do/try-again": actions.try_again,
+    "/do/order-train": train_actions.order,
+    "/do/approve-train": train_actions.approve,
+    "/do/cancel-train": train_actions.cancel,
+    "/do/run-again": train_actions.again,
+    "/do/clone-train": train_actions.clone,
 }
 #: Pages that the head of every page leads to.
 PLACES = (("/jobs", "Jobs"), ("/sites", "Sites x storage"), ("/elements", "Storage over time"), ("/costs", "Costs"),
-          ("/grid", "Wagons and datasets"), ("/changes", "Changes"))  # fmt: skip
+          ("/grid", "Wagons and datasets"), ("/trains", "Trains"), ("/changes", "Changes"))  # fmt: skip
 _STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _STATUS: dict[type[BranchlineError], int] = {
     RefusedError: 403,
@@ -83,6 +92,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     routes += [
         Route("/", _first_page),
         Route("/events", events),
+        Route("/trains/{number}/files/{path:path}", train_file),
         Route("/api/v1/reports", take_report, methods=["POST"]),
     ]
     handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}

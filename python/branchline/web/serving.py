@@ -16,6 +16,7 @@ import uvicorn
 
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.room import ControlRoom
+from branchline.control.trains.running import ReportTo
 from branchline.errors import OptionError
 from branchline.limits import LIVE_VIEWERS_MAX, SERVER_END_S
 from branchline.report.whole_files import write_whole
@@ -52,6 +53,7 @@ def serve(folder: Path, *, host: str, port: int, ready: Callable[[Address], None
         app = create_app(room, settings, ending)
         base = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         room.trials.start()
+        room.trains.start(ReportTo(base, (folder / TOKEN_FILE).absolute()))
         config = uvicorn.Config(
             app,
             http=TimedConnection,

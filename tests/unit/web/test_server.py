@@ -150,6 +150,29 @@ def test_nasty_texts_are_only_texts(server: Server, text: str) -> None:
     assert server.get("/jobs.json").json()["total"] >= 0
 
 
+def run_a_train(server: Server, owner: str) -> None:
+    """It runs, reports, and its files come as from a stranger; nothing else of its folder comes."""
+    [wagon] = server.get(f"/new-train.json?dataset={owner}/events").json()["wagons"]
+    assert wagon["may_ride"]
+    page = server.do("order-train", name="first", dataset=f"{owner}/events", wagon=f"{owner}/total", workers="1").json()
+    end = time.monotonic() + 60
+    while (shown := server.get(f"{page['page']}.json").json())["train"]["state"] in ("starting", "running"):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    assert shown["train"]["state"] == "finished", shown["train"]["why"]
+    assert shown["record"]["events"] == 100
+    assert server.get(shown["job"] and f"/jobs/{shown['job']}.json").json()["row"]["status"] == "finished"
+    assert server.get(page["page"]).status == 200
+    for name in shown["files"]:
+        answer = server.get(f"{page['page']}/files/{name}")
+        assert answer.status == 200, name
+        assert answer.headers["content-security-policy"].startswith("sandbox")
+    for name in ("../log.txt", "..%2flog.txt", "../wagons.py", "%2e%2e/wagons.py", "ledger.sqlite", "/etc/passwd", ""):
+        assert server.get(f"{page['page']}/files/{name}").status == 404, name
+    again = server.do("run-again", number=str(shown["train"]["number"]))
+    assert (again.status, "nothing is missing" in again.text) == (409, True)
+
+
 def test_a_wagon_and_a_dataset_are_registered_enabled_tried_and_compared(server: Server, tmp_path: Path) -> None:
     write_events(tmp_path, 1, 100)
     source = (
@@ -170,6 +193,7 @@ def test_a_wagon_and_a_dataset_are_registered_enabled_tried_and_compared(server:
     assert cell["state"] == "done", trial["reasons"]
     assert trial["trial"]["outcome"]["events"] == 100
     assert server.get(f"/trials/{cell['trial']}").status == 200
+    run_a_train(server, owner)
     whole = server.get(f"/wagons/{owner}/total.json").json()["wagon"]
     saved = server.do("save-wagon", address=f"{owner}/total", revision=str(whole["revision"]), **{"value.scale": "2"})
     assert saved.status == 200, saved.text

@@ -54,6 +54,13 @@ class Ask:
             raise HTTPException(400, f"{name} is no number")
         return int(text)
 
+    def path_number(self, name: str) -> int:
+        """A number in the path. Raises HTTPException: there is nothing under anything else."""
+        text = self.path(name)
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise HTTPException(404, f"There is nothing with the number {text!r:.40}.")
+        return int(text)
+
     @property
     def period(self) -> str:
         """The period that the page is about, a week unless the address says another one."""

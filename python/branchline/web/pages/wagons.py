@@ -135,11 +135,8 @@ def new_dataset(ask: Ask) -> Page:
 
 def trial(ask: Ask) -> Page:
     """One trial of a wagon on a dataset."""
-    number = ask.path("number")
-    if not (number.isascii() and number.isdecimal() and len(number) < 10):
-        raise HTTPException(404, "There is no such trial.")
     try:
-        found = ask.room.trials.trial(int(number))
+        found = ask.room.trials.trial(ask.path_number("number"))
     except NoSuchEntryError as error:
         raise HTTPException(404, str(error)) from None
     outcome = found.outcome

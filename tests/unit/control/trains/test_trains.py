@@ -94,8 +94,8 @@ def room(tmp_path: Path, made: Path, gate: Path) -> Iterator[ControlRoom]:
     room.trains.start()
     yield room
     gate.touch()
-    for train in room.trains.trains()[0]:
-        until(lambda train=train: not running.lives(train.process, room.trains.folder(train.number)))  # type: ignore[misc]
+    trains = room.trains.trains()[0]
+    until(lambda: not any(running.lives(one.process, room.trains.folder(one.number)) for one in trains))
     room.close()
 
 
