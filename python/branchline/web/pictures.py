@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from branchline.quantities import significant
+from branchline.quantities import duration, significant
 
 # The area of the lines, in units of the picture.
 WIDTH, HEIGHT = 1000.0, 220.0
 TICKS = 5
+# Steps between marks of time, in seconds: minutes, hours, days and weeks that people count in.
+_TIME_STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800,
+                 21600, 43200, 86400, 172_800, 604_800, 1_209_600, 2_419_200, 7_257_600, 31_449_600)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,17 +48,18 @@ class Picture:
     """Lines in an area of WIDTH by HEIGHT, with marks on both axes. There are no lines if there is nothing to show."""
 
     title: str
-    time_unit: str
     lines: list[DrawnLine] = field(default_factory=list)
     x_ticks: list[Tick] = field(default_factory=list)
     y_ticks: list[Tick] = field(default_factory=list)
 
 
-def line_picture(title: str, lines: Sequence[Line], time_unit: str = "s") -> Picture:
-    """The picture of some lines over one time axis; the value axis begins at 0."""
+def line_picture(title: str, lines: Sequence[Line], start: str = "") -> Picture:
+    """The picture of some lines over one time axis in seconds; the value axis begins at 0. If the seconds count from a
+    ``start`` (ISO 8601), the marks of the axis are the times of day.
+    """
     shown = [one for one in lines if one.points]
     if not shown:
-        return Picture(title, time_unit)
+        return Picture(title)
     times = [t for one in shown for t, _ in one.points]
     begin, end = min(times), max(times)
     top = _round_above(max(value for one in shown for _, value in one.points))
@@ -74,14 +78,39 @@ def line_picture(title: str, lines: Sequence[Line], time_unit: str = "s") -> Pic
         for number, one in enumerate(shown)
     ]
     parts = [index / (TICKS - 1) for index in range(TICKS)]
-    x_ticks = [Tick(part * WIDTH, significant(begin + part * span)) for part in parts]
-    y_ticks = [Tick(HEIGHT * (1 - part), significant(part * top)) for part in parts]
-    return Picture(title, time_unit, drawn, x_ticks, y_ticks)
+    y_ticks = [Tick(HEIGHT * (1 - part), _short(part * top)) for part in parts]
+    x_ticks = [Tick((t - begin) / span * WIDTH, _time_text(t, start, span)) for t in _round_times(begin, end)]
+    return Picture(title, drawn, x_ticks, y_ticks)
 
 
-def hours_since(begin: str, moment: str) -> float:
-    """The hours between two times (ISO 8601)."""
-    return (datetime.fromisoformat(moment) - datetime.fromisoformat(begin)).total_seconds() / 3600
+def seconds_since(begin: str, moment: str) -> float:
+    """The seconds between two times (ISO 8601)."""
+    return (datetime.fromisoformat(moment) - datetime.fromisoformat(begin)).total_seconds()
+
+
+def _round_times(begin: float, end: float) -> list[float]:
+    """Up to TICKS + 1 round times from ``begin`` to ``end``."""
+    step = next((one for one in _TIME_STEPS_S if one * TICKS >= end - begin), (end - begin) / TICKS)
+    first = math.ceil(begin / step)
+    return [index * step for index in range(first, math.floor(end / step) + 1)]
+
+
+def _time_text(t: float, start: str, span: float) -> str:
+    """A mark of the time axis: a duration, or the time of day, with the date where it lasts for days."""
+    if not start:
+        return duration(t) if t else "0"
+    moment = datetime.fromisoformat(start) + timedelta(seconds=t)
+    if span > 3 * 86_400:
+        return f"{moment:%m-%d}"
+    return f"{moment:%m-%d %H:%M}" if span > 43_200 else f"{moment:%H:%M}"
+
+
+def _short(value: float) -> str:
+    """A round number with few digits."""
+    for power, prefix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= power:
+            return f"{value / power:g}{prefix}"
+    return f"{value:g}"
 
 
 def _round_above(value: float) -> float:

@@ -60,11 +60,12 @@ def job(ask: Ask) -> Page:
 
 
 def _points(found: JobDetails, name: str) -> list[tuple[float, float]]:
-    """The rate between each two points of the profile, at the time of the second one."""
+    """The rate between each two points of the profile, as steps."""
     whole: list[TimePoint] = found.record.timeline if found.record is not None else []
     timeline = whole if len(whole) > 1 else found.points
-    return [
-        (after.t_s, max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s)))
-        for before, after in pairwise(timeline)
-        if after.t_s > before.t_s
-    ]
+    steps: list[tuple[float, float]] = []
+    for before, after in pairwise(timeline):
+        if after.t_s > before.t_s:
+            rate = max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s))
+            steps += [(before.t_s, rate), (after.t_s, rate)]
+    return steps
