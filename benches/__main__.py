@@ -28,7 +28,7 @@ from benches.worker import REPOSITORY
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
     "links", "local-disk", "tracing", "esd", "planning", "simulated", "dispatch",
-    "cluster-peers",
+    "cluster-peers", "serving",
 )  # fmt: skip
 
 
@@ -57,6 +57,7 @@ class Size:
     dispatched: tuple[int, int]
     cluster_files: int
     cluster_events: int
+    served: tuple[int, int, int, float]
 
 
 FULL = Size(
@@ -81,6 +82,7 @@ FULL = Size(
     dispatched=(20_000, 100_000),
     cluster_files=300,
     cluster_events=25_000,
+    served=(20_000, 200, 50, 60.0),
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -105,6 +107,7 @@ QUICK = Size(
     dispatched=(20, 200),
     cluster_files=4,
     cluster_events=500,
+    served=(20, 4, 3, 4.0),
 )
 
 
@@ -250,6 +253,10 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
         rounds = repeats or size.repeats
         page = cluster_peers_page(cache, size.cluster_files, size.cluster_events, rounds, say)
         pages["cluster-peers"] = page
+    if "serving" in chosen:
+        from benches.serving import serving_page
+
+        pages["serving"] = serving_page(*size.served, say)
     write_rows(results, pages)
 
 

@@ -376,6 +376,9 @@ RETRY_AFTER_S = 10
 # Live pages are told of changes so often, and kept open with a comment when nothing changes.
 LIVE_INTERVAL_S = 1.0
 LIVE_HEARTBEAT_S = 15.0
+# Pages that are drawn at the same time, and kept until something changes: what some dozens of people look at.
+PAGES_AT_ONCE = 4
+PAGES_KEPT_MAX = 200
 # Open pages: each costs a few kB and a wake-up a second.
 LIVE_VIEWERS_MAX = 1000
 # The server waits so long for answers that are under way when it ends.

@@ -179,6 +179,12 @@ def test_each_way_of_reading_a_local_disk_is_measured(cache: Path, run_benches: 
     assert all(row["bytes_per_second"] > 0 for row in rows)
 
 
+def test_a_control_room_under_load_answers_all(run_benches: RunBenches) -> None:
+    rows = json.loads((run_benches("serving") / "serving.json").read_text())["rows"]
+    assert [row["known_jobs"] for row in rows] == [0, 20]
+    assert all(row["failures"] == 0 and row["reports"] >= 4 and row["pages"] >= 1 for row in rows)
+
+
 def test_planning_opens_no_file(tmp_path: Path) -> None:
     folder = written(tmp_path, 40, lambda _: None)
     for given in (str(folder), f"{folder}/**/*.root", str(folder / "files.txt")):

@@ -23,13 +23,14 @@ from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import to_plain
 from branchline.web import actions, train_actions
 from branchline.web.actions import Act, Form
-from branchline.web.live import events
+from branchline.web.live import Ticks, events
 from branchline.web.pages import jobs, places, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
 from branchline.web.security import Guard
 from branchline.web.settings import ServerSettings
+from branchline.web.shared_pages import SharedPages
 from branchline.web.train_files import train_file
 
 #: Each page by its address; with ``.json`` behind it scripts get the values alone.
@@ -99,6 +100,8 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     app.state.room = room
     app.state.viewers = 0
+    app.state.ticks = Ticks(room)
+    app.state.pages = SharedPages(app.state.ticks)
     app.state.report_turns = asyncio.Semaphore(REPORTS_AT_ONCE)
     app.state.ending = ending
     return Guard(app, settings)
@@ -108,7 +111,9 @@ def _page_endpoint(make: Make) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if "application/json" in request.headers.get("accept", ""):
             return await _script_endpoint(make)(request)
-        return HTMLResponse(await run_in_threadpool(_html, make, request))
+        shared: SharedPages = request.app.state.pages
+        key = (request.url.path, request.url.query, request.state.person)
+        return HTMLResponse(await shared.page(key, partial(_html, make, request)))
 
     return endpoint
 
@@ -149,6 +154,7 @@ def _action_endpoint(act: Act) -> Endpoint:
         async with request.form(max_files=1, max_fields=_FORM_FIELDS_MAX, max_part_size=2**21) as data:
             form = Form(data)
             where = await run_in_threadpool(act, request.app.state.room, request.state.person, form)
+        request.app.state.ticks.renew()
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"page": where})
         return RedirectResponse(where, 303)

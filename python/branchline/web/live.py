@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -11,6 +12,27 @@ from starlette.responses import Response, StreamingResponse
 
 from branchline.control.room import ControlRoom
 from branchline.limits import LIVE_HEARTBEAT_S, LIVE_INTERVAL_S, LIVE_VIEWERS_MAX
+
+
+class Ticks:
+    """The version of the control room that viewers are told of: a new one once in LIVE_INTERVAL_S at most."""
+
+    def __init__(self, room: ControlRoom) -> None:
+        self._room = room
+        self._version = room.version
+        self._looked_s = float("-inf")
+
+    def now(self) -> int:
+        """The version of this interval."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= LIVE_INTERVAL_S:
+            self.renew()
+        return self._version
+
+    def renew(self) -> None:
+        """A new interval begins: who has changed something sees it at once."""
+        self._looked_s = time.monotonic()
+        self._version = self._room.version
 
 
 async def events(request: Request) -> Response:
@@ -23,17 +45,17 @@ async def events(request: Request) -> Response:
 
 async def _changes(request: Request) -> AsyncIterator[str]:
     state = request.app.state
-    room: ControlRoom = state.room
+    ticks: Ticks = state.ticks
     state.viewers += 1
     try:
         yield "retry: 2000\n\n"
-        seen, quiet_s = room.version, 0.0
+        seen, quiet_s = ticks.now(), 0.0
         while not state.ending.is_set() and not await request.is_disconnected():
             with suppress(TimeoutError):
                 await asyncio.wait_for(state.ending.wait(), LIVE_INTERVAL_S)
             quiet_s += LIVE_INTERVAL_S
-            if room.version != seen:
-                seen, quiet_s = room.version, 0.0
+            if ticks.now() != seen:
+                seen, quiet_s = ticks.now(), 0.0
                 yield f"event: changed\ndata: {seen}\n\n"
             elif quiet_s > LIVE_HEARTBEAT_S:
                 # A proxy between them would close a silent stream.
