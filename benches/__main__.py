@@ -28,7 +28,7 @@ from benches.worker import REPOSITORY
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
     "links", "local-disk", "tracing", "esd", "planning", "simulated", "dispatch",
-    "cluster-peers", "serving",
+    "cluster-peers", "serving", "control-room",
 )  # fmt: skip
 
 
@@ -58,6 +58,8 @@ class Size:
     cluster_files: int
     cluster_events: int
     served: tuple[int, int, int, float]
+    room_jobs: int
+    room_rows: int
 
 
 FULL = Size(
@@ -83,6 +85,8 @@ FULL = Size(
     cluster_files=300,
     cluster_events=25_000,
     served=(20_000, 200, 50, 60.0),
+    room_jobs=100_000,
+    room_rows=10_000_000,
 )
 # So small that the tests can run every line of the benchmarks.
 QUICK = Size(
@@ -108,6 +112,8 @@ QUICK = Size(
     cluster_files=4,
     cluster_events=500,
     served=(20, 4, 3, 4.0),
+    room_jobs=200,
+    room_rows=10_000,
 )
 
 
@@ -257,6 +263,11 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
         from benches.serving import serving_page
 
         pages["serving"] = serving_page(*size.served, say)
+    if "control-room" in chosen:
+        from benches.control_room import control_room_page
+
+        jobs, rows = size.room_jobs, size.room_rows
+        pages["control-room"] = control_room_page(cache, jobs, rows, repeats or size.repeats, say)
     write_rows(results, pages)
 
 

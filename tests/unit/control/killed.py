@@ -82,9 +82,9 @@ def run_seed(seed: int, folder: Path) -> str:
     chance = random.Random(seed)
     plan = Plan.of(chance)
     for _ in range(KILLS):
-        after_ready = chance.random() < 0.6
-        delay_s = chance.uniform(0, 0.2 if after_ready else 0.1)
-        text = killed(partial(live, folder / "room", plan, chance.randrange(2**32)), delay_s, after_ready)
+        lines = chance.choice([0, 0, 1, 5, 10, 20, 40])
+        delay_s = chance.uniform(0, 0.03 if lines else 0.1)
+        text = killed(partial(live, folder / "room", plan, chance.randrange(2**32)), lines, delay_s)
         for line in text.splitlines():
             if line.startswith(WRONG):
                 raise AssertionError(f"seed {seed}: {line}")
@@ -92,13 +92,13 @@ def run_seed(seed: int, folder: Path) -> str:
                 job, number = map(int, line.rstrip(".").split())
                 plan.acknowledged.add((job, number))
     count = len(plan.acknowledged)
-    text = killed(partial(finish, folder, plan), 0.0, True)
+    text = killed(partial(finish, folder, plan), 1, 0.0)
     assert READY in text, f"seed {seed}: {text or 'the process ended without a word'}"
     return f"seed {seed}: {count} of {len(plan.batches)} batches were acknowledged before the last kill"
 
 
-def killed(work: Callable[[int], None], delay_s: float, after_ready: bool) -> str:
-    """What a process wrote until it was killed: some time after its begin, or after it was ready."""
+def killed(work: Callable[[int], None], lines: int, delay_s: float) -> str:
+    """What a process wrote until it was killed: some time after it wrote so many lines."""
     inlet, outlet = os.pipe()
     process = os.fork()
     if process == 0:
@@ -112,7 +112,7 @@ def killed(work: Callable[[int], None], delay_s: float, after_ready: bool) -> st
     text = b""
     try:
         deadline_s = time.monotonic() + READY_WAIT_S
-        while after_ready and READY.encode() not in text and time.monotonic() < deadline_s:
+        while text.count(b"\n") < lines and time.monotonic() < deadline_s:
             if select.select([inlet], [], [], 1.0)[0]:
                 some = os.read(inlet, 65536)
                 text += some

@@ -65,7 +65,7 @@ def write_waiting(folder: HistoryFolder) -> int:
     for one in waiting:
         counts[one.job_id] += one.rows
     with folder.listing(name) as connection:
-        _list(connection, folder, HistoryFile(name, day, 0, waiting[0].number, rows))
+        list_file(connection, folder, HistoryFile(name, day, 0, waiting[0].number, rows))
         connection.executemany(
             "INSERT INTO history_jobs VALUES (?, ?, ?)", [(job_id, name, count) for job_id, count in counts.items()]
         )
@@ -98,7 +98,7 @@ def join_files(folder: HistoryFolder, today: str, check_stop: Callable[[], None]
         if rows != sum(one.rows for one in together):
             what = f"files of {day} have {rows} rows, not those that are listed"
             raise DatabaseError(what, path=str(folder.path(together[0].name).parent))
-        _list(connection, folder, HistoryFile(name, day, level, together[0].first_batch, rows))
+        list_file(connection, folder, HistoryFile(name, day, level, together[0].first_batch, rows))
         connection.executemany(
             "INSERT INTO history_jobs SELECT job_id, ?, rows FROM history_jobs WHERE name = ?"
             " ON CONFLICT (job_id, name) DO UPDATE SET rows = rows + excluded.rows",
@@ -121,7 +121,8 @@ def unlist(connection: sqlite3.Connection, names: Sequence[str]) -> None:
     connection.executemany("DELETE FROM history_files WHERE name = ?", [(one,) for one in names])
 
 
-def _list(connection: sqlite3.Connection, folder: HistoryFolder, file: HistoryFile) -> None:
+def list_file(connection: sqlite3.Connection, folder: HistoryFolder, file: HistoryFile) -> None:
+    """A file that counts from now on."""
     size_bytes = folder.path(file.name).stat().st_size
     connection.execute(
         "INSERT INTO history_files VALUES (?, ?, ?, ?, ?, ?)",

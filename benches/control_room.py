@@ -1,0 +1,282 @@
+"""The control room: batches that it takes a second, how long what is behind its pages takes, and its memory.
+
+Jobs come in batches, as jobs send them; rows of files beyond those are written to the history directly.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+
+from benches.conditions import machine_lines
+from benches.rounds import Spread
+from benches.tables import spread, table
+from benches.worker import REPOSITORY
+from branchline.control.history.rows import row_schema
+from branchline.control.history.writing import HistoryFile, list_file, write_waiting
+from branchline.control.intake import checked, take
+from branchline.control.jobs import JobQuery
+from branchline.control.readings import Period
+from branchline.control.room import ControlRoom
+from branchline.limits import HISTORY_GROUP_ROWS
+from branchline.sensors import FINISHED, JobRecord, TrainStatus
+from branchline.sensors.batch import JobIdentity, ReportBatch
+from branchline.sensors.record import FileRecord, SiteReading, Totals, WagonRecord, WorkerPhases
+
+DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50
+FILES_A_BATCH = 20
+JOBS_A_TRANSACTION = 200
+PAGE_MS_MAX, GROUPS_S_MAX = 100, 3
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One measurement: what was done, the seconds of each time, and bytes in memory afterwards at most."""
+
+    what: str
+    seconds: list[float]
+    memory_bytes: int
+
+
+def job_batch(chance: random.Random, index: int, count: int, *, is_last: bool) -> ReportBatch:
+    """A batch of one of many jobs, which are spread over the days."""
+    begin = datetime.now(UTC) - timedelta(days=DAYS * (1 - index / max(1, count)))
+    wagons = [f"Wagon{chance.randrange(WAGONS)}" for _ in range(3)]
+    who = JobIdentity(
+        uuid.UUID(int=chance.getrandbits(128)).hex,
+        name=f"analysis-{index}",
+        command=f"branchline run wagons.py datasets/run{index % 500}.txt -o analysis-{index}",
+        user=f"user{chance.randrange(USERS)}",
+        host=f"node{chance.randrange(1000)}.example",
+        site=f"site{index % SITES}",
+        started=begin.isoformat(),
+        wagons=wagons,
+        datasets=[f"run{index % 500}"],
+    )
+    elements = chance.sample(range(ELEMENTS), 3)
+    files = [
+        FileRecord(
+            f"root://se{elements[one % 3]}.example//data/run{index % 500}/file{index}-{one}.root",
+            f"root://se{elements[one % 3]}.example",
+            site=who.site,
+            host=who.host,
+            bytes_read=chance.randrange(10**9),
+            wall_s=chance.uniform(0, 100),
+            events=10_000,
+            subjobs=1,
+        )
+        for one in range(FILES_A_BATCH)
+    ]
+    sites = [
+        SiteReading(
+            who.site, f"root://se{one}.example", "site" if one == index % SITES else "elsewhere", 7, 10**9, 0, 9.0
+        )
+        for one in elements
+    ]
+    status = TrainStatus(60.0, 10**6, 10**9, 2 * 10**9, 1.0, FINISHED, "write", 100, 100)
+    record = JobRecord(
+        status=FINISHED,
+        wall_s=chance.uniform(10, 10_000),
+        cpu_s=chance.uniform(10, 10_000),
+        workers=8,
+        threads=1,
+        subjobs=100,
+        subjobs_done=100,
+        events=chance.randrange(10**8),
+        totals=Totals(bytes_read=chance.randrange(10**12)),
+        worker_phases=[WorkerPhases(one, who.host, who.site, 100.0, wait=9.0, wagons=80.0) for one in range(8)],
+        wagons=[WagonRecord(one, 30.0, 29.0, events=10**6, output_bytes=10**5) for one in wagons],
+    )
+    made = (begin + timedelta(minutes=1)).isoformat()
+    return ReportBatch(who, "job", 0, made, status, files, sites, record if is_last else None)
+
+
+def filled(cache: Path, jobs: int, rows: int, progress: Callable[[str], None]) -> Path:
+    """A control room with so many jobs and rows of files, which is made once."""
+    folder = cache / f"control-room-{jobs}-{rows}"
+    if (folder / "whole").exists():
+        return folder
+    progress(f"making a control room of {jobs} jobs and {rows} rows of files")
+    chance = random.Random(1)
+    room = ControlRoom(folder)
+    for begin in range(room.jobs(JobQuery()).total, jobs, JOBS_A_TRANSACTION):
+        now = datetime.now(UTC)
+        batches = [
+            checked(job_batch(chance, index, jobs, is_last=True), now)
+            for index in range(begin, min(jobs, begin + JOBS_A_TRANSACTION))
+        ]
+        with room._database.writing() as connection:
+            for one in batches:
+                take(connection, one, now)
+    while write_waiting(room._history):
+        pass
+    with room._database.reading() as connection:
+        [there] = connection.execute("SELECT sum(rows) FROM history_files").fetchone()
+    for day in range(DAYS):
+        add_rows(room, max(0, rows - there) // DAYS, (datetime.now(UTC) - timedelta(days=day + 1)).replace(hour=0))
+    room.close()
+    (folder / "whole").touch()
+    return folder
+
+
+def add_rows(room: ControlRoom, rows: int, day: datetime) -> None:
+    """A file of a day with rows of a hundred jobs."""
+    chance = np.random.default_rng(day.toordinal())
+    job = uuid.uuid4().hex
+    with room._history.new_file(day.date().isoformat()) as (name, writer):
+        for begin in range(0, rows, HISTORY_GROUP_ROWS):
+            writer.write_table(_rows(chance, job, min(HISTORY_GROUP_ROWS, rows - begin), begin, day))
+    with room._history.listing(name) as connection:
+        list_file(connection, room._history, HistoryFile(name, day.date().isoformat(), 3, -1, rows))
+        connection.execute("INSERT INTO history_jobs SELECT id, ?, ? FROM jobs LIMIT 1", (name, rows))
+
+
+def _rows(chance: np.random.Generator, job: str, rows: int, first: int, day: datetime) -> Any:
+    """Rows with numbers as they come in jobs, and texts of some length."""
+    elements, sites = chance.integers(ELEMENTS, size=rows), chance.integers(SITES, size=rows)
+    hosts = chance.integers(1000, size=rows)
+    given: dict[str, Any] = {
+        "job": [f"{first // HISTORY_GROUP_ROWS:04x}{job[4:]}"] * rows,
+        "made": [day + timedelta(seconds=int(one)) for one in np.linspace(0, 86_000, rows)],
+        "path": [f"root://se{e}.example//data/run{e}/file{first + n}.root" for n, e in enumerate(elements)],
+        "storage_element": [f"root://se{one}.example" for one in elements],
+        "site": [f"site{one}" for one in sites],
+        "host": [f"node{one}.example" for one in hosts],
+        "store": ["xrootd"] * rows,
+        "codec": ["zstd"] * rows,
+        "remarks": [[]] * rows,
+        "replicas_failed": [[]] * rows,
+    }
+    columns = []
+    for one in row_schema():
+        if one.name in given:
+            columns.append(pyarrow.array(given[one.name], one.type))
+        elif one.type == pyarrow.int64():
+            columns.append(pyarrow.array(chance.integers(10**9, size=rows)))
+        elif one.type == pyarrow.float64():
+            columns.append(pyarrow.array(chance.uniform(0, 100, size=rows)))
+        else:
+            columns.append(pyarrow.array([""] * rows, one.type))
+    return pyarrow.Table.from_arrays(columns, schema=row_schema())
+
+
+def pages(folder: str, repeats: int) -> list[Timed]:
+    """What is behind the pages of a room, in the order of the report; for a process of its own."""
+    room = ControlRoom(Path(folder))
+    row = room.jobs(JobQuery(first=10)).rows[0]
+    now = datetime.now(UTC)
+    week = Period((now - timedelta(days=7)).isoformat(), now.isoformat())
+    asked: dict[str, Callable[[], object]] = {
+        "jobs, the newest": lambda: room.jobs(JobQuery()),
+        "jobs by events": lambda: room.jobs(JobQuery(order="events")),
+        "jobs, page 1000": lambda: room.jobs(JobQuery(first=50_000)),
+        "jobs with a text": lambda: room.jobs(JobQuery(search="run77")),
+        "jobs at a site with an element": lambda: room.jobs(JobQuery(site="site3", element="root://se3.example")),
+        "jobs from an element": lambda: room.jobs(JobQuery(element="root://se3.example")),
+        "jobs with a wagon": lambda: room.jobs(JobQuery(wagon="Wagon7")),
+        "one job": lambda: room.job(row.identity.job),
+        "sites x elements, all": lambda: room.site_table(Period()),
+        "sites x elements, a week": lambda: room.site_table(week),
+        "elements by hour, a week": lambda: room.element_hours(week),
+        "costs of users": lambda: room.costs("user", Period()),
+        "costs of wagons": lambda: room.costs("wagon", Period()),
+        "files of a job": lambda: room.files(row.identity.job, 0, 50),
+        "rows of files by site and element": lambda: room.file_groups(["site", "storage_element"], Period()),
+    }
+    found = [Timed(what, [seconds_of(ask) for _ in range(repeats)], memory_bytes()) for what, ask in asked.items()]
+    room.close()
+    return found
+
+
+def takes(threads: int, count: int) -> Timed:
+    """The seconds for a batch by so many threads, whose batches are whole on the disk one by one."""
+    chance = random.Random(threads)
+    batches = [job_batch(chance, index, count, is_last=False) for index in range(count)]
+    with tempfile.TemporaryDirectory() as folder:
+        room = ControlRoom(Path(folder))
+        with ThreadPoolExecutor(threads) as pool:
+            took_s = seconds_of(lambda: list(pool.map(room.take, batches)))
+        wrote_s = seconds_of(lambda: write_waiting(room._history))
+        room.close()
+    return Timed(f"{wrote_s / (count * FILES_A_BATCH) * 1e6:.1f}", [took_s / count], memory_bytes())
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Wall seconds."""
+    begin_s = time.perf_counter()
+    work()
+    return time.perf_counter() - begin_s
+
+
+def memory_bytes() -> int:
+    """The most memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def in_a_process(call: str) -> Any:
+    """What a function of this file gives in a process of its own."""
+    program = f"import json; from benches.control_room import *; print(json.dumps({call}, default=asdict))"
+    words = [sys.executable, "-c", program]
+    return json.loads(subprocess.run(words, capture_output=True, check=True, cwd=REPOSITORY).stdout)
+
+
+def control_room_page(
+    cache: Path, jobs: int, rows: int, repeats: int, progress: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """Measures a control room with so many jobs and rows, as a page and as rows."""
+    folder = filled(cache, jobs, rows, progress)
+    progress("asking for pages")
+    asked = [Timed(**one) for one in in_a_process(f"pages({str(folder)!r}, {repeats})")]
+    progress("taking batches")
+    count = max(20, min(1000, jobs))
+    taken = {
+        threads: [Timed(**in_a_process(f"takes({threads}, {count})")) for _ in range(repeats)] for threads in (1, 16)
+    }
+    lines = [
+        "# The control room",
+        "",
+        f"A room with {jobs} jobs of {DAYS} days and {rows} rows of files, {SITES} sites, {ELEMENTS} storage elements. "
+        f"Goals: what is behind a page in {PAGE_MS_MAX} ms, sums over all rows of files in {GROUPS_S_MAX} s. Median, "
+        f"lowest and highest of {repeats}; memory is the most that the process had so far.",
+        "",
+        *machine_lines(repeats),
+        "",
+        table(
+            ["asked", "ms", "memory MB"],
+            [[one.what, spread(Spread.of(one.seconds), 1e3, 1), f"{one.memory_bytes / 1e6:.0f}"] for one in asked],
+        ),
+        "",
+        f"Batches of {FILES_A_BATCH} files are acknowledged when they are on the disk. Their rows are written to the "
+        "history later, many at once.",
+        "",
+        table(
+            ["threads", "batches a second", "history, us a row"],
+            [
+                [
+                    str(threads),
+                    spread(Spread.of([1 / one.seconds[0] for one in found]), 1, 0),
+                    spread(Spread.of([float(one.what) for one in found]), 1, 1),
+                ]
+                for threads, found in taken.items()
+            ],
+        ),
+        "",
+    ]
+    rows_found = [asdict(one) for one in asked]
+    rows_found += [{"threads": threads, **asdict(one)} for threads, found in taken.items() for one in found]
+    return "\n".join(lines), rows_found
