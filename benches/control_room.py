@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow
+from pyarrow import compute
 
 from benches.conditions import machine_lines
 from benches.rounds import Spread
@@ -53,7 +54,7 @@ class Timed:
     memory_bytes: int
 
 
-def job_batch(chance: random.Random, index: int, count: int, *, is_last: bool) -> ReportBatch:
+def job_batch(chance: random.Random, index: int, count: int, files_count: int, *, is_last: bool) -> ReportBatch:
     """A batch of one of many jobs, which are spread over the days."""
     begin = datetime.now(UTC) - timedelta(days=DAYS * (1 - index / max(1, count)))
     wagons = [f"Wagon{chance.randrange(WAGONS)}" for _ in range(3)]
@@ -80,7 +81,7 @@ def job_batch(chance: random.Random, index: int, count: int, *, is_last: bool) -
             events=10_000,
             subjobs=1,
         )
-        for one in range(FILES_A_BATCH)
+        for one in range(files_count)
     ]
     sites = [
         SiteReading(
@@ -117,7 +118,7 @@ def filled(cache: Path, jobs: int, rows: int, progress: Callable[[str], None]) -
     for begin in range(room.jobs(JobQuery()).total, jobs, JOBS_A_TRANSACTION):
         now = datetime.now(UTC)
         batches = [
-            checked(job_batch(chance, index, jobs, is_last=True), now)
+            checked(job_batch(chance, index, jobs, 1, is_last=True), now)
             for index in range(begin, min(jobs, begin + JOBS_A_TRANSACTION))
         ]
         with room._database.writing() as connection:
@@ -148,30 +149,31 @@ def add_rows(room: ControlRoom, rows: int, day: datetime) -> None:
 
 def _rows(chance: np.random.Generator, job: str, rows: int, first: int, day: datetime) -> Any:
     """Rows with numbers as they come in jobs, and texts of some length."""
-    elements, sites = chance.integers(ELEMENTS, size=rows), chance.integers(SITES, size=rows)
-    hosts = chance.integers(1000, size=rows)
-    given: dict[str, Any] = {
-        "job": [f"{first // HISTORY_GROUP_ROWS:04x}{job[4:]}"] * rows,
-        "made": [day + timedelta(seconds=int(one)) for one in np.linspace(0, 86_000, rows)],
-        "path": [f"root://se{e}.example//data/run{e}/file{first + n}.root" for n, e in enumerate(elements)],
-        "storage_element": [f"root://se{one}.example" for one in elements],
-        "site": [f"site{one}" for one in sites],
-        "host": [f"node{one}.example" for one in hosts],
-        "store": ["xrootd"] * rows,
-        "codec": ["zstd"] * rows,
-        "remarks": [[]] * rows,
-        "replicas_failed": [[]] * rows,
+    texts = {
+        "storage_element": [f"root://se{one}.example" for one in range(ELEMENTS)],
+        "site": [f"site{one}" for one in range(SITES)],
+        "host": [f"node{one}.example" for one in range(1000)],
+        "store": ["xrootd"],
+        "codec": ["zstd"],
+        "worker": [str(one) for one in range(64)],
+        "replica": [""],
+        "job": [f"{first // HISTORY_GROUP_ROWS:04x}{job[4:]}"],
     }
+    given = {name: pyarrow.array(some).take(chance.integers(len(some), size=rows)) for name, some in texts.items()}
+    numbers = compute.cast(pyarrow.array(np.arange(first, first + rows)), pyarrow.string())
+    given["path"] = compute.binary_join_element_wise(given["storage_element"], "//data/run1/file", numbers, ".root", "")
+    moments = np.datetime64(day.replace(tzinfo=None), "ms") + np.linspace(0, 86_000_000, rows).astype("timedelta64[ms]")
+    given["made"] = pyarrow.array(moments)
     columns = []
     for one in row_schema():
         if one.name in given:
-            columns.append(pyarrow.array(given[one.name], one.type))
+            columns.append(given[one.name].cast(one.type))
         elif one.type == pyarrow.int64():
             columns.append(pyarrow.array(chance.integers(10**9, size=rows)))
         elif one.type == pyarrow.float64():
             columns.append(pyarrow.array(chance.uniform(0, 100, size=rows)))
         else:
-            columns.append(pyarrow.array([""] * rows, one.type))
+            columns.append(pyarrow.array([[]] * rows, one.type))
     return pyarrow.Table.from_arrays(columns, schema=row_schema())
 
 
@@ -206,7 +208,7 @@ def pages(folder: str, repeats: int) -> list[Timed]:
 def takes(threads: int, count: int) -> Timed:
     """The seconds for a batch by so many threads, whose batches are whole on the disk one by one."""
     chance = random.Random(threads)
-    batches = [job_batch(chance, index, count, is_last=False) for index in range(count)]
+    batches = [job_batch(chance, index, count, FILES_A_BATCH, is_last=False) for index in range(count)]
     with tempfile.TemporaryDirectory() as folder:
         room = ControlRoom(Path(folder))
         with ThreadPoolExecutor(threads) as pool:

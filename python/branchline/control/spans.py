@@ -8,6 +8,7 @@ those do not touch it that ended before its begin: two sums, however many jobs t
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -72,16 +73,25 @@ def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: I
         "INSERT OR REPLACE INTO job_places VALUES (?, ?, ?, ?, ?, ?)", [(job_id, *one) for one in changed]
     )
     before, after = _spans(known.values()), _spans(now.values())
-    counts: list[tuple[str, str, str, str, int, int]] = []
+    began: Counter[tuple[str, Place]] = Counter()
+    ended: Counter[tuple[str, Place]] = Counter()
     for place, span in after.items():
         old_span = before.get(place)
-        if span == old_span:
-            continue
-        counts += [(span.first, *place, 1, 0), (span.last, *place, 0, 1)]
-        if old_span is not None:
-            counts += [(old_span.first, *place, -1, 0), (old_span.last, *place, 0, -1)]
-    rows = [(*bucket, *count) for hour, *count in counts for bucket in buckets_of(hour)]
-    connection.executemany(_COUNT, rows)
+        if span != old_span:
+            began[span.first, place] += 1
+            ended[span.last, place] += 1
+            if old_span is not None:
+                began[old_span.first, place] -= 1
+                ended[old_span.last, place] -= 1
+    connection.executemany(
+        _COUNT,
+        [
+            (*bucket, *place, began[hour, place], ended[hour, place])
+            for hour, place in set(began) | set(ended)
+            if began[hour, place] or ended[hour, place]
+            for bucket in buckets_of(hour)
+        ],
+    )
 
 
 def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[Place, int]:

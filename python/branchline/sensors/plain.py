@@ -18,10 +18,14 @@ class _Dataclass(Protocol):
 Record = TypeVar("Record", bound=_Dataclass)
 # Databases have whole numbers of 64 bits.
 _NUMBERS_END = 2**63
+# Most values of a record, known without looking further.
+_SCALARS = {str, int, float, bool, types.NoneType}
 
 
 def to_plain(value: Any) -> Any:
     """A dataclass and all in it as dicts and lists; every other value as it is."""
+    if type(value) in _SCALARS:
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: to_plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, Mapping):
