@@ -11,6 +11,9 @@ DEMO_FILES ?= 24
 DEMO_WORKERS ?= $(shell nproc)
 DEMO_DATA ?= demo-data
 DEMO_OUT ?= demo-out
+# The directory and the port of the control room of `make serve-demo`.
+DEMO_ROOM ?= demo-room
+DEMO_PORT ?= 8765
 
 # CI takes the locked Rust dependencies as they are, or fails.
 CARGO_FLAGS := --release $(if $(CI),--locked)
@@ -38,7 +41,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo data test test-rust test-python test-storage test-cluster bench fuzz miri check check-rust check-python docs \
+.PHONY: help build demo serve-demo data test test-rust test-python test-storage test-cluster bench fuzz miri check check-rust check-python docs \
 	docs-recipes wheel try-wheel peers peer-packages format lock clean
 # Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
@@ -51,6 +54,9 @@ build: $(STAMPS)/extension ## build .venv/bin/branchline and .venv/bin/python
 
 demo: build data ## simulate collisions, run the demo train over them, print where to look
 	$(BIN)/branchline run python/branchline/demo/wagons.py $(DEMO_DATA)/collisions.txt -o $(DEMO_OUT) --force --workers $(DEMO_WORKERS)
+
+serve-demo: build data ## run the demo train a few times, each reporting to a control room, and serve that
+	$(BIN)/python -m tests.pages.serve_demo $(DEMO_DATA) $(DEMO_ROOM) $(DEMO_PORT)
 
 data: build $(STAMPS)/demo ## simulate the collisions of the demo only; they are kept
 	$(BIN)/branchline demo-data $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)

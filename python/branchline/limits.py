@@ -385,6 +385,8 @@ LIVE_VIEWERS_MAX = 1000
 SERVER_END_S = 2.0
 # Bars and lines of a picture of storage elements over time.
 ELEMENTS_DRAWN_MAX = 8
+# Steps of a line of such a picture: a week by the hour.
+PICTURE_BINS_MAX = 170
 
 # Trains of the control room: how many wagons, how often those that run are looked at, here and at a batch system, and
 # what needs no operator.

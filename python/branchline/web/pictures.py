@@ -19,10 +19,15 @@ _TIME_STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 
 
 @dataclass(frozen=True)
 class Line:
-    """A line with its name: points of time and value, in the order of time."""
+    """A line with its name: points of time and value, in the order of time, in parts with gaps between them."""
 
     name: str
-    points: list[tuple[float, float]] = field(default_factory=list)
+    parts: list[list[tuple[float, float]]] = field(default_factory=list)
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """The points of all parts."""
+        return [point for part in self.parts for point in part]
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def line_picture(title: str, lines: Sequence[Line], start: str = "") -> Picture:
         DrawnLine(
             one.name,
             number,
-            "M" + "L".join(at(t, value) for t, value in (one.points if len(one.points) > 1 else one.points * 2)),
+            "".join("M" + "L".join(at(t, value) for t, value in part) for part in one.parts if part),
             significant(one.points[-1][1]),
         )
         for number, one in enumerate(shown)

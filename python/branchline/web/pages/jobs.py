@@ -53,19 +53,19 @@ def job(ask: Ask) -> Page:
     if found is None:
         raise HTTPException(404, "No job with this name has reported.")
     pictures = [
-        line_picture("events/s", [Line("", _points(found, "events"))]),
-        line_picture("MB/s read", [Line("", [(t_s, one / 1e6) for t_s, one in _points(found, "bytes_read")])]),
+        line_picture("events/s", [_rates(found, "events")]),
+        line_picture("MB/s read", [_rates(found, "bytes_read", 1e6)]),
     ]
     return Page("job.html", found.row.identity.name or "job", found, {"pictures": pictures})
 
 
-def _points(found: JobDetails, name: str) -> list[tuple[float, float]]:
-    """The rate between each two points of the profile, as steps."""
+def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:
+    """The rate between each two points of the profile, as steps from the start of the job."""
     whole: list[TimePoint] = found.record.timeline if found.record is not None else []
-    timeline = whole if len(whole) > 1 else found.points
+    timeline = [TimePoint(0.0), *(whole or found.points)]
     steps: list[tuple[float, float]] = []
     for before, after in pairwise(timeline):
         if after.t_s > before.t_s:
-            rate = max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s))
+            rate = max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s)) / unit
             steps += [(before.t_s, rate), (after.t_s, rate)]
-    return steps
+    return Line("", [steps])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from branchline.control.readings import Cost, ElementHour, Reads, SiteElementTable
-from branchline.limits import ELEMENTS_DRAWN_MAX
+from branchline.web.pages.element_pictures import element_pictures, most_read
 from branchline.web.pages.page import PERIODS, Ask, Page
-from branchline.web.pictures import Line, line_picture, seconds_since
 
 ELEMENTS_SHOWN = 12
 
@@ -66,35 +65,9 @@ def _heat(reads: Reads, fastest: float) -> int:
 def elements(ask: Ask) -> Page:
     """Storage elements over time."""
     hours = ask.room.element_hours(ask.since())
-    read: dict[str, int] = {}
-    for one in hours:
-        read[one.element] = read.get(one.element, 0) + one.reads.bytes_read
-    names = sorted(read, key=lambda name: (-read[name], name))
-    begin = hours[0].begin if hours else ""
-    speeds = [
-        Line(
-            name,
-            [
-                (seconds_since(begin, one.begin), (one.reads.bytes_per_s or 0.0) / 1e6)
-                for one in hours
-                if one.element == name
-            ],
-        )
-        for name in names[:ELEMENTS_DRAWN_MAX]
-    ]
-    amounts = [
-        Line(
-            name,
-            [(seconds_since(begin, one.begin), one.reads.bytes_read / 1e9) for one in hours if one.element == name],
-        )
-        for name in names[:ELEMENTS_DRAWN_MAX]
-    ]
-    pictures = [
-        line_picture("MB/s while a file was read", speeds, begin),
-        line_picture("GB read an hour", amounts, begin),
-    ]
-    shown = ElementsShown(ask.period, names, hours)
-    extra = {"periods": list(PERIODS), "pictures": pictures, "read": read, "begin": begin}
+    read = most_read(hours)
+    shown = ElementsShown(ask.period, list(read), hours)
+    extra = {"periods": list(PERIODS), "pictures": element_pictures(hours), "read": read}
     return Page("elements.html", "Storage elements over time", shown, extra)
 
 
