@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -292,3 +293,50 @@ def test_without_a_control_room_nothing_is_written(
     assert ended.returncode == 1
     assert "reports are sent to an address that begins with http:// or https://" in ended.stderr
     assert not (tmp_path / "other").exists()
+
+
+READS_TWO = """
+import sys
+for path in sys.argv[2:]:
+    with open(path, "rb", buffering=0) as file:
+        while file.read(100_000):
+            pass
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_program_of_another_kind_reports_what_it_read(
+    branchline: Branchline, data: Path, tmp_path: Path, room: Room, code: int
+) -> None:
+    program = tmp_path / "reads.py"
+    program.write_text(READS_TWO)
+    two = [data / "f0.root", data / "f1.root"]
+    words = ["trace", "run", "-o", "reads.parquet", "--report-to", room.url, "--", sys.executable, program, code, *two]
+    ended = branchline(*words)
+    assert ended.returncode == code, ended.stderr
+    batches = room.received()
+    identity = batches[0].identity
+    assert (identity.kind, identity.name, identity.wagons) == ("trace", Path(sys.executable).name, [])
+    assert str(program) in identity.command
+    assert files_of(batches) == Counter({"f0.root": 1, "f1.root": 1})
+    size_bytes = sum(one.stat().st_size for one in two)
+    assert sum(one.bytes_read for batch in batches for one in batch.files) == size_bytes
+    [reading] = [one for batch in batches for one in batch.sites]
+    assert (reading.storage_element, reading.nearness) == ("local files", "host")
+    assert (reading.files, reading.bytes_read) == (2, size_bytes)
+    [last] = [one for one in batches if one.record is not None]
+    assert last.record is not None
+    assert (last.record.status, last.record.totals.bytes_read) == ("failed" if code else "finished", size_bytes)
+    assert last.record.wall_s > reading.wall_s > 0
+    assert [one.message for one in last.record.errors] == ([f"the program ended with exit code {code}"] if code else [])
+    [row] = room.shown().rows
+    assert (row.identity.kind, row.status) == ("trace", last.record.status)
+
+
+def test_a_program_that_cannot_start_is_no_job(branchline: Branchline, tmp_path: Path, room: Room) -> None:
+    ended = branchline("trace", "run", "--report-to", room.url, "--", "no-such-program-anywhere")
+    assert ended.returncode == 1
+    assert "there is no command no-such-program-anywhere" in ended.stderr
+    assert room.received() == []
+    assert not (tmp_path / "state").exists()

@@ -21,7 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "train": {"_core", "dataset", "jobs", "sensors", "sites", "tables", "tree"},
     "report": {"_core", "sensors"},
     "layout": {"_core", "dataset", "report", "tree"},
-    "tracing": {"_core", "layout", "report", "tree"},
+    "tracing": {"_core", "layout", "report", "sensors", "sites", "tree"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "control": {"dataset", "report", "running", "sensors", "sites", "train"},

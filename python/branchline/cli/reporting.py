@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
+from branchline.locations import shown_command
 from branchline.quantities import counted
+from branchline.sensors.batch import TRACE
+from branchline.sensors.record import FAILED, FINISHED, JobRecord
+from branchline.sensors.status import TrainStatus
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
-    from branchline.reporting import ReportTarget, SentReports, Spool
+    from branchline.reporting import Reporter, ReportTarget, SentReports, Spool
+    from branchline.tracing.summary_rows import Summary
 
 ReportTo = Annotated[
     str | None,
@@ -23,6 +31,63 @@ ReportTo = Annotated[
         help="Report the job to this control room while it runs (default: $BRANCHLINE_REPORT_TO).",
     ),
 ]
+
+
+class ReportedCommand:
+    """The reports of a program that is followed; without a reporter each method does nothing."""
+
+    def __init__(self, reporter: Reporter | None) -> None:
+        self._reporter = reporter
+        self._begin_s = time.monotonic()
+
+    def begin(self) -> None:
+        """The program starts now."""
+        if self._reporter is not None:
+            self._begin_s = time.monotonic()
+            self._reporter.note(TrainStatus(subjobs=1, running=1))
+            self._reporter.begin()
+
+    def end(self, summary: Summary) -> None:
+        """The program has ended, and its trace was summed up."""
+        if self._reporter is not None:
+            from branchline.tracing.traced_reads import TracedReads
+
+            reads = TracedReads.of(summary)
+            self._reporter.read(reads.files, reads.sites)
+            self._end(reads.record, TrainStatus(bytes_read=reads.record.totals.bytes_read, status=reads.record.status))
+
+    def fail(self, error: BaseException) -> None:
+        """The program could not be followed to its end."""
+        if self._reporter is not None and self._reporter.has_begun:
+            self._end(None, TrainStatus(status=FAILED, errors=[f"{type(error).__name__}: {error}"]))
+
+    def _end(self, record: JobRecord | None, status: TrainStatus) -> None:
+        if self._reporter is None:
+            return
+        seconds = time.monotonic() - self._begin_s if record is None else record.wall_s
+        count = int(status.status == FINISHED)
+        status = replace(status, seconds=seconds, phase="write", subjobs=1, done=count, failed=1 - count)
+        for sentence in self._reporter.end(record, status):
+            log(sentence)
+        self._reporter = None
+
+
+@contextmanager
+def command_reported(command: Sequence[str], report_to: str | None) -> Iterator[ReportedCommand]:
+    """The reports of a program that is followed inside. Raises OptionError for what is no address."""
+    from branchline.reporting import Reporter, ReportTarget, Spool, identity_of
+
+    target = ReportTarget.of(report_to)
+    reporter = None
+    if target is not None:
+        identity = identity_of(TRACE, name=Path(command[0]).name, command=shown_command(command))
+        reporter = Reporter(identity, target, Spool.of_user(), say=log)
+    reported = ReportedCommand(reporter)
+    try:
+        yield reported
+    except BaseException as error:
+        reported.fail(error)
+        raise
 
 
 def send(

@@ -9,6 +9,7 @@ from typing import Annotated
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reporting import ReportTo, command_reported
 
 TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace (.parquet).")]
 AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
@@ -21,6 +22,7 @@ def run_command(
     output: Annotated[Path, Option("--output", "-o", metavar="TRACE", help="The trace to write.")] = Path(
         "trace.parquet"
     ),
+    report_to: ReportTo = None,
 ) -> int:
     """Records the reads of any program with strace: which branches and baskets of ROOT files they hit.
 
@@ -29,6 +31,8 @@ def run_command(
     Examples:
         Record what a macro of ROOT reads:
             branchline trace run -o macro.parquet -- root -b -q macro.C
+        Have a control room show what it read:
+            branchline trace run --report-to http://127.0.0.1:8765 -- root -b -q macro.C
 
     """
     from branchline.report.whole_files import check_writable
@@ -41,9 +45,12 @@ def run_command(
     # Checked before the command runs, perhaps for hours.
     check_replaceable(output)
     check_writable(output)
-    found = follow(command)
+    with command_reported(command, report_to) as reported:
+        found = follow(command, begin=reported.begin)
+        summary = summarise(found)
+        reported.end(summary)
     found.write(output)
-    for line in headline(summarise(found)):
+    for line in headline(summary):
         log(line)
     for note in found.notes:
         log(note)

@@ -79,6 +79,11 @@ class Reporter:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was reported."""
+        return self._threads[0].ident is not None
+
     def note(self, now: TrainStatus) -> None:
         """The state of the job is this one now."""
         self._status = (now, time.monotonic())

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +32,12 @@ SERVERS_NAMED = 3
 STRACE_MIN = (5, 6)
 
 
-def follow(command: Sequence[str], *, seccomp: bool = True) -> Trace:
+def follow(command: Sequence[str], *, seccomp: bool = True, begin: Callable[[], None] = lambda: None) -> Trace:
     """Runs a command to its end under strace, and gives the reads of ROOT files by it and by all that it started.
 
     What the command prints goes where it would go without. Ctrl-C reaches the command alone, and what it read until
-    then is kept. ``seccomp`` stops the program only at the calls that are followed, and not at every one. Raises
-    OptionError where there is no strace or no such command.
+    then is kept. ``seccomp`` stops the program only at the calls that are followed, and not at every one. ``begin`` is
+    called just before the command runs. Raises OptionError where there is no strace or no such command.
     """
     strace = _strace()
     program = shutil.which(command[0])
@@ -46,6 +46,7 @@ def follow(command: Sequence[str], *, seccomp: bool = True) -> Trace:
     with tempfile.TemporaryDirectory(prefix="branchline-trace-") as folder:
         output = Path(folder) / _PREFIX
         options = [*OPTIONS, *(["--seccomp-bpf"] if seccomp else [])]
+        begin()
         started = time.time_ns()
         code = _run([strace, *options, f"--trace={','.join(CALLS)}", "-o", str(output), "--", *command])
         ended = time.time_ns()
