@@ -27,7 +27,7 @@ from benches.worker import REPOSITORY
 
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links", "local-disk", "tracing", "esd", "planning", "simulated", "dispatch",
+    "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
     "cluster-peers", "serving", "control-room",
 )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Size:
     local_disk_bytes: int
     esd_files: int
     tracing_pairs: int
+    reported_files: int
+    reporting_rounds: int
     planned_files: int
     simulated_files: int
     simulated_workers: int
@@ -78,6 +80,8 @@ FULL = Size(
     local_disk_bytes=1_000_000_000,
     esd_files=20,
     tracing_pairs=170,
+    reported_files=400,
+    reporting_rounds=30,
     planned_files=100_000,
     simulated_files=10_000,
     simulated_workers=1000,
@@ -105,6 +109,8 @@ QUICK = Size(
     local_disk_bytes=4_000_000,
     esd_files=2,
     tracing_pairs=2,
+    reported_files=6,
+    reporting_rounds=1,
     planned_files=300,
     simulated_files=300,
     simulated_workers=48,
@@ -237,6 +243,11 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
         from benches.tracing_cost import tracing_page
 
         pages["tracing"] = tracing_page(cache, size.split_repeats, size.events, repeats or size.tracing_pairs, say)
+    if "reporting" in chosen:
+        from benches.reporting import reporting_page
+
+        rounds, copies = repeats or size.reporting_rounds, size.reported_files
+        pages["reporting"] = reporting_page(cache, size.split_repeats, size.events, copies, rounds, say)
     write_rows(results, pages)
 
 
