@@ -73,6 +73,7 @@ TABLES = {
     "local-disk": "Local disks",
     "sensors": "Cost of sensors",
     "tracing": "Cost of traces",
+    "reporting": "Cost of reports",
     "ntuple": "RNTuples",
     "planning": "Planning a train",
     "simulated": "Trains on 1000 workers",

@@ -112,8 +112,9 @@ REPORT_INTERVAL_S = 5.0
 REPORT_HEARTBEAT_S = 60.0
 # The fastest level of zlib: a report of 5000 files is a tenth of its size after some ten ms.
 REPORT_ZLIB_LEVEL = 1
-# A server answers after some ms. One that takes longer than this for a report is taken for one that is away.
-REPORT_ANSWER_S = 10.0
+# A server answers after some ms, or when a report had its turn among many. One that takes longer is taken for one that
+# is away.
+REPORT_ANSWER_S = 30.0
 # What is read of an answer, which is a line of JSON.
 REPORT_ANSWER_BYTES = 64 * 1024
 # At its end a job waits so long for the server; what is not sent by then is sent later. Where the server was away

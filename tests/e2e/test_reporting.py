@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from distributed import LocalCluster
 from tests.e2e.conftest import EVENTS, FILES, Branchline, Running
 from tests.e2e.control_room import TOKEN, Room
 from tests.stores.servers import free_port
@@ -239,11 +242,15 @@ def test_a_wrong_token_is_said_without_showing_it(
     assert "another-one" not in ended.stderr
 
 
-@pytest.mark.parametrize("where", ["this process", "processes", "executor"])
+@pytest.mark.parametrize("where", ["this process", "processes", "executor", "dask"])
 def test_runs_in_python_report_from_every_place(
     plain_wagons: Path, data: Path, tmp_path: Path, room: Room, where: str
 ) -> None:
-    if where == "executor":
+    if where == "dask":
+        settings = {"dashboard_address": "127.0.0.1:0", "local_directory": str(tmp_path / "dask")}
+        with LocalCluster(n_workers=2, threads_per_worker=1, **settings) as cluster:
+            result = package.run(str(plain_wagons), str(data), tmp_path / "out", on=cluster, report_to=room.url)
+    elif where == "executor":
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
             result = package.run(str(plain_wagons), str(data), tmp_path / "out", on=executor, report_to=room.url)
     else:
@@ -251,7 +258,7 @@ def test_runs_in_python_report_from_every_place(
         result = package.run(str(plain_wagons), str(data), tmp_path / "out", workers=workers, report_to=room.url)
     assert result.record.events == EVENTS
     batches = room.received()
-    assert {one.identity.place for one in batches} == {"executor" if where == "executor" else "here"}
+    assert {one.identity.place for one in batches} == {where if where in ("executor", "dask") else "here"}
     check_as_in_the_record(batches, tmp_path / "out")
 
 
@@ -340,3 +347,39 @@ def test_a_program_that_cannot_start_is_no_job(branchline: Branchline, tmp_path:
     assert "there is no command no-such-program-anywhere" in ended.stderr
     assert room.received() == []
     assert not (tmp_path / "state").exists()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk without room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        with suppress(OSError):
+            (disk / "filling").write_bytes(bytes(2**20))
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_for_the_spool_loses_nothing_while_the_server_is_there(
+    branchline: Branchline,
+    plain_wagons: Path,
+    data: Path,
+    tmp_path: Path,
+    room: Room,
+    full_disk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(full_disk))
+    there = branchline("run", plain_wagons, data, "-o", "out", "-j", 1, "--report-to", room.url)
+    assert (there.returncode, there.stderr) == (0, "")
+    check_as_in_the_record(room.received(), tmp_path / "out")
+    room.process.kill()
+    away = branchline("run", plain_wagons, data, "-o", "other", "-j", 1, "--report-to", room.url)
+    assert away.returncode == 0
+    assert f"readings of files to {room.url} are lost: " in away.stderr
+    assert "No space left on device" in away.stderr

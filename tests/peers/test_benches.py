@@ -126,6 +126,16 @@ def test_what_a_trace_costs_is_measured(shared: Path, run_benches: RunBenches) -
     assert "of processor time" in (results / "tracing.md").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_reporting_costs_is_measured(run_benches: RunBenches) -> None:
+    results = run_benches("reporting")
+    *rows, alone = json.loads((results / "reporting.json").read_text())["rows"]
+    assert [sorted(row["rounds"][0]) for row in rows] == [["with", "with it away", "without"]] * 2
+    assert [one["readings"] for one in alone["alone"]] == [0, 600]
+    assert "more processor time" in (results / "reporting.md").read_text()
+
+
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -62,14 +62,14 @@ class ReportedCommand:
             self._end(None, TrainStatus(status=FAILED, errors=[f"{type(error).__name__}: {error}"]))
 
     def _end(self, record: JobRecord | None, status: TrainStatus) -> None:
-        if self._reporter is None:
+        reporter, self._reporter = self._reporter, None
+        if reporter is None:
             return
         seconds = time.monotonic() - self._begin_s if record is None else record.wall_s
         count = int(status.status == FINISHED)
         status = replace(status, seconds=seconds, phase="write", subjobs=1, done=count, failed=1 - count)
-        for sentence in self._reporter.end(record, status):
+        for sentence in reporter.end(record, status):
             log(sentence)
-        self._reporter = None
 
 
 @contextmanager

@@ -30,6 +30,8 @@ def send_left(spool: Spool, sender: Sender, goes_on: Callable[[], bool] = lambda
     with suppress(OSError):
         spool.clear()
     for source in spool.sources():
+        if source.is_own:
+            continue
         server = source.server()
         if server != sender.target.url:
             found.elsewhere[server] = found.elsewhere.get(server, 0) + len(source.reports())

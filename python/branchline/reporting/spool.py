@@ -63,6 +63,8 @@ class Spool:
     max_bytes: int = SPOOL_MAX_BYTES
     _size_bytes: int = 0
     _looked_s: float = field(default=float("-inf"))
+    #: The locks of this process: on some file systems opening such a file again would release its lock.
+    _held: set[Path] = field(default_factory=set, repr=False)
 
     @classmethod
     def of_user(cls) -> Spool | None:
@@ -142,6 +144,11 @@ class SpooledSource:
     def _lock_path(self) -> Path:
         return self.folder / f"{self.name}{_LOCK}"
 
+    @property
+    def is_own(self) -> bool:
+        """Whether this process works on it."""
+        return self._lock_path in self.spool._held
+
     def server(self) -> str:
         """The address that the reports are for; empty if it cannot be read."""
         try:
@@ -167,7 +174,9 @@ class SpooledSource:
         raise StorageError(what, path=str(self.folder), hint="set XDG_STATE_HOME to another folder")
 
     def lock(self) -> bool:
-        """Locks the source; False while another process has it, and where it is gone. Raises OSError."""
+        """Locks the source; False while somebody has it, and where it is gone. Raises OSError."""
+        if self.is_own:
+            return False
         try:
             lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
@@ -182,6 +191,7 @@ class SpooledSource:
                 os.close(lock)
                 return False
         self._lock = lock
+        self.spool._held.add(self._lock_path)
         return True
 
     def _is_in_use(self) -> bool:
@@ -261,6 +271,7 @@ class SpooledSource:
                 self.folder.rmdir()  # It stays while other sources of the job have something there.
         os.close(self._lock)
         self._lock = None
+        self.spool._held.discard(self._lock_path)
 
     def _write(self, path: Path, content: bytes) -> None:
         temporary = path.with_name(f"{_WRITING}{uuid.uuid4().hex}")

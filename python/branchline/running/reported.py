@@ -88,10 +88,11 @@ class ReportedTrain:
         self._end(None, None)
 
     def _end(self, record: JobRecord | None, status: TrainStatus | None) -> None:
-        if self._reporter is not None and self._to is not None:
-            for sentence in self._reporter.end(record, status):
+        # A second Ctrl-C ends the wait, and does not begin another one.
+        reporter, self._reporter = self._reporter, None
+        if reporter is not None and self._to is not None:
+            for sentence in reporter.end(record, status):
                 self._to.say_at_end(sentence)
-            self._reporter = None
 
 
 @contextmanager

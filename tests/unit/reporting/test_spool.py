@@ -45,7 +45,7 @@ def test_nobody_else_may_read_a_report(spool: Spool) -> None:
 def test_one_process_at_a_time_works_on_a_source(spool: Spool) -> None:
     source = begun(spool)
     source.write(0, b"a", is_last=False)
-    [other] = spool.sources()
+    [other] = Spool(spool.folder).sources()
     assert not other.lock()
     assert begun(spool, "other").lock() is False
     source.close()
@@ -74,6 +74,7 @@ def test_a_lock_that_a_killed_process_left_is_removed(spool: Spool) -> None:
     half = source.folder / ".writing-0"
     half.touch()
     os.close(source._lock or 0)
+    spool = Spool(spool.folder)
     spool.clear()
     assert sorted(path.name for path in source.folder.iterdir()) == [".writing-0"]
     old_s = time.time() - SPOOL_QUIET_S - 10
@@ -144,7 +145,7 @@ def test_without_locks_a_source_is_left_alone_until_it_is_quiet(spool: Spool, mo
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", none)
-    [other] = spool.sources()
+    [other] = Spool(spool.folder).sources()
     assert not other.lock()
     old_s = time.time() - SPOOL_QUIET_S - 10
     os.utime(report.path, (old_s, old_s))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.errors import OptionError, ReportWarning, StorageError, warn
-from branchline.reporting import Reporter, ReportTarget, Spool, move_reports
+from branchline.reporting import ReportTarget, Spool, move_reports
 from branchline.reporting.target import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from branchline.running.reported import ReportedTrain, ReportsTo, identity_of_train
 from branchline.running.submitted.folder import BatchFolder
@@ -22,6 +22,7 @@ from branchline.sensors import TrainStatus
 from branchline.sensors.batch import JobIdentity
 
 if TYPE_CHECKING:
+    from branchline.reporting import Reporter
     from branchline.train import TrainPlan
 
 _HTCONDOR = "htcondor"
@@ -58,8 +59,8 @@ class SubmittedReports:
 
     def reporter(self, folder: BatchFolder, source: str) -> Reporter:
         """The reporter of a job of the train."""
-        target = ReportTarget(self.url, token_file=self.token_file)
-        return Reporter(self.identity, target, Spool(folder.reports), source=source, say=log)
+        to = ReportsTo(ReportTarget(self.url, token_file=self.token_file), say_at_once=log)
+        return to.reporter(self.identity, Spool(folder.reports), source)
 
 
 def check_token_travels(to: ReportsTo | None, system: str) -> None:
