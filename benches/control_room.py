@@ -124,8 +124,7 @@ def filled(cache: Path, jobs: int, rows: int, progress: Callable[[str], None]) -
         with room._database.writing() as connection:
             for one in batches:
                 take(connection, one, now)
-    while write_waiting(room._history):
-        pass
+    room.upkeep.tidy()
     with room._database.reading() as connection:
         [there] = connection.execute("SELECT sum(rows) FROM history_files").fetchone()
     for day in range(DAYS):

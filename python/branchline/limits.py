@@ -313,6 +313,8 @@ LOCATION_LENGTH_MAX = 4096
 BATCH_FILES_MAX = 5000
 # Remarks, and failed replicas, of a file.
 FILE_REMARKS_MAX = 10
+# Batches that are on the disk together: where a thousand jobs report, each is to wait for the disk once.
+BATCHES_TOGETHER_MAX = 50
 # Sites by storage elements in a batch: more than any job reads from in five seconds.
 BATCH_SITES_MAX = 5000
 # Jobs on a page of the list, and files on one of a job.

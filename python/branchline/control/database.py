@@ -65,10 +65,12 @@ class Database:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
+                self._writer.execute("COMMIT")
             except BaseException:
-                self._writer.execute("ROLLBACK")
+                # Where the disk is full SQLite may have rolled back by itself, or may not have committed.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
                 raise
-            self._writer.execute("COMMIT")
             self._version += 1
 
     @contextmanager

@@ -11,7 +11,6 @@ from branchline.control.database import Database
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.groups import file_groups
 from branchline.control.history.of_job import files_page
-from branchline.control.intake import checked, take
 from branchline.control.job_list import job_details, jobs_page
 from branchline.control.jobs import FilesPage, JobDetails, JobQuery, JobsPage
 from branchline.control.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
@@ -21,6 +20,7 @@ from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
 from branchline.control.retention import Retention
 from branchline.control.tables import JOB_TABLES
+from branchline.control.taking import Intake
 from branchline.control.trains.trains import TABLES as TRAIN_TABLES
 from branchline.control.trains.trains import Trains
 from branchline.control.trials.sandbox import Sandbox
@@ -52,6 +52,7 @@ class ControlRoom:
         except BaseException:
             self._database.close()
             raise
+        self._intake = Intake(self._database)
         self.sources = SourceStore(folder / "sources")
         self.registry = Registry(self._database, self.sources)
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", sandbox)
@@ -65,10 +66,7 @@ class ControlRoom:
 
     def take(self, batch: ReportBatch) -> bool:
         """Takes a batch, which is on the disk then; False if it was taken before. Raises ValueError for nonsense."""
-        now = datetime.now(UTC)
-        batch = checked(batch, now)
-        with self._database.writing() as connection:
-            return take(connection, batch, now)
+        return self._intake.take(batch)
 
     def jobs(self, query: JobQuery) -> JobsPage:
         """Some of the jobs. Raises OptionError for an order that there is not."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -178,3 +180,46 @@ def test_a_long_profile_is_thinned(room: ControlRoom, monkeypatch: pytest.Monkey
     assert details is not None
     assert 20 <= len(details.points) <= 40
     assert (details.points[0].t_s, details.points[-1].t_s) == (0.0, 99.0)
+
+
+def test_threads_that_report_at_once_are_each_answered(room: ControlRoom) -> None:
+    jobs = [whole_job(f"job{number}") for number in range(6)]
+    sent = [one for job in jobs for one in job] * 2
+    random.Random(1).shuffle(sent)
+    wrong = replace(sent[0], number=-1)
+    with ThreadPoolExecutor(16) as pool:
+        refused = [pool.submit(room.take, wrong) for _ in range(5)]
+        answers = list(pool.map(room.take, sent))
+    assert sum(answers) == len(sent) / 2
+    assert all(isinstance(one.exception(), ValueError) for one in refused)
+    assert room.site_table(Period()).total.every.files == 6 * 4
+
+
+def test_a_batch_of_too_many_sources_is_refused_alone(room: ControlRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.control.intake.JOB_SOURCES_MAX", 3)
+    first = whole_job()[0]
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(room.take, replace(first, source=f"task{number}")) for number in range(8)]
+    refused = [one for one in asked if isinstance(one.exception(), ValueError)]
+    assert len(refused) == 5
+    assert room.site_table(Period()).total.every.files == 3
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost_or_counted_twice(room: ControlRoom) -> None:
+    batches = whole_job()
+    room.take(batches[0])
+    with room._database.writing() as connection:
+        [pages] = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+    names = [f"{number:04000}" for number in range(200)]
+    large = replace(batches[1], files=[read(name, HERE, 1000, 1.0)[0] for name in names])
+    large = replace(large, files=[replace(one, remarks=[uuid.uuid4().hex * 100] * 10) for one in large.files])
+    with pytest.raises(DatabaseError, match="full") as caught:
+        room.take(large)
+    assert caught.value.retry
+    assert room.files(large.identity.job).total == 1
+    with room._database.writing() as connection:
+        connection.execute("PRAGMA max_page_count = 100000")
+    assert room.take(large)
+    assert not room.take(large)
+    assert room.files(large.identity.job).total == 201
