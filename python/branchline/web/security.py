@@ -77,7 +77,7 @@ class Guard:
         query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
         if scope["method"] in _READS and "token" in query:
             return self._logged_in(scope, query)
-        if not self._is_token(cookie_parser(headers.get("cookie", "")).get(COOKIE, "")):
+        if not self._is_token(cookie_parser(headers.get("cookie", "")).get(_cookie_of(headers), "")):
             return _unknown("Open the address with the token that the server printed when it began.")
         if scope["method"] not in _READS and not _is_own_page(headers):
             return PlainTextResponse("This request was made by a page of another site.\n", 403)
@@ -90,9 +90,8 @@ class Guard:
         # A path that begins with two slashes would be another server.
         path = "/" + str(scope["path"]).lstrip("/")
         answer = RedirectResponse(path + (f"?{urlencode(query)}" if query else ""), 303)
-        answer.set_cookie(
-            COOKIE, self._settings.token, httponly=True, samesite="lax", secure=scope["scheme"] == "https"
-        )
+        name, is_secure = _cookie_of(Headers(scope=scope)), scope["scheme"] == "https"
+        answer.set_cookie(name, self._settings.token, httponly=True, samesite="lax", secure=is_secure)
         return answer
 
     def _is_token(self, text: str) -> bool:
@@ -116,6 +115,12 @@ def _host_of(header: str) -> str:
     """The name without the port."""
     name, colon, port = header.rpartition(":")
     return (name if colon and port.isdecimal() else header).lower()
+
+
+def _cookie_of(headers: Headers) -> str:
+    """The name of the cookie: browsers send it to all ports of a host, and several control rooms may be open."""
+    port = headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}-{port}" if port.isascii() and port.isdecimal() else COOKIE
 
 
 def _is_own_page(headers: Headers) -> bool:

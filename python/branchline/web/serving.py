@@ -57,6 +57,7 @@ def serve(folder: Path, *, host: str, port: int, ready: Callable[[Address], None
         config = uvicorn.Config(
             app,
             http=TimedConnection,
+            ws="none",
             lifespan="off",
             log_level="warning",
             access_log=False,
@@ -94,11 +95,14 @@ class _Server(uvicorn.Server):
 def _listening(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         what = f"{host} port {port} cannot be listened on: {reason}"
         raise OptionError(what, hint="choose another port with --port; 0 is any free one") from error
+    # Head and body of an answer are two packets: without this the second one waits 40 ms for the first to be confirmed.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _token(path: Path) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from branchline.control.people import Person
 
-#: The cookie that a browser keeps.
+#: The cookie that a browser keeps; the port follows.
 COOKIE = "branchline"
 
 

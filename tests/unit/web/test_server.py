@@ -83,7 +83,12 @@ def routes() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("method", "path"), routes())
 def test_nobody_without_the_token_gets_anything(server: Server, method: str, path: str) -> None:
-    tries = [{}, {"Authorization": "Bearer wrong"}, {"Cookie": "branchline=wrong"}, {"Authorization": "Basic eDp5"}]
+    tries = [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Cookie": f"branchline-{server.port}=wrong"},
+        {"Authorization": "Basic eDp5"},
+    ]
     for headers in tries:
         answer = server.ask(path, method, b"" if method == "POST" else None, headers)
         assert answer.status == 401, headers
@@ -95,7 +100,7 @@ def test_nobody_without_the_token_gets_anything(server: Server, method: str, pat
 
 @pytest.mark.parametrize("path", [*ACTIONS, "/api/v1/reports"])
 def test_pages_of_other_sites_can_do_nothing(server: Server, path: str) -> None:
-    cookie = {"Cookie": f"branchline={server.token}"}
+    cookie = {"Cookie": f"branchline-{server.port}={server.token}"}
     others = [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://evil.example"}, {}]
     for headers in others:
         answer = server.ask(path, "POST", b"", {**cookie, **headers})
@@ -109,7 +114,10 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(server: Server) -> No
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
-    assert server.ask("/jobs", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+    own = cookie.partition(";")[0]
+    # A second control room on another port has another one, and does not put this one away.
+    assert own == f"branchline-{server.port}={server.token}"
+    assert server.ask("/jobs", headers={"Cookie": f"branchline-1=other; {own}"}).status == 200
     assert server.ask(f"//evil.example/?token={server.token}").headers["location"] == "/evil.example/"
 
 
