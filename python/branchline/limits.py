@@ -412,8 +412,8 @@ TRIAL_FILE_MAX_BYTES = 2**30
 TRIAL_LOG_MAX_BYTES = 20_000
 # An outcome: its largest parts are tracebacks and names of branches.
 TRIAL_OUTCOME_MAX_BYTES = 5_000_000
-# Trials at a time: each takes a core or two.
-TRIALS_AT_ONCE = 1
+# After an error of the disk trials pause for so long.
+TRIAL_PAUSE_S = 5.0
 SANDBOX_PROBE_S = 10.0
 # What a trial warns of. A worker of a batch system has 2 GB.
 TRIAL_MEMORY_LARGE_BYTES = 10**9

@@ -37,6 +37,7 @@ from branchline.control.trials.trials import Trials
 from branchline.errors import BranchlineError, OptionError
 from branchline.limits import TRAIN_LOOK_S, TRAIN_MEMORY_APPROVED_BYTES, TRAIN_SECONDS_APPROVED, TRAIN_SUBMITTED_LOOK_S
 from branchline.quantities import duration, size
+from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.state import state_of
 from branchline.running.submitted import SubmittedTrain
 from branchline.sensors import TrainStatus
@@ -152,9 +153,17 @@ class Trains:
         """
         train = self.train(number)
         who.check_owns(train.order.owner)
-        if not self._set(number, (PARTIAL, FAILED, CANCELLED), STARTING):
+        is_submitted = (self.folder(number) / OUT / JOBS / SUBMISSION).is_file()
+        if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if is_submitted else STARTING):
             raise ConflictError(f"nothing is missing of train {number}, or it runs")
-        self._begin(number)
+        if not is_submitted:
+            self._begin(number)
+            return
+        try:
+            SubmittedTrain(self.folder(number) / OUT).resume()
+        except BranchlineError as error:
+            self._set(number, (RUNNING,), FAILED, why=str(error))
+            raise
 
     def clone(self, number: int, who: Person) -> int:
         """Orders the same train again, of the wagons and the dataset as they are now. Raises what ``order`` raises."""
@@ -227,7 +236,9 @@ class Trains:
             except (BranchlineError, OSError) as error:
                 self._set(number, (STARTING,), FAILED, why=str(error))
                 return
-            self._set(number, (STARTING,), RUNNING, process=process)
+            if not self._set(number, (STARTING,), RUNNING, process=process):
+                # It was cancelled meanwhile.
+                running.end(process)
 
     def _set(
         self, number: int, before: Sequence[str], state: str, *, why: str = "", process: int | None = None
@@ -252,12 +263,14 @@ class Trains:
         seconds = 0.0
         while not self._is_stopped.wait(TRAIN_LOOK_S):
             seconds += TRAIN_LOOK_S
-            for train in self._in_state(RUNNING):
+            for train in self._running():
                 # A batch system is asked seldom.
                 due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
                 if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
                     self._looked_s[train.number] = seconds
-                    self._look(train)
+                    # What cannot be looked at now, as on a full disk, is looked at again.
+                    with suppress(BranchlineError):
+                        self._look(train)
 
     def _look(self, train: Train) -> None:
         """Notes the end of a train."""
@@ -274,6 +287,12 @@ class Trains:
             self._set(train.number, (RUNNING,), status.status, why=why)
         elif status.status in (DIED, STOPPED):
             self._set(train.number, (RUNNING,), FAILED, why="its process died; what is done is kept")
+
+    def _running(self) -> list[Train]:
+        """The trains that run; none while the database cannot be read, which pages say."""
+        with suppress(BranchlineError):
+            return self._in_state(RUNNING)
+        return []
 
     def _in_state(self, state: str) -> list[Train]:
         query = f"SELECT {_COLUMNS} FROM trains WHERE state = ? ORDER BY number"  # noqa: S608 - ours

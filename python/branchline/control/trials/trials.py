@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
@@ -22,7 +23,7 @@ from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.starting import run_trial
 from branchline.control.trials.trial import QUEUED, RUNNING, TrialOutcome, TrialRequest
 from branchline.errors import BranchlineError
-from branchline.sensors.plain import to_plain
+from branchline.limits import TRIAL_PAUSE_S
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS trials (
@@ -60,9 +61,10 @@ class _Wanted:
 
     @property
     def key(self) -> str:
-        """A hash of all that the trial depends on."""
-        parts = [[one.source_sha256, one.wagon_class.name, one.values] for one in self.wagons]
-        text = json.dumps([parts, to_plain(self.dataset)], sort_keys=True)
+        """A hash of all that the trial depends on: code, values and files, not words about them."""
+        parts = [[one.entry.name, one.source_sha256, one.wagon_class.name, one.values] for one in self.wagons]
+        data = self.dataset
+        text = json.dumps([parts, data.files, data.short, data.tree, data.companions], sort_keys=True)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -168,19 +170,35 @@ class Trials:
     def _keep_trying(self) -> None:
         while not self._is_stopped.is_set():
             self._is_wanted.clear()
-            trial = self._begun()
-            if trial is None:
-                self._is_wanted.wait()
+            try:
+                is_idle = not self._try_next()
+            except BranchlineError:
+                # The disk is full, or the like: it is tried again, and pages say what is wrong with the database.
+                self._is_stopped.wait(TRIAL_PAUSE_S)
                 continue
+            if is_idle:
+                self._is_wanted.wait()
+
+    def _try_next(self) -> bool:
+        """Tries what waits for longest; False if nothing does."""
+        trial = self._begun()
+        if trial is None:
+            return False
+        try:
             outcome = self._tried(trial)
             if outcome is not None:
                 self._end(trial, outcome)
+        finally:
+            # The outcome is in the database.
+            shutil.rmtree(self._folder / str(trial.number), ignore_errors=True)
+        return True
 
     def _begun(self) -> Trial | None:
         """The trial that waits for longest, which begins now."""
-        query = f"SELECT {_COLUMNS} FROM trials WHERE state = ? ORDER BY number LIMIT 1"  # noqa: S608 - ours
+        query = f"SELECT {_COLUMNS} FROM trials WHERE state IN (?, ?) ORDER BY number LIMIT 1"  # noqa: S608 - ours
         with self._database.writing() as connection:
-            row = connection.execute(query, (QUEUED,)).fetchone()
+            # One that seems to run was left by an error of the database.
+            row = connection.execute(query, (QUEUED, RUNNING)).fetchone()
             if row is not None:
                 connection.execute("UPDATE trials SET state = ?, began = ? WHERE number = ?", (RUNNING, _now(), row[0]))
         return None if row is None else _trial(row)

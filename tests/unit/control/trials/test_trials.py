@@ -269,3 +269,23 @@ def test_a_trial_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
     outcome = run_trial(request, tmp_path / "trial", None, threading.Event())
     assert outcome is not None
     assert "ran for more than 4 s" in outcome.error
+
+
+def test_words_about_a_dataset_are_no_reason_for_another_trial(room: Room) -> None:
+    room.wagon("Total", "total")
+    room.trials.start()
+    first = room.ended("total")
+    entry, revision = room.registry.dataset("ada/events")
+    room.registry.save_dataset(replace(entry, description="from 2026"), ADA, revision)
+    assert room.trials.look() == 0
+    assert room.trials.key_of("ada/total", "ada/events") == first.key
+
+
+def test_trials_leave_nothing_on_the_disk(room: Room, tmp_path: Path) -> None:
+    room.wagon("Total", "total")
+    room.trials.start()
+    room.ended("total")
+    end = time.monotonic() + WAIT_S
+    while list((tmp_path / "trials").iterdir()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
