@@ -378,6 +378,8 @@ REPORT_WAIT_S = 20.0
 RETRY_AFTER_S = 10
 # Live pages are told of changes so often, and kept open with a comment when nothing changes.
 LIVE_INTERVAL_S = 1.0
+# A page is no older than this, also if nothing was reported: what depends on the time alone changes by the minute.
+LIVE_AGE_MAX_S = 60.0
 LIVE_HEARTBEAT_S = 15.0
 # Pages that are drawn at the same time, and kept until something changes: what some dozens of people look at.
 PAGES_AT_ONCE = 4

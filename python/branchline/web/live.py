@@ -11,16 +11,17 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from branchline.control.room import ControlRoom
-from branchline.limits import LIVE_HEARTBEAT_S, LIVE_INTERVAL_S, LIVE_VIEWERS_MAX
+from branchline.limits import LIVE_AGE_MAX_S, LIVE_HEARTBEAT_S, LIVE_INTERVAL_S, LIVE_VIEWERS_MAX
 
 
 class Ticks:
-    """The version of the control room that viewers are told of: a new one once in LIVE_INTERVAL_S at most."""
+    """The version of the control room that viewers are told of: a new one once in LIVE_INTERVAL_S at most, and once in
+    LIVE_AGE_MAX_S at least. Pages change although nothing comes: a job that sends nothing any more is silent.
+    """
 
     def __init__(self, room: ControlRoom) -> None:
         self._room = room
-        self._version = room.version
-        self._looked_s = float("-inf")
+        self.renew()
 
     def now(self) -> int:
         """The version of this interval."""
@@ -32,7 +33,8 @@ class Ticks:
     def renew(self) -> None:
         """A new interval begins: who has changed something sees it at once."""
         self._looked_s = time.monotonic()
-        self._version = self._room.version
+        # Both numbers only grow: so does the sum, whenever one of them does.
+        self._version = self._room.version + int(self._looked_s / LIVE_AGE_MAX_S)
 
 
 async def events(request: Request) -> Response:
