@@ -29,7 +29,7 @@ from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
 from branchline.control.history.rows import row_schema
-from branchline.control.history.writing import HistoryFile, list_file, write_waiting
+from branchline.control.history.writing import HistoryFile, list_file
 from branchline.control.intake import checked, take
 from branchline.control.jobs import JobQuery
 from branchline.control.readings import Period
@@ -47,11 +47,23 @@ PAGE_MS_MAX, GROUPS_S_MAX = 100, 3
 
 @dataclass(frozen=True)
 class Timed:
-    """One measurement: what was done, the seconds of each time, and bytes in memory afterwards at most."""
+    """One measurement: what was done, wall and CPU seconds of each time, and the most bytes in memory so far."""
 
     what: str
     seconds: list[float]
+    cpu_seconds: list[float]
     memory_bytes: int
+
+    @classmethod
+    def of(cls, what: str, work: Callable[[], object], repeats: int) -> Timed:
+        """Measures some work several times."""
+        wall_s, cpu_s = [], []
+        for _ in range(repeats):
+            begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
+            work()
+            wall_s.append(time.perf_counter() - begin_s)
+            cpu_s.append(time.process_time() - begin_cpu_s)
+        return cls(what, wall_s, cpu_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 def job_batch(chance: random.Random, index: int, count: int, files_count: int, *, is_last: bool) -> ReportBatch:
@@ -199,34 +211,22 @@ def pages(folder: str, repeats: int) -> list[Timed]:
         "files of a job": lambda: room.files(row.identity.job, 0, 50),
         "rows of files by site and element": lambda: room.file_groups(["site", "storage_element"], Period()),
     }
-    found = [Timed(what, [seconds_of(ask) for _ in range(repeats)], memory_bytes()) for what, ask in asked.items()]
+    found = [Timed.of(what, ask, repeats) for what, ask in asked.items()]
     room.close()
     return found
 
 
-def takes(threads: int, count: int) -> Timed:
-    """The seconds for a batch by so many threads, whose batches are whole on the disk one by one."""
+def takes(threads: int, count: int) -> list[Timed]:
+    """Takes so many batches by so many threads, each of them acknowledged, and writes their rows to the history."""
     chance = random.Random(threads)
     batches = [job_batch(chance, index, count, FILES_A_BATCH, is_last=False) for index in range(count)]
     with tempfile.TemporaryDirectory() as folder:
         room = ControlRoom(Path(folder))
         with ThreadPoolExecutor(threads) as pool:
-            took_s = seconds_of(lambda: list(pool.map(room.take, batches)))
-        wrote_s = seconds_of(lambda: write_waiting(room._history))
+            found = [Timed.of(f"{count} batches by {threads}", lambda: list(pool.map(room.take, batches)), 1)]
+        found.append(Timed.of(f"{count * FILES_A_BATCH} rows", room.upkeep.tidy, 1))
         room.close()
-    return Timed(f"{wrote_s / (count * FILES_A_BATCH) * 1e6:.1f}", [took_s / count], memory_bytes())
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    """Wall seconds."""
-    begin_s = time.perf_counter()
-    work()
-    return time.perf_counter() - begin_s
-
-
-def memory_bytes() -> int:
-    """The most memory that this process ever had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return found
 
 
 def in_a_process(call: str) -> Any:
@@ -246,7 +246,8 @@ def control_room_page(
     progress("taking batches")
     count = max(20, min(1000, jobs))
     taken = {
-        threads: [Timed(**in_a_process(f"takes({threads}, {count})")) for _ in range(repeats)] for threads in (1, 16)
+        threads: [[Timed(**one) for one in in_a_process(f"takes({threads}, {count})")] for _ in range(repeats)]
+        for threads in (1, 16)
     }
     lines = [
         "# The control room",
@@ -258,26 +259,34 @@ def control_room_page(
         *machine_lines(repeats),
         "",
         table(
-            ["asked", "ms", "memory MB"],
-            [[one.what, spread(Spread.of(one.seconds), 1e3, 1), f"{one.memory_bytes / 1e6:.0f}"] for one in asked],
+            ["asked", "ms", "CPU ms", "memory MB"],
+            [
+                [
+                    one.what,
+                    spread(Spread.of(one.seconds), 1e3, 1),
+                    spread(Spread.of(one.cpu_seconds), 1e3, 1),
+                    f"{one.memory_bytes / 1e6:.0f}",
+                ]
+                for one in asked
+            ],
         ),
         "",
         f"Batches of {FILES_A_BATCH} files are acknowledged when they are on the disk. Their rows are written to the "
         "history later, many at once.",
         "",
         table(
-            ["threads", "batches a second", "history, us a row"],
+            ["threads", "batches a second", "CPU ms a batch", "history, CPU us a row"],
             [
                 [
                     str(threads),
-                    spread(Spread.of([1 / one.seconds[0] for one in found]), 1, 0),
-                    spread(Spread.of([float(one.what) for one in found]), 1, 1),
+                    spread(Spread.of([count / batches.seconds[0] for batches, _ in found]), 1, 0),
+                    spread(Spread.of([batches.cpu_seconds[0] / count for batches, _ in found]), 1e3, 2),
+                    spread(Spread.of([written.cpu_seconds[0] / count / FILES_A_BATCH for _, written in found]), 1e6, 1),
                 ]
                 for threads, found in taken.items()
             ],
         ),
         "",
     ]
-    rows_found = [asdict(one) for one in asked]
-    rows_found += [{"threads": threads, **asdict(one)} for threads, found in taken.items() for one in found]
-    return "\n".join(lines), rows_found
+    every = [*asked, *(one for found in taken.values() for each in found for one in each)]
+    return "\n".join(lines), [asdict(one) for one in every]

@@ -64,15 +64,32 @@ def element_hours(connection: sqlite3.Connection, period: Period) -> list[Elemen
 
 def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
     """What users cost: of jobs that began in the period; the most CPU time first."""
-    rows = connection.execute(
-        "SELECT user, sum(jobs), sum(events), sum(bytes_read), sum(cpu_s) AS cpu, sum(seconds) FROM ("
-        " SELECT user, 1 AS jobs, events, bytes_read, ifnull(cpu_s, 0) AS cpu_s, seconds FROM jobs"
-        " WHERE started >= ?1 AND started < ?2 UNION ALL"
-        " SELECT user, jobs, events, bytes_read, cpu_s, seconds FROM forgotten_costs"
-        " WHERE started >= ?1 AND started < ?2) GROUP BY user ORDER BY cpu DESC, user",
-        _hours(period),
+    begin, end = _hours(period)
+    kept = connection.execute(
+        "SELECT user, count(*), sum(events), sum(bytes_read), total(cpu_s), sum(seconds) FROM jobs"
+        " WHERE started >= ? AND started < ? GROUP BY user",
+        (begin, end),
     )
-    return [Cost(*row) for row in rows]
+    forgotten = connection.execute(
+        "SELECT user, sum(jobs), sum(events), sum(bytes_read), sum(cpu_s), sum(seconds) FROM forgotten_costs"
+        " WHERE started >= ? AND started < ? GROUP BY user",
+        (begin, end),
+    )
+    costs: dict[str, Cost] = {}
+    for one in (Cost(*row) for row in (*kept, *forgotten)):
+        costs[one.name] = _sum_of(costs[one.name], one) if one.name in costs else one
+    return sorted(costs.values(), key=lambda one: (-one.cpu_s, one.name))
+
+
+def _sum_of(one: Cost, other: Cost) -> Cost:
+    return Cost(
+        one.name,
+        one.jobs + other.jobs,
+        one.events + other.events,
+        one.bytes_read + other.bytes_read,
+        one.cpu_s + other.cpu_s,
+        one.wall_s + other.wall_s,
+    )
 
 
 def wagon_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
