@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from branchline.control.room import ControlRoom
-from branchline.control.trains.running import OUT
 from branchline.running.standing import job_of
 from branchline.sensors import JobRecord
 from branchline.web.pages.page import Ask
@@ -42,7 +41,7 @@ async def train_file(request: Request) -> Response:
 
 
 def _answer(room: ControlRoom, number: int, name: str) -> Response:
-    out = room.trains.folder(number) / OUT
+    out = room.trains.results(room.trains.train(number))
     path = (out / name).resolve()
     if name not in files_of(record_of(out)) or not path.is_relative_to(out.resolve()) or not path.is_file():
         raise HTTPException(404, "The train has no such file.")

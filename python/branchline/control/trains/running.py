@@ -19,8 +19,8 @@ from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.claim import process_lives
 
-#: In the folder of a train: results, and what the process wrote to its terminal.
-OUT, LOG = "out", "log.txt"
+#: In the folder of a train: what the process wrote to its terminal.
+LOG = "log.txt"
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,16 @@ class ReportTo:
     token_file: Path
 
 
+def results_of(folder: Path, order: TrainOrder) -> Path:
+    """The directory of a train's results: jobs have the name of theirs. Nothing else in the folder has a name that
+    ends like this.
+    """
+    return folder / f"{order.name}.train"
+
+
 def command_of(order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[str]:
     """The command that runs a train, from any directory."""
-    command = ["branchline", "run", str(folder / WAGONS_FILE), *dataset.files, "-o", str(folder / OUT)]
+    command = ["branchline", "run", str(folder / WAGONS_FILE), *dataset.files, "-o", str(results_of(folder, order))]
     command += ["--tree", dataset.tree] if dataset.tree else []
     command += [part for one in dataset.companions for part in ("--companion", one)]
     command += ["--on", order.place] if order.place != HERE else []
@@ -66,15 +73,15 @@ def start(command: Sequence[str], folder: Path, report_to: ReportTo | None) -> i
         )
 
 
-def lives(process: int, folder: Path) -> bool:
-    """Whether the process of a train in this folder is there; a number that another program has by now is not."""
+def lives(process: int, results: Path) -> bool:
+    """Whether the process of a train with these results is there; a number that another program has by now is not."""
     if not process or not process_lives(process):
         return False
     with suppress(ChildProcessError):
         if os.waitpid(process, os.WNOHANG)[0] == process:
             return False
     try:
-        return os.fsencode(str(folder / OUT)) in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        return os.fsencode(str(results)) in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
     except OSError:
         # A system without /proc: the number has to do.
         return not Path("/proc/self").exists()

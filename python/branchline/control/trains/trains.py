@@ -17,7 +17,7 @@ from branchline.control.people import Person
 from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
 from branchline.control.trains import running
-from branchline.control.trains.running import OUT, ReportTo
+from branchline.control.trains.running import ReportTo
 from branchline.control.trains.train import (
     CANCELLED,
     ENDS,
@@ -141,8 +141,8 @@ class Trains:
         if train.is_over:
             raise ConflictError(f"train {number} has ended already")
         if train.order.place in ("slurm", "htcondor") and train.state == RUNNING:
-            SubmittedTrain(self.folder(number) / OUT).cancel()
-        if running.lives(train.process, self.folder(number)):
+            SubmittedTrain(self.results(train)).cancel()
+        if running.lives(train.process, self.results(train)):
             running.end(train.process)
         self._set(number, (WAITING, STARTING, RUNNING), CANCELLED, why=f"by {who.name}")
 
@@ -153,14 +153,14 @@ class Trains:
         """
         train = self.train(number)
         who.check_owns(train.order.owner)
-        is_submitted = (self.folder(number) / OUT / JOBS / SUBMISSION).is_file()
+        is_submitted = (self.results(train) / JOBS / SUBMISSION).is_file()
         if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if is_submitted else STARTING):
             raise ConflictError(f"nothing is missing of train {number}, or it runs")
         if not is_submitted:
             self._begin(number)
             return
         try:
-            SubmittedTrain(self.folder(number) / OUT).resume()
+            SubmittedTrain(self.results(train)).resume()
         except BranchlineError as error:
             self._set(number, (RUNNING,), FAILED, why=str(error))
             raise
@@ -187,10 +187,14 @@ class Trains:
         """The folder of a train."""
         return self._folder / str(number)
 
-    def status(self, number: int) -> TrainStatus | None:
+    def results(self, train: Train) -> Path:
+        """The directory of its results."""
+        return running.results_of(self.folder(train.number), train.order)
+
+    def status(self, train: Train) -> TrainStatus | None:
         """The state of its run, as `branchline status` says it; None as long as there is none."""
         with suppress(BranchlineError):
-            return state_of(self.folder(number) / OUT)
+            return state_of(self.results(train))
         return None
 
     def _with_required(self, order: TrainOrder) -> list[WholeWagon]:
@@ -230,7 +234,7 @@ class Trains:
             if train.state != STARTING:
                 return
             try:
-                is_again = (self.folder(number) / OUT).exists()
+                is_again = (self.results(train)).exists()
                 command = [*train.command, "--force"] if is_again else train.command
                 process = running.start(command, self.folder(number), self._report_to)
             except (BranchlineError, OSError) as error:
@@ -275,8 +279,8 @@ class Trains:
     def _look(self, train: Train) -> None:
         """Notes the end of a train."""
         folder = self.folder(train.number)
-        is_alive = running.lives(train.process, folder)
-        status = self.status(train.number)
+        is_alive = running.lives(train.process, self.results(train))
+        status = self.status(train)
         if is_alive or (status is not None and not status.is_over and status.status != DIED):
             return
         if status is None:

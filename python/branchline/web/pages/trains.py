@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.jobs import JobQuery
-from branchline.control.trains.running import OUT, log_of
+from branchline.control.trains.running import log_of
 from branchline.control.trains.train import Train
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.sensors import JobRecord, TrainStatus
@@ -81,12 +81,13 @@ def train(ask: Ask) -> Page:
     except NoSuchEntryError as error:
         raise HTTPException(404, str(error)) from None
     folder = ask.room.trains.folder(number)
-    record = record_of(folder / OUT)
+    results = ask.room.trains.results(found)
+    record = record_of(results)
     names = files_of(record)
-    jobs = ask.room.jobs(JobQuery(search=str(folder / OUT), count=1)).rows
+    jobs = ask.room.jobs(JobQuery(search=str(results), count=1)).rows
     shown = TrainShown(
         found,
-        ask.room.trains.status(number),
+        ask.room.trains.status(found),
         record,
         names,
         record.failures if record is not None else [],

@@ -95,12 +95,12 @@ def room(tmp_path: Path, made: Path, gate: Path) -> Iterator[ControlRoom]:
     yield room
     gate.touch()
     trains = room.trains.trains()[0]
-    until(lambda: not any(running.lives(one.process, room.trains.folder(one.number)) for one in trains))
+    until(lambda: not any(running.lives(one.process, room.trains.results(one)) for one in trains))
     room.close()
 
 
 def results(room: ControlRoom, number: int) -> dict[str, object]:
-    record = json.loads((room.trains.folder(number) / "out" / "job.json").read_text())
+    record = json.loads((room.trains.results(room.trains.train(number)) / "job.json").read_text())
     return {one["name"]: one["events"] for one in record["wagons"]}
 
 
@@ -111,7 +111,7 @@ def test_a_train_runs_and_its_command_can_be_given_by_hand(room: ControlRoom) ->
     assert (train.state, train.why) == (FINISHED, "")
     assert results(room, number) == {"Total": 600, "Twice": 600}
     assert train.command[:3] == ["branchline", "run", str(room.trains.folder(number) / "wagons.py")]
-    status = room.trains.status(number)
+    status = room.trains.status(train)
     assert status is not None
     assert status.events == 600
     clone = room.trains.clone(number, ADA)
@@ -176,10 +176,10 @@ def test_a_large_train_waits_for_an_operator(room: ControlRoom, monkeypatch: pyt
 def test_a_train_goes_on_while_the_server_is_away(room: ControlRoom, gate: Path) -> None:
     gate.unlink()
     number = room.trains.order(ORDER, ADA)
-    until(lambda: (room.trains.folder(number) / "out" / "job.json").exists())
+    until(lambda: (room.trains.results(room.trains.train(number)) / "job.json").exists())
     process = room.trains.train(number).process
     room.close()
-    assert running.lives(process, room.trains.folder(number))
+    assert running.lives(process, room.trains.results(room.trains.train(number)))
     again = ControlRoom(room.folder)
     again.trains.start()
     assert again.trains.train(number).state == RUNNING
@@ -193,14 +193,14 @@ def test_a_train_goes_on_while_the_server_is_away(room: ControlRoom, gate: Path)
 def test_a_train_is_cancelled_and_sent_again(room: ControlRoom, gate: Path) -> None:
     gate.unlink()
     number = room.trains.order(ORDER, ADA)
-    until(lambda: (room.trains.folder(number) / "out" / "job.json").exists())
+    until(lambda: (room.trains.results(room.trains.train(number)) / "job.json").exists())
     with pytest.raises(RefusedError):
         room.trains.cancel(number, BOB)
     process = room.trains.train(number).process
     room.trains.cancel(number, ADA)
     assert room.trains.train(number).state == CANCELLED
     gate.touch()
-    until(lambda: not running.lives(process, room.trains.folder(number)))
+    until(lambda: not running.lives(process, room.trains.results(room.trains.train(number))))
     room.trains.again(number, ADA)
     until(lambda: room.trains.train(number).is_over)
     assert room.trains.train(number).state == FINISHED
@@ -211,7 +211,7 @@ def test_a_train_is_cancelled_and_sent_again(room: ControlRoom, gate: Path) -> N
 def test_a_train_whose_process_is_killed_says_so_and_runs_again(room: ControlRoom, gate: Path) -> None:
     gate.unlink()
     number = room.trains.order(ORDER, ADA)
-    until(lambda: (room.trains.folder(number) / "out" / "job.json").exists())
+    until(lambda: (room.trains.results(room.trains.train(number)) / "job.json").exists())
     os.kill(room.trains.train(number).process, signal.SIGKILL)
     until(lambda: room.trains.train(number).is_over)
     assert (room.trains.train(number).state, room.trains.train(number).why[:16]) == (FAILED, "its process died")
