@@ -79,7 +79,6 @@ TABLES = {
     "simulated": "Trains on 1000 workers",
     "dispatch": "Handing out sub-jobs",
     "cluster-peers": "Packages on Dask",
-    "serving": "The control room under load",
 }
 
 

@@ -50,7 +50,7 @@ def element_pictures(hours: Sequence[ElementHour]) -> list[Picture]:
     speeds = [Line(name, _steps(_speeds(bins[name]), bin_s)) for name in names]
     amounts = [Line(name, _steps(_amounts(bins[name], unit_bytes * bin_hours), bin_s)) for name in names]
     return [
-        line_picture("MB/s while a file was read", speeds, start),
+        line_picture("MB/s of a file in its worker", speeds, start),
         line_picture(f"{unit} read an hour", amounts, start),
     ]
 
