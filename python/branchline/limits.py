@@ -422,6 +422,8 @@ TRIAL_MEMORY_LARGE_BYTES = 10**9
 TRIAL_OUTPUT_LARGE_BYTES = 200 * 10**6
 TRIAL_FIRST_CHUNK_LONG_S = 30.0
 TRIAL_SLOW_OF_READING = 20.0
+# Below this a time of a wagon on the sample tells of the machine (of what else it does), not of the wagon.
+TRIAL_TIME_TELLING_S = 1.0
 TRIAL_WAITING_SHARE = 0.5
 TRIAL_BRANCHES_MANY = 300
 

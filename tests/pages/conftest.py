@@ -28,7 +28,8 @@ playwright.expect.set_options(timeout=SOON_MS)
 expect = playwright.expect
 
 
-@pytest.fixture(scope="session")
+# Of a module: as long as Playwright runs, this thread has an event loop, and tests of other modules start their own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:

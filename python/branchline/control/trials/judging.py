@@ -11,6 +11,7 @@ from branchline.limits import (
     TRIAL_MEMORY_LARGE_BYTES,
     TRIAL_OUTPUT_LARGE_BYTES,
     TRIAL_SLOW_OF_READING,
+    TRIAL_TIME_TELLING_S,
     TRIAL_WAITING_SHARE,
 )
 from branchline.quantities import count, duration, ratio, size
@@ -49,14 +50,20 @@ def _of_wagon(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning
     if wagon.first_s > TRIAL_FIRST_CHUNK_LONG_S:
         what = f"the first chunk of {wagon.name} takes {duration(wagon.first_s)}, in every process again"
         yield TrialWarning(what, "compile or load less: cache what numba compiles, load files once")
+    yield from _of_times(wagon, outcome)
+    if len(wagon.branches) > TRIAL_BRANCHES_MANY:
+        what = f"{wagon.name} reads {count(len(wagon.branches))} branches"
+        yield TrialWarning(what, "name only those that it needs, in its attribute branches")
+
+
+def _of_times(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
+    if wagon.seconds_per_event * wagon.events < TRIAL_TIME_TELLING_S:
+        return
     if wagon.seconds_per_event > TRIAL_SLOW_OF_READING * outcome.read_s_per_event > 0:
         times = ratio(wagon.seconds_per_event, outcome.read_s_per_event)
         what = f"{wagon.name} takes {times} times as long for an event as reading it"
         yield TrialWarning(what, "look for loops over events in Python; work on whole arrays instead")
     waiting = wagon.seconds_per_event - wagon.cpu_s_per_event
-    if waiting > TRIAL_WAITING_SHARE * wagon.seconds_per_event > TRIAL_WAITING_SHARE * outcome.read_s_per_event:
+    if waiting > TRIAL_WAITING_SHARE * wagon.seconds_per_event:
         what = f"{wagon.name} waits for more than half of its time"
         yield TrialWarning(what, "read no files and wait for no servers in process()")
-    if len(wagon.branches) > TRIAL_BRANCHES_MANY:
-        what = f"{wagon.name} reads {count(len(wagon.branches))} branches"
-        yield TrialWarning(what, "name only those that it needs, in its attribute branches")
