@@ -179,6 +179,12 @@ KILL_GRACE_S = 2.0
 
 # A redirector that does not know a file yet asks its servers for some seconds.
 LOCATE_WAIT_S = 60.0
+# Where NameNodes of Hadoop 3 answer by HTTP, without and with TLS.
+HDFS_WEB_PORT, HDFS_WEB_TLS_PORT = 9870, 9871
+# A list of blocks: half a kilobyte for each, as of a file of 4 TB.
+HDFS_BLOCKS_MAX_BYTES = 16 * 2**20
+# Machines that a list names for a file: blocks have three copies, and machines with little of it are no help.
+HOSTS_OF_FILE_MAX = 3
 # A server that is there accepts a connection sooner, also over a link that loses packets.
 CONNECT_WAIT_S = 15.0
 # Round trips that are expected where none was measured: to a server on the worker's machine, at its site, elsewhere.

@@ -64,17 +64,21 @@ def dask_over_tcp(folder: Path) -> Iterator[PlaceHere]:
 
 
 @contextmanager
-def dask_servers(folder: Path, workers: int, sites: Sequence[str] = ()) -> Iterator[PlaceHere]:
-    """A scheduler and workers that were started by Dask's own commands, each at a site if there are ``sites``."""
+def dask_servers(
+    folder: Path, workers: int, sites: Sequence[str] = (), hosts: Sequence[str] = ()
+) -> Iterator[PlaceHere]:
+    """A scheduler and workers that were started by Dask's own commands, each at a site if there are ``sites``, and on
+    a host if there are ``hosts``. The host is in the environment of a worker as HOST_OF_WORKER.
+    """
     address = f"127.0.0.1:{free_port()}"
     host, port = address.split(":")
     with ExitStack() as stack:
         servers: dict[str, Process] = {}
 
-        def start(name: str, ready: int | Callable[[], bool], *arguments: str, site: str = "") -> None:
+        def start(name: str, ready: int | Callable[[], bool], *arguments: str, **environment: str) -> None:
             words = [sys.executable, "-m", "distributed.cli.dask_" + name.partition("-")[0], *arguments]
             log = folder / f"{name}.log"
-            server = Process(words, ready, log, {"BRANCHLINE_SITE": site})
+            server = Process(words, ready, log, environment)
             stack.callback(server.kill)
             server.start()
             servers[name] = server
@@ -83,10 +87,11 @@ def dask_servers(folder: Path, workers: int, sites: Sequence[str] = ()) -> Itera
             "scheduler", int(port), "--host", host, "--port", port, "--dashboard-address", "127.0.0.1:0", "--no-jupyter"
         )
         for number in range(workers):
-            arguments = [f"tcp://{address}", "--host", host, "--nthreads", "1", "--no-dashboard"]
+            own = hosts[number] if hosts else host
+            arguments = [f"tcp://{address}", "--host", own, "--nthreads", "1", "--no-dashboard"]
             arguments += ["--local-directory", str(folder), "--name", f"w{number}"]
             site = sites[number] if sites else ""
-            start(f"worker-{number}", lambda: True, *arguments, site=site)
+            start(f"worker-{number}", lambda: True, *arguments, BRANCHLINE_SITE=site, HOST_OF_WORKER=own)
         yield PlaceHere({"on": f"dask=tcp://{address}"}, revives=True, servers=servers)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from distributed import Client
 from tests.clusters.conformance import EVENTS, FILES, Case, digest, when
 from tests.clusters.places import PlaceHere, dask_servers
-from tests.clusters.wagons import PLAIN, SLOW, write_wagons
+from tests.clusters.wagons import ON_HOST, PLAIN, SLOW, write_wagons
 from tests.stores.servers import Folder, Xrootd, free_port, loopback_shim
 
 import branchline
@@ -181,3 +182,26 @@ def test_the_plan_is_the_same_wherever_workers_are(elements: Elements) -> None:
             plans.append([[file.path for file in share.files] for share in cut(Dataset.of(path).files)])
     assert plans[0] == plans[1] == plans[2]
     assert branchline.Dataset.of(path).files[2].elements == (elements.url(1), elements.url(0))
+
+
+def test_files_go_to_workers_on_the_machines_that_hold_them(data: Path, tmp_path: Path) -> None:
+    """As `branchline locate` writes them for HDFS. Machines are named by their addresses, as workers of Dask are."""
+    hosts = ("127.0.0.1", "127.0.0.2")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    paths = [str(data / f"f{index}.root") for index in range(FILES)]
+    listed = tmp_path / "files.json"
+    on_hosts = {path: [hosts[index % 2], "elsewhere"] for index, path in enumerate(paths)}
+    listed.write_text(json.dumps({"events": {"files": paths, "hosts": on_hosts}}))
+    assert [one.hosts for one in Dataset.of(listed)] == [tuple(on_hosts[path]) for path in paths]
+    (tmp_path / "dask").mkdir()
+    with dask_servers(tmp_path / "dask", workers=2, hosts=hosts) as place:
+        wait_for_workers(place, 2)
+        case = Case(place, data, tmp_path)
+        result = case.run(write_wagons(tmp_path / "wagons", ON_HOST, FOLDER=marks, PAUSE_S=0.3), listed)
+    assert result.errors == []
+    assert digest(result) == digest(case.alone(write_wagons(tmp_path / "alone", PLAIN), listed))
+    found = Counter(tuple(one.read_text().split()) for one in marks.iterdir())
+    near = sum(count for (path, host), count in found.items() if on_hosts[path][0] == host)
+    # An idle worker may take what is in the queue of the other one.
+    assert near > 0.6 * sum(found.values())

@@ -195,6 +195,26 @@ class Slow:
 """
 )
 
+#: Each chunk leaves a file with the path of what was read, and the machine of the worker.
+ON_HOST = (
+    PLAIN
+    + """
+import os
+import time
+import uuid
+from pathlib import Path
+
+
+class OnHost:
+    name = "on_host"
+
+    def process(self, events):
+        Path("FOLDER", uuid.uuid4().hex).write_text(f"{events.metadata['filename']} {os.environ['HOST_OF_WORKER']}")
+        time.sleep(PAUSE_S)
+        return len(events)
+"""
+)
+
 
 def write_wagons(folder: Path, text: str, **values: object) -> str:
     """Writes the file and its module next to it, and returns its path. ``values`` replace their names in it."""

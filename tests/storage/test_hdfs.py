@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.stores.servers import free_port
 import branchline
 from branchline._core import Store
 from branchline.dataset import Dataset
+from branchline.dataset.located import hosts_of
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
 
 NAMES = ("data/a1.root", "data/b2.root", "data/deep/down/c3.root", "data/deep/.hidden.root", "data/with blank%20.root")
@@ -150,3 +153,34 @@ def test_a_cluster_that_nobody_named_is_looked_for_in_the_settings(settings: Pat
     for use in (lambda: Store("hdfs://unknown/data/a1.root"), lambda: Dataset.of("hdfs://unknown/data/*.root")):
         with pytest.raises(BranchlineError, match=r"No NameNode hosts found.*HADOOP_CONF_DIR"):
             use()
+
+
+def test_the_machines_that_hold_files_are_in_the_list(hdfs: Hdfs, settings: Path, tmp_path: Path) -> None:
+    write_settings(settings, "core-site", {"fs.defaultFS": hdfs.url})
+    write_settings(settings, "hdfs-site", {"dfs.namenode.http-address": hdfs.web_address})
+    command = [sys.executable, "-m", "branchline", "locate", f"{hdfs.url}/data/*.root:events"]
+    listed = tmp_path / "files.json"
+    listed.write_text(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+    found = {file.path.rpartition("/")[2]: file for file in Dataset.of(listed)}
+    assert sorted(found) == ["a1.root", "b2.root", "with blank%20.root"]
+    # The DataNode is known by this name.
+    assert {file.hosts for file in found.values()} == {("127.0.0.1",)}
+    assert {file.tree for file in found.values()} == {"events"}
+    assert hosts_of("/data/a1.root") == []
+    with pytest.raises(MissingFileError, match="no server has this file"):
+        hosts_of(f"{hdfs.url}/data/absent.root")
+    with pytest.raises(StorageError, match=r"AccessControlException.*HADOOP_USER_NAME"):
+        hosts_of(f"{hdfs.url}/data/closed/d4.root")
+
+
+def test_the_name_node_that_lives_tells_the_machines(hdfs: Hdfs, settings: Path) -> None:
+    dead, living = f"127.0.0.1:{free_port()}", f"127.0.0.1:{hdfs.port}"
+    write_settings(settings, "core-site", {"fs.defaultFS": "hdfs://both"})
+    http = {"dfs.namenode.http-address.both.nn1": dead, "dfs.namenode.http-address.both.nn2": hdfs.web_address}
+    write_settings(settings, "hdfs-site", cluster("both", dead, living) | http)
+    for url in ("hdfs://both/data/a1.root", "hdfs:///data/a1.root"):
+        assert hosts_of(url) == ["127.0.0.1"]
+    write_settings(settings, "hdfs-site", cluster("both", dead) | {"dfs.namenode.http-address.both.nn1": dead})
+    with pytest.raises(StorageError, match=r"does not answer at 127\.0\.0\.1.*Connection refused") as raised:
+        hosts_of("hdfs://both/data/a1.root")
+    assert raised.value.retry

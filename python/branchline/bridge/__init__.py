@@ -7,6 +7,7 @@ The compiled module calls `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` 
 
 from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ListedFile, in_time
 from branchline.bridge.fsspec_files import list_by_fsspec, open_by_fsspec
+from branchline.bridge.hdfs_blocks import HeldBytes, locate_by_hdfs
 from branchline.bridge.hdfs_files import list_by_hdfs, open_by_hdfs
 from branchline.bridge.xrootd_files import locate_by_xrootd, open_by_xrootd
 from branchline.ranges import ByteRange
@@ -16,10 +17,12 @@ __all__ = [
     "BridgedFile",
     "BridgedRead",
     "ByteRange",
+    "HeldBytes",
     "ListedFile",
     "in_time",
     "list_by_fsspec",
     "list_by_hdfs",
+    "locate_by_hdfs",
     "locate_by_xrootd",
     "open_by_fsspec",
     "open_by_hdfs",

@@ -154,14 +154,20 @@ def _client(package: LibraryObject, place: str | None, settings: dict[str, str])
 @cache  # as the package's clients are kept
 def _namenode_orders(place: str | None, settings: str | None, home: str | None) -> list[dict[str, str]]:
     """Settings for a cluster that is given by name, one for each NameNode, which they have the package try first."""
-    known = _settings_in(settings or os.path.join(home or "", "etc/hadoop"))
+    known = _read_settings(settings or os.path.join(home or "", "etc/hadoop"))
     name = (place or known.get("fs.defaultFS", "")).removeprefix("hdfs://").partition("/")[0]
     key = f"dfs.ha.namenodes.{name}"
     ids = [one.strip() for one in known.get(key, "").split(",") if one.strip()]
     return [{key: ",".join(ids[first:] + ids[:first])} for first in range(len(ids))]
 
 
-def _settings_in(folder: str) -> dict[str, str]:
+def settings_in() -> dict[str, str]:
+    """The settings of Hadoop on this machine; none where there are none."""
+    folder = os.environ.get("HADOOP_CONF_DIR")
+    return _read_settings(folder or os.path.join(os.environ.get("HADOOP_HOME", ""), "etc/hadoop"))
+
+
+def _read_settings(folder: str) -> dict[str, str]:
     """The settings in the files that the package reads. It reports itself what cannot be read there."""
     found: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml"):

@@ -40,6 +40,8 @@ class DataFile:
     version: str = field(default="", repr=False, compare=False)
     #: What the dataset's list says of the storage elements of its files.
     sites: ElementSites = field(default=ElementSites(), repr=False)
+    #: The machines that hold the file, or most of it, as the dataset's list names them.
+    hosts: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def changed(self, **fields: object) -> DataFile:
         """The same file with other fields, as ``dataclasses.replace`` does it; four times as fast, for datasets of

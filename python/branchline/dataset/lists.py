@@ -94,7 +94,8 @@ def read_fileset(fileset: object, template: DataFile, source: str = "") -> list[
     ``{"name": {path: tree}}`` and a plain list of paths. Replicas of a file are a list of paths in the place of a path,
     ``"replicas": [path, ...]`` next to ``"object_path"``, or stand in one text with `` | `` between them. Next to
     ``files``, ``"sites"`` says where storage elements are, as ``{"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}``:
-    each stands for the locations that begin with it.
+    each stands for the locations that begin with it. ``"hosts"`` names the machines that hold a file, as
+    ``{"hdfs://namenode/a.root": ["node1", "node2"]}``: workers there get it first.
     """
     where = source or None
     if isinstance(fileset, list):
@@ -125,6 +126,28 @@ def _one_dataset(name: str, content: object, template: DataFile, source: str) ->
     if isinstance(content, Mapping) and "files" in content and content.get("sites") is not None:
         template = replace(template, sites=ElementSites.of(content["sites"], source))
     template = replace(template, dataset=name, metadata=dict(metadata), tree=tree or template.tree)
+    found = _listed_files(name, files, template, source)
+    hosts = _hosts_in(content, source) if isinstance(content, Mapping) and "files" in content else {}
+    yield from (_with_hosts(one, hosts) for one in found) if hosts else found
+
+
+def _hosts_in(content: Mapping[str, object], source: str) -> Mapping[str, tuple[str, ...]]:
+    given = content.get("hosts") or {}
+    is_right = isinstance(given, Mapping) and all(
+        isinstance(hosts, list) and all(isinstance(one, str) and one for one in hosts) for hosts in given.values()
+    )
+    if not isinstance(given, Mapping) or not is_right:
+        hint = 'write it like {"hdfs://namenode/a.root": ["node1", "node2"]}'
+        raise DatasetError("the hosts of files are lists of names by locations", path=source or None, hint=hint)
+    return {str(location): tuple(hosts) for location, hosts in given.items()}
+
+
+def _with_hosts(file: DataFile, hosts: Mapping[str, tuple[str, ...]]) -> DataFile:
+    found = dict.fromkeys(host for location in file.locations for host in hosts.get(location, ()))
+    return file.changed(hosts=tuple(found)) if found else file
+
+
+def _listed_files(name: str, files: object, template: DataFile, source: str) -> Iterator[DataFile]:
     if isinstance(files, str):
         files = [files]
     if isinstance(files, Mapping):

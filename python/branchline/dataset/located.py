@@ -1,48 +1,67 @@
-"""Replicas of files as XRootD's servers locate them, written down as a fileset."""
+"""Replicas of files as XRootD's servers locate them, and machines as HDFS does, written down as a fileset."""
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict, TypeVar
 
-from branchline.bridge import BridgeError, locate_by_xrootd
+from branchline.bridge import BridgeError, locate_by_hdfs, locate_by_xrootd
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.dataset.server_files import in_threads
 from branchline.errors import MissingFileError, StorageError
-from branchline.limits import LOCATE_WAIT_S
+from branchline.limits import HOSTS_OF_FILE_MAX, LOCATE_WAIT_S
 from branchline.locations import without_secrets
 
 SCHEMES = ("root", "roots", "xroot", "xroots")
 
+Answer = TypeVar("Answer")
+
 
 class LocatedFiles(TypedDict):
-    """The files of a dataset in a fileset: a location each, or a list of replicas."""
+    """The files of a dataset in a fileset: a location each, or a list of replicas; with the sites of storage elements,
+    and the machines that hold files.
+    """
 
     files: list[str | list[str]]
     sites: NotRequired[dict[str, str]]
+    hosts: NotRequired[dict[str, list[str]]]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a file lies: all its replicas, and the machines that hold most of it, where a server tells them."""
+
+    replicas: list[str]
+    hosts: list[str]
 
 
 def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
     """The dataset as a fileset, as ``json`` writes it, in which each file has the replicas that its server locates
-    behind those that were listed.
+    behind those that were listed, and files of HDFS the machines that hold their blocks.
 
     Raises MissingFileError and StorageError.
     """
-    found = in_threads(_replicas, dataset.files)
+    found = in_threads(_place_of, dataset.files)
     fileset: dict[str, LocatedFiles] = {}
-    for file, replicas in zip(dataset.files, found, strict=True):
+    for file, place in zip(dataset.files, found, strict=True):
         named = fileset.setdefault(file.dataset or "dataset", {"files": []})
         # The tree stands behind the first replica.
-        first = f"{replicas[0]}:{file.tree}" if file.tree else replicas[0]
-        named["files"].append([first, *replicas[1:]] if len(replicas) > 1 else first)
+        first, *others = place.replicas
+        with_tree = f"{first}:{file.tree}" if file.tree else first
+        named["files"].append([with_tree, *others] if others else with_tree)
         if file.sites.beginnings:
             named["sites"] = dict(file.sites.beginnings)
+        if place.hosts:
+            named.setdefault("hosts", {})[first] = place.hosts
     return fileset
 
 
-def _replicas(file: DataFile) -> list[str]:
+def _place_of(file: DataFile) -> _Place:
     at_servers = [url for location in file.locations for url in located(location)]
-    return list(dict.fromkeys([*file.locations, *at_servers]))
+    hosts = [host for location in file.locations for host in hosts_of(location)] or file.hosts
+    return _Place(list(dict.fromkeys([*file.locations, *at_servers])), list(dict.fromkeys(hosts)))
 
 
 def located(location: str) -> list[str]:
@@ -50,10 +69,29 @@ def located(location: str) -> list[str]:
 
     Raises MissingFileError and StorageError.
     """
-    if location.partition("://")[0].lower() not in SCHEMES or "://" not in location:
+    if _scheme_of(location) not in SCHEMES:
         return []
+    return _answer_of(locate_by_xrootd, location)
+
+
+def hosts_of(location: str) -> list[str]:
+    """The machines that hold most of a file of HDFS, the one with most of it first; nothing for any other file.
+
+    Raises MissingFileError and StorageError.
+    """
+    if _scheme_of(location) != "hdfs":
+        return []
+    return [one.host for one in _answer_of(locate_by_hdfs, location)[:HOSTS_OF_FILE_MAX]]
+
+
+def _scheme_of(location: str) -> str:
+    scheme, separator, _ = location.partition("://")
+    return scheme.lower() if separator else ""
+
+
+def _answer_of(locate: Callable[[str, float], Answer], location: str) -> Answer:
     try:
-        return locate_by_xrootd(location, LOCATE_WAIT_S)
+        return locate(location, LOCATE_WAIT_S)
     except BridgeError as error:
         shown = without_secrets(location)
         if error.kind == "missing":

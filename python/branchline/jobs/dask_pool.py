@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,7 @@ from branchline.limits import (
     VERSIONS_ASKED_MAX,
     VERSIONS_WAIT_S,
 )
-from branchline.sites import Spot, own_spot
+from branchline.sites import Spot, is_among, own_spot
 
 
 class DaskPool:
@@ -191,8 +191,17 @@ class DaskPool:
         key = f"branchline-group-{self._run_id}-{group.number}-{self._submitted_count}"
         # Dask gives it to no other worker, also where one is idle: it does not know what is near.
         addresses = self._chosen(group.site, avoided)
-        where = sorted(addresses) or None
-        future = self._client.submit(work_on_dask_group, group, key=key, pure=False, retries=0, workers=where)
+        # One that holds what it reads is only better than others: an idle one may take it.
+        near = frozenset() if addresses or group.site is not None or avoided else self._at(group.hosts)
+        future = self._client.submit(
+            work_on_dask_group,
+            group,
+            key=key,
+            pure=False,
+            retries=0,
+            workers=sorted(addresses or near) or None,
+            allow_other_workers=bool(near),
+        )
         if addresses:
             self._restricted[group.number] = (group, addresses)
         self._futures[group.number] = future
@@ -206,6 +215,14 @@ class DaskPool:
         spots = self._spots
         near = {one for one in good if site is not None and one in spots and spots[one].site == site}
         return frozenset(near or (good if avoided else ()))
+
+    def _at(self, hosts: Sequence[str]) -> frozenset[str]:
+        """The workers on some machines, which are known by their names or by what is in their addresses."""
+        if not hosts:
+            return frozenset()
+        spots = self._spots
+        named = {address: {host_of(address), spots[address].host} for address in self._threads if address in spots}
+        return frozenset(address for address, names in named.items() if any(is_among(one, hosts) for one in names))
 
     def begun_s(self, number: int) -> float | None:
         """When its worker said so."""

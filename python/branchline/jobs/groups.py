@@ -43,6 +43,8 @@ class Group:
     memory_limit_bytes: int | None = None
     #: The site whose workers are to work on it, as long as there are some; None where any may.
     site: str | None = None
+    #: The machines that hold what it reads: their workers get it if they can, else any may.
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass

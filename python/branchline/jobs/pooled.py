@@ -49,7 +49,7 @@ from branchline.limits import (
     PROGRAM_INLINE_BYTES,
     STOP_GRACE_S,
 )
-from branchline.sites import Spot
+from branchline.sites import Spot, holding_most
 
 
 class PooledWorkers:
@@ -190,7 +190,8 @@ class PooledWorkers:
                 subjobs = self._next_group(draw, site)
                 if not subjobs:
                     break
-                self._submit(subjobs, program, settings, with_program=inline, site=site)
+                hosts = holding_most(one.hosts for one in subjobs)
+                self._submit(subjobs, program, settings, with_program=inline, site=site, hosts=hosts)
         while self._is_drained and (slow := self._slow_group()) is not None:
             number, why = slow
             copy = self._submit(self._live[number], program, settings, with_program=True)
@@ -296,6 +297,7 @@ class PooledWorkers:
         *,
         with_program: bool,
         site: str | None = None,
+        hosts: tuple[str, ...] = (),
     ) -> int:
         number = self._groups_count
         self._groups_count += 1
@@ -307,7 +309,8 @@ class PooledWorkers:
         if site is not None:
             self._sites[number] = site
             self._live_at[site] += 1
-        group = Group(number, settings, sent, program.key, program if with_program else None, site=site)
+        sent_program = program if with_program else None
+        group = Group(number, settings, sent, program.key, sent_program, site=site, hosts=hosts)
         self._pool.submit(group, avoided)
         return number
 

@@ -52,6 +52,8 @@ class SubJob:
     #: The indices of the neighbours with which a worker that has them all may fold its result; None where it comes
     #: alone.
     neighbours: range | None = None
+    #: The machines that hold what it reads, if any are known.
+    hosts: tuple[str, ...] = ()
 
     def packed(self) -> SubJob:
         """The same with its payload pickled, for its way to a worker."""

@@ -6,7 +6,7 @@ from branchline.lazily import lazily
 from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, server_of
 
 if TYPE_CHECKING:
-    from branchline.sites.nearness import Distances, Nearness, RoundTrip, is_near, nearness_of
+    from branchline.sites.nearness import Distances, Nearness, RoundTrip, holding_most, is_among, is_near, nearness_of
     from branchline.sites.site_file import VARIABLE, SiteFile, site_path
     from branchline.sites.site_map import SiteMap
     from branchline.sites.spot import Spot, own_spot
@@ -21,6 +21,8 @@ __all__ = [
     "SiteFile",
     "SiteMap",
     "Spot",
+    "holding_most",
+    "is_among",
     "is_near",
     "nearness_of",
     "own_spot",
@@ -32,7 +34,15 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "branchline.sites.nearness": ("Distances", "Nearness", "RoundTrip", "is_near", "nearness_of"),
+        "branchline.sites.nearness": (
+            "Distances",
+            "Nearness",
+            "RoundTrip",
+            "holding_most",
+            "is_among",
+            "is_near",
+            "nearness_of",
+        ),
         "branchline.sites.site_file": ("VARIABLE", "SiteFile", "site_path"),
         "branchline.sites.site_map": ("SiteMap",),
         "branchline.sites.spot": ("Spot", "own_spot"),

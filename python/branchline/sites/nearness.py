@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from branchline.limits import HOST_ROUND_TRIP_S, NEAR_ROUND_TRIP_S, SITE_ROUND_TRIP_S, WAN_ROUND_TRIP_S
@@ -34,12 +35,16 @@ _ROUND_TRIPS_S: Mapping[Nearness, float] = {
 }
 
 
-def nearness_of(spot: Spot, location: str, listed: ElementSites, sites: SiteMap) -> Nearness:
-    """How near a path or URL is to a worker.
+def nearness_of(
+    spot: Spot, location: str, listed: ElementSites, sites: SiteMap, hosts: Collection[str] = ()
+) -> Nearness:
+    """How near a path or URL is to a worker. ``hosts`` are machines that hold the file, as its list names them.
 
     What the dataset's list or the site's file says of a location holds. Else a path is on the worker's machine, and a
     server is at the worker's site if it has the domain of that name, or of the machine.
     """
+    if is_among(spot.host, hosts):
+        return Nearness.HOST
     site = listed.site_of(location) or sites.site_of_storage(location)
     if site:
         return Nearness.SITE if site == spot.site else Nearness.ELSEWHERE
@@ -53,6 +58,21 @@ def nearness_of(spot: Spot, location: str, listed: ElementSites, sites: SiteMap)
     domains = {one for one in (spot.site, spot.host.partition(".")[2]) if "." in one}
     is_at_site = any(host == domain or host.endswith(f".{domain}") for domain in domains)
     return Nearness.SITE if is_at_site else Nearness.ELSEWHERE
+
+
+def is_among(host: str, hosts: Collection[str]) -> bool:
+    """Whether a machine is one of some that are named, with its domain or without."""
+    return bool(host) and any(one == host or _is_short_for(one, host) or _is_short_for(host, one) for one in hosts)
+
+
+def holding_most(hosts: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Of the machines that hold each of some files, those that hold most of them."""
+    held = Counter(host for one in hosts for host in one)
+    return tuple(host for host, count in held.items() if count == max(held.values()))
+
+
+def _is_short_for(short: str, full: str) -> bool:
+    return bool(short) and "." not in short and full.startswith(f"{short}.")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from branchline import _core
@@ -80,7 +80,7 @@ class Locality:
         listed = ElementSites() if file is None else file.sites
         if not replicas:
             record.storage_element = self._element(record.path, listed)
-            whole = self._reading(record.path, listed)
+            whole = self._reading(record.path, listed, () if file is None else file.hosts)
             whole.files, whole.bytes_read = 1, record.bytes_read
             whole.wall_s, whole.fetch_s = record.wall_s, record.fetch_s
             return [whole]
@@ -106,8 +106,8 @@ class Locality:
             readings.append(reading)
         return readings
 
-    def _reading(self, location: str, listed: ElementSites) -> SiteReading:
-        near = nearness_of(self.spot, location, listed, self.sites)
+    def _reading(self, location: str, listed: ElementSites, hosts: Collection[str] = ()) -> SiteReading:
+        near = nearness_of(self.spot, location, listed, self.sites, hosts)
         return SiteReading(self.spot.site, self._element(location, listed), near.value)
 
     @staticmethod

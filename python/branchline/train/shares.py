@@ -29,7 +29,7 @@ from branchline.limits import (
     SUBJOBS_WANTED,
     parse_bytes,
 )
-from branchline.sites import RoundTrip
+from branchline.sites import RoundTrip, holding_most
 from branchline.tree import File, Tree
 
 
@@ -70,6 +70,11 @@ class Share:
         ]
         is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean)
         return how[0] == how[1] and is_usual
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The machines that hold most of its files, as the dataset's list names them."""
+        return holding_most(one.hosts for one in self.files)
 
     @property
     def label(self) -> str:

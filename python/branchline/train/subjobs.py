@@ -97,7 +97,7 @@ class SubJobQueue:
             together=1 if learn else self._together(index, self._left.count + 1),
             round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
         )
-        return SubJob(index, share.label, share)
+        return SubJob(index, share.label, share, hosts=share.hosts)
 
     def wagon_failed(self, name: str, index: int) -> None:
         """A wagon failed in a sub-job: it does not run in later ones."""

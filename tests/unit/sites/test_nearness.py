@@ -15,6 +15,7 @@ from branchline.sites import (
     Nearness,
     SiteMap,
     Spot,
+    holding_most,
     is_near,
     nearness_of,
     own_spot,
@@ -124,3 +125,22 @@ def test_a_measured_round_trip_comes_before_names() -> None:
     assert not is_near(0.2, 0.0001)
     assert is_near(0.2, 0.11)
     assert is_near(0.002, 0.0001)
+
+
+def test_a_machine_that_holds_the_file_is_the_nearest() -> None:
+    at_a, url = Spot("wn1.a.org", "A"), "hdfs://nn.b.org:8020/f"
+    listed = ElementSites.of({"hdfs://nn.b.org:8020": "A"})
+    for hosts, expected in (
+        (["wn2.a.org", "wn1.a.org"], Nearness.HOST),
+        (["wn1"], Nearness.HOST),
+        (["wn11", "wn1.b.org", "wn"], Nearness.SITE),
+        ([], Nearness.SITE),
+    ):
+        assert nearness_of(at_a, url, listed, SiteMap(), hosts) is expected
+    assert nearness_of(Spot("wn1"), url, NOTHING_LISTED, SiteMap(), ["wn1.a.org"]) is Nearness.HOST
+    assert nearness_of(Spot(), url, NOTHING_LISTED, SiteMap(), ["wn1.a.org", ""]) is Nearness.ELSEWHERE
+
+
+def test_machines_that_hold_most_of_several_files() -> None:
+    assert holding_most([("a", "b"), ("b", "c"), ("c",)]) == ("b", "c")
+    assert holding_most([(), ()]) == ()
