@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal
 
 from branchline.control.buckets import buckets_of, text_of
+from branchline.control.ending import take_record
 from branchline.control.history.rows import packed_rows
 from branchline.control.spans import LOCAL, note_places
+from branchline.control.stored import keep_blob, packed, shown_name
 from branchline.limits import (
     BATCH_FILES_MAX,
     BATCH_SITES_MAX,
@@ -25,7 +25,7 @@ from branchline.limits import (
 from branchline.report.texts import printable
 from branchline.sensors.batch import TRACE, TRAIN, JobIdentity, ReportBatch
 from branchline.sensors.plain import check_types, to_plain
-from branchline.sensors.record import RUNNING, JobRecord, SiteReading
+from branchline.sensors.record import SiteReading
 from branchline.sensors.status import TrainStatus
 
 _JOB = re.compile(r"[0-9a-f]{32}")
@@ -40,17 +40,6 @@ _ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CE
 _SUM = "size, begin, site, element, nearness"
 _ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_SUM}) {_ADD}"  # noqa: S608 - ours
 _ADD_ELEMENT_HOUR = f"INSERT INTO element_hours VALUES ({', '.join('?' * 7)}) ON CONFLICT (hour, element) {_ADD}"  # noqa: S608
-_ADD_SITE_HOUR = (
-    "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"
-    " wall_s = wall_s + excluded.wall_s, waiting_s = waiting_s + excluded.waiting_s"
-)
-_ADD_WAGON_HOUR = (
-    "INSERT INTO wagon_hours VALUES (?, ?, 1, ?, ?, ?, ?) ON CONFLICT (hour, wagon) DO UPDATE SET jobs = jobs + 1,"
-    " events = events + excluded.events, seconds = seconds + excluded.seconds, cpu_s = cpu_s + excluded.cpu_s,"
-    " output_bytes = output_bytes + excluded.output_bytes"
-)
-# Phases in which a worker waits: for data, or for work.
-_WAITING = ("wait", "idle")
 
 
 def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
@@ -78,7 +67,10 @@ def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
         batch,
         identity=_shortened(replace(identity, started=_text(started))),
         made=_text(made),
-        sites=[replace(one, site=_name(one.site), storage_element=_name(one.storage_element)) for one in batch.sites],
+        sites=[
+            replace(one, site=shown_name(one.site), storage_element=shown_name(one.storage_element))
+            for one in batch.sites
+        ],
     )
 
 
@@ -102,7 +94,7 @@ def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime) -> b
             (job_id, batch.made[:10], batch.made, _text(now), len(batch.files), packed_rows(batch.files)),
         )
     if batch.record is not None:
-        _take_record(connection, job_id, hour, batch.record, batch.made)
+        take_record(connection, job_id, batch.record, batch.made)
     return True
 
 
@@ -152,20 +144,21 @@ def _is_new(connection: sqlite3.Connection, job_id: int, source: str, number: in
 
 
 def _take_status(connection: sqlite3.Connection, job_id: int, status: TrainStatus, made: str) -> None:
-    """The state of a job, unless a later one is known, or how it ended."""
+    """The state of a job, unless a later one is known, or how it ended after that."""
     # Late states are points of the profile nevertheless.
     connection.execute(
         "INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?)",
         (job_id, max(0.0, status.seconds), status.events, status.bytes_read, status.plain_bytes),
     )
     _thin(connection, job_id)
+    # A job that had ended and reports later that it runs was resumed.
     changed = connection.execute(
-        "UPDATE jobs SET made = ?, status = ?, phase = ?, seconds = ?, fraction_done = ?, subjobs = ?, done = ?,"
-        " failed = ?, events = ?, bytes_read = ? WHERE id = ? AND made <= ? AND NOT has_ended",
+        "UPDATE jobs SET has_ended = 0, made = ?, status = ?, phase = ?, seconds = ?, fraction_done = ?, subjobs = ?,"
+        " done = ?, failed = ?, events = ?, bytes_read = ? WHERE id = ? AND made <= ? AND (NOT has_ended OR ended < ?)",
         (
             made,
-            _name(status.status),
-            _name(status.phase),
+            shown_name(status.status),
+            shown_name(status.phase),
             status.seconds,
             status.fraction_done,
             status.subjobs,
@@ -175,10 +168,11 @@ def _take_status(connection: sqlite3.Connection, job_id: int, status: TrainStatu
             status.bytes_read,
             job_id,
             made,
+            made,
         ),
     )
     if changed.rowcount:
-        _keep_blob(connection, job_id, "state", packed(status.as_dict()))
+        keep_blob(connection, job_id, "state", packed(status.as_dict()))
 
 
 def _thin(connection: sqlite3.Connection, job_id: int) -> None:
@@ -195,87 +189,24 @@ def _take_reads(connection: sqlite3.Connection, job_id: int, hour: str, sites: S
     buckets = buckets_of(hour)
     for one in sites:
         values = (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s)
-        place = (one.site, one.storage_element, _name(one.nearness))
+        place = (one.site, one.storage_element, shown_name(one.nearness))
         connection.execute(_ADD_CELL, (job_id, hour, *place, *values))
         connection.executemany(_ADD_SUM, [(*bucket, *place, *values) for bucket in buckets])
         connection.execute(_ADD_ELEMENT_HOUR, (hour, one.storage_element, *values))
 
 
-def _keep_blob(connection: sqlite3.Connection, job_id: int, column: Literal["state", "record"], content: bytes) -> None:
-    connection.execute(
-        f"INSERT INTO job_blobs (job_id, {column}) VALUES (?, ?) ON CONFLICT (job_id)"  # noqa: S608 - ours
-        f" DO UPDATE SET {column} = excluded.{column}",
-        (job_id, content),
-    )
-
-
-def _take_record(connection: sqlite3.Connection, job_id: int, hour: str, record: JobRecord, made: str) -> None:
-    """The end of a job; the first one counts."""
-    [has_ended] = connection.execute("SELECT has_ended FROM jobs WHERE id = ?", (job_id,)).fetchone()
-    if has_ended or record.status == RUNNING:
-        return
-    workers_s = sum(one.wall_s for one in record.worker_phases)
-    cores = max(1, record.threads)
-    efficiency = min(1.0, record.cpu_s / (workers_s * cores)) if workers_s > 0 else None
-    connection.execute(
-        "UPDATE jobs SET status = ?, phase = 'write', ended = ?, seconds = ?, subjobs = ?, done = ?, failed = ?,"
-        " fraction_done = ?, events = ?, bytes_read = ?, cpu_s = ?, efficiency = ?, has_ended = 1 WHERE id = ?",
-        (
-            _name(record.status),
-            made,
-            record.wall_s,
-            record.subjobs,
-            record.subjobs_done,
-            max(0, record.subjobs - record.subjobs_done),
-            record.subjobs_done / record.subjobs if record.subjobs else None,
-            record.events,
-            record.totals.bytes_read,
-            record.cpu_s,
-            efficiency,
-            job_id,
-        ),
-    )
-    _keep_blob(connection, job_id, "record", packed(replace(record, files=[]).as_dict()))
-    times: dict[str, list[float]] = {}
-    for one in record.worker_phases:
-        site = times.setdefault(_name(one.site), [0.0, 0.0])
-        site[0] += one.wall_s
-        site[1] += sum(getattr(one, phase) for phase in _WAITING)
-    connection.executemany(_ADD_SITE_HOUR, [(hour, site, *both) for site, both in times.items()])
-    connection.executemany(
-        _ADD_WAGON_HOUR,
-        [
-            (hour, _name(one.name), one.events, one.seconds, one.cpu_s, one.output_bytes)
-            for one in record.wagons[:BATCH_SITES_MAX]
-        ],
-    )
-
-
-def packed(plain: object) -> bytes:
-    """Plain data as compressed JSON."""
-    return zlib.compress(json.dumps(plain, separators=(",", ":")).encode(errors="surrogatepass"), 6)
-
-
-def unpacked(content: bytes) -> dict[str, object]:
-    """What ``packed`` was given."""
-    found: dict[str, object] = json.loads(zlib.decompress(content))
-    return found
-
-
 def _shortened(identity: JobIdentity) -> JobIdentity:
-    names = {name: _name(getattr(identity, name)) for name in ("name", "user", "host", "site", "place", "branchline")}
+    names = {
+        name: shown_name(getattr(identity, name)) for name in ("name", "user", "host", "site", "place", "branchline")
+    }
     return replace(
         identity,
         command=_location(identity.command),
         out=_location(identity.out),
-        wagons=[_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
-        datasets=[_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
+        wagons=[shown_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
+        datasets=[shown_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
         **names,
     )
-
-
-def _name(text: str) -> str:
-    return printable(text)[:NAME_LENGTH_MAX]
 
 
 def _location(text: str) -> str:

@@ -7,8 +7,9 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from branchline.control.intake import unpacked
 from branchline.control.jobs import SILENT, JobDetails, JobQuery, JobRow, JobsPage
+from branchline.control.spans import FAR, NEAR
+from branchline.control.stored import unpacked
 from branchline.errors import OptionError
 from branchline.limits import JOB_SILENT_S, JOBS_PAGE_MAX
 from branchline.sensors.batch import JobIdentity
@@ -35,7 +36,9 @@ _COLUMNS = (
 
 
 def jobs_page(connection: sqlite3.Connection, query: JobQuery, now: datetime) -> JobsPage:
-    """Raises OptionError for an order that there is not."""
+    """Raises OptionError for an order or a distance that there is not."""
+    if query.distance not in ("", NEAR, FAR):
+        raise OptionError(f"jobs read {NEAR} or {FAR}, and not {query.distance!r:.40}")
     if query.order not in ORDERS:
         raise OptionError(f"jobs cannot be ordered by {query.order!r:.40}", hint=f"by {', '.join(ORDERS)}")
     where, values = _conditions(query, now)
@@ -104,11 +107,12 @@ def _conditions(query: JobQuery, now: datetime) -> tuple[str, list[object]]:
     if query.until:
         add("started < ?", query.until)
     # With the plus the order is that of an index on jobs, and not of what is looked up.
-    places = {"site = ?": query.site, "element = ?": query.element}
-    if any(places.values()):
-        given = [one for one, value in places.items() if value]
-        both = " AND ".join(given)
-        add(f"+id IN (SELECT job_id FROM job_places WHERE {both})", *filter(None, places.values()))  # noqa: S608 - ours
+    places: dict[str, object] = {"site = ?": query.site, "element = ?": query.element}
+    given = {condition: value for condition, value in places.items() if value}
+    if query.distance:
+        given["is_local = ?"] = query.distance == NEAR
+    if given:
+        add(f"+id IN (SELECT job_id FROM job_places WHERE {' AND '.join(given)})", *given.values())  # noqa: S608 - ours
     if query.wagon:
         add("+id IN (SELECT job_id FROM job_wagons WHERE wagon = ?)", query.wagon)
     return (f"WHERE {' AND '.join(conditions)}" if conditions else "", values)
@@ -129,4 +133,7 @@ def _row(values: Sequence[object], silent_before: str) -> JobRow:
         status = SILENT
     names = ("phase", "seen", "ended", "seconds", "fraction_done", "subjobs", "done", "failed", "events", "bytes_read")
     rest = {name: given[name] for name in (*names, "cpu_s", "efficiency")}
+    if status in (RUNNING, SILENT):
+        # It had ended before, and was resumed.
+        rest["ended"] = ""
     return JobRow(identity, status, **rest)  # type: ignore[arg-type]

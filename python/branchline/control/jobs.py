@@ -47,7 +47,8 @@ class JobRow:
 @dataclass(frozen=True)
 class JobQuery:
     """Which jobs to list. An empty text asks for all. ``search`` is a part of the name, the command or the user;
-    ``site`` and ``element`` select jobs whose workers at that site read from that storage element. ``since`` and
+    ``site`` and ``element`` select jobs whose workers at that site read from that storage element, and ``distance``
+    ("local" or "remote") those that read what is at the site of their workers, or elsewhere. ``since`` and
     ``until`` (ISO 8601, UTC) bound the start. Jobs come with the newest start first, or by ``order``.
     """
 
@@ -56,6 +57,7 @@ class JobQuery:
     user: str = ""
     site: str = ""
     element: str = ""
+    distance: str = ""
     wagon: str = ""
     since: str = ""
     until: str = ""

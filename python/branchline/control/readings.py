@@ -62,11 +62,12 @@ class SiteElementTable:
 
 @dataclass(frozen=True)
 class ElementHour:
-    """Reads from a storage element in an hour, which began at ``begin`` (ISO 8601, UTC)."""
+    """Reads from a storage element in an hour, or a day of 24 ``hours``, which began at ``begin`` (ISO 8601, UTC)."""
 
     element: str
     begin: str
     reads: Reads = Reads()
+    hours: int = 1
 
 
 @dataclass(frozen=True)

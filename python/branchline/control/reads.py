@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from branchline.control.buckets import bounds, ranges, text_of
+from branchline.control.buckets import DAY, bounds, ranges, text_of
 from branchline.control.readings import Cost, ElementHour, Period, Reads, SiteElementTable, SiteRow
 from branchline.control.spans import LOCAL, Place, jobs_at
 
@@ -62,6 +62,16 @@ def element_hours(connection: sqlite3.Connection, period: Period) -> list[Elemen
     return [ElementHour(element, hour, Reads(0, *sums)) for hour, element, *sums in rows]
 
 
+def element_days(connection: sqlite3.Connection, period: Period) -> list[ElementHour]:
+    """Reads by storage element and day, in the order of the days: those that begin in the period."""
+    rows = connection.execute(
+        f"SELECT begin, element, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608 - ours
+        " GROUP BY begin, element ORDER BY begin, element",
+        (DAY, *_hours(period)),
+    )
+    return [ElementHour(element, begin, Reads(0, *sums), 24) for begin, element, *sums in rows]
+
+
 def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
     """What users cost: of jobs that began in the period; the most CPU time first."""
     begin, end = _hours(period)
@@ -96,7 +106,7 @@ def wagon_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
     """What wagons cost, in jobs that ended in the period; the most CPU time first."""
     rows = connection.execute(
         "SELECT wagon, sum(jobs), sum(events), 0, sum(cpu_s) AS cpu, sum(seconds), sum(output_bytes) FROM wagon_hours"
-        " WHERE hour >= ? AND hour < ? GROUP BY wagon ORDER BY cpu DESC, wagon",
+        " WHERE hour >= ? AND hour < ? GROUP BY wagon HAVING sum(jobs) > 0 ORDER BY cpu DESC, wagon",
         _hours(period),
     )
     return [Cost(*row) for row in rows]

@@ -14,7 +14,7 @@ from branchline.control.history.of_job import files_page
 from branchline.control.job_list import job_details, jobs_page
 from branchline.control.jobs import FilesPage, JobDetails, JobQuery, JobsPage
 from branchline.control.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
-from branchline.control.reads import element_hours, site_table, user_costs, wagon_costs
+from branchline.control.reads import element_days, element_hours, site_table, user_costs, wagon_costs
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
@@ -69,7 +69,7 @@ class ControlRoom:
         return self._intake.take(batch)
 
     def jobs(self, query: JobQuery) -> JobsPage:
-        """Some of the jobs. Raises OptionError for an order that there is not."""
+        """Some of the jobs. Raises OptionError for an order or a distance that there is not."""
         with self._database.reading() as connection:
             return jobs_page(connection, query, datetime.now(UTC))
 
@@ -97,6 +97,11 @@ class ControlRoom:
         """Storage elements over time."""
         with self._database.reading() as connection:
             return element_hours(connection, period)
+
+    def element_days(self, period: Period) -> list[ElementHour]:
+        """Storage elements over time, by days."""
+        with self._database.reading() as connection:
+            return element_days(connection, period)
 
     def costs(self, by: Literal["user", "wagon"], period: Period) -> list[Cost]:
         """What users or wagons cost, the dearest first."""

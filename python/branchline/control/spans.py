@@ -20,7 +20,8 @@ from branchline.sensors.record import SiteReading
 LOCAL = ("host", "site")
 # Stands for all sites, elements or distances; names are printable, so none is this.
 ALL = "\0"
-_NEAR, _FAR = "local", "remote"
+#: Distances, in the table and in addresses of pages.
+NEAR, FAR = "local", "remote"
 _COUNT = (
     "INSERT INTO place_jobs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (size, begin, site, element, distance)"
     " DO UPDATE SET began = began + excluded.began, ended = ended + excluded.ended"
@@ -37,7 +38,7 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, site: str | None, element: str | None, is_local: bool | None) -> Place:
         """A place; None stands for all."""
-        distance = ALL if is_local is None else _NEAR if is_local else _FAR
+        distance = ALL if is_local is None else NEAR if is_local else FAR
         return cls(ALL if site is None else site, ALL if element is None else element, distance)
 
 

@@ -23,6 +23,7 @@ from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import to_plain
 from branchline.web import actions, train_actions
 from branchline.web.actions import Act, Form
+from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
 from branchline.web.pages import jobs, places, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
@@ -37,6 +38,7 @@ from branchline.web.train_files import train_file
 PAGES: dict[str, Make] = {
     "/jobs": jobs.jobs,
     "/jobs/{job}": jobs.job,
+    "/jobs/{job}/files": jobs.job_files,
     "/sites": places.sites,
     "/elements": places.elements,
     "/costs": places.costs,
@@ -93,6 +95,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     routes += [
         Route("/", _first_page),
         Route("/events", events),
+        Route("/jobs/{job}/report", job_report),
         Route("/trains/{number}/files/{path:path}", train_file),
         Route("/api/v1/reports", take_report, methods=["POST"]),
     ]

@@ -17,8 +17,8 @@ from branchline.web.pages.page import Ask
 #: Types that a browser shows; everything else is downloaded.
 PICTURE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 _SHOWN = {**PICTURE_TYPES, "html": "text/html; charset=utf-8", "json": "application/json", "txt": "text/plain"}
-# What code of users wrote is shown as by a stranger: no script, no cookie, nothing from elsewhere.
-_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+#: What code of users wrote is shown as by a stranger: no script, no cookie, nothing from elsewhere.
+STRANGER_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def record_of(out: Path) -> JobRecord | None:
@@ -46,7 +46,7 @@ def _answer(room: ControlRoom, number: int, name: str) -> Response:
     if name not in files_of(record_of(out)) or not path.is_relative_to(out.resolve()) or not path.is_file():
         raise HTTPException(404, "The train has no such file.")
     kind = _SHOWN.get(path.suffix.removeprefix("."))
-    headers = {"Content-Security-Policy": _POLICY}
+    headers = {"Content-Security-Policy": STRANGER_POLICY}
     if kind is None:
         return FileResponse(path, media_type="application/octet-stream", filename=path.name, headers=headers)
     return FileResponse(path, media_type=kind, headers=headers)

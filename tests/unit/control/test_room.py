@@ -68,6 +68,36 @@ def test_an_older_state_never_replaces_a_newer_one(room: ControlRoom) -> None:
     assert details.status.done == 2
 
 
+def test_a_job_that_was_resumed_ends_anew(room: ControlRoom) -> None:
+    *_, running, ended = whole_job()
+    for one in (running, ended):
+        room.take(one)
+    of = ended.identity
+    # Another process, with numbers of its own, goes on after an hour.
+    again = replace(batch(of, 0, after_s=4000.0), source="resumed")
+    room.take(again)
+    details = room.job(of.job)
+    assert details is not None
+    assert (details.row.status, details.row.ended) == ("running", "")
+    later = replace(last(of, 1, after_s=4100.0, cpu_s=50.0), source="resumed")
+    assert later.record is not None
+    later.record.wagons[0].cpu_s = 25.0
+    room.take(later)
+    room.take(replace(ended, source="late"))
+    details = room.job(of.job)
+    assert details is not None
+    assert (details.row.status, details.row.ended, details.row.cpu_s) == (
+        "finished",
+        "2026-03-01T13:08:20.000+00:00",
+        50.0,
+    )
+    [wagon] = room.costs("wagon", Period())
+    assert (wagon.jobs, wagon.cpu_s) == (1, 25.0)
+    assert room.costs("wagon", Period(until="2026-03-01T13:00")) == []
+    [row] = room.site_table(Period()).rows
+    assert row.efficiency == (4100.0 - 15.0) / 4100.0
+
+
 def test_sites_by_elements_are_as_in_the_figure(room: ControlRoom) -> None:
     for one in [*whole_job(), *whole_job("other", "bob")]:
         room.take(one)
@@ -87,6 +117,8 @@ def test_elements_by_hour_and_costs(room: ControlRoom) -> None:
         room.take(one)
     hours = {(one.element, one.begin): one.reads.files for one in room.element_hours(Period())}
     assert hours == {(HERE, "2026-03-01T12:00:00+00:00"): 5, (FAR, "2026-03-01T12:00:00+00:00"): 1}
+    days = {(one.element, one.begin, one.hours): one.reads.files for one in room.element_days(Period())}
+    assert days == {(HERE, "2026-03-01T00:00:00+00:00", 24): 5, (FAR, "2026-03-01T00:00:00+00:00", 24): 1}
     ada, bob = room.costs("user", Period())
     assert (ada.name, ada.jobs, ada.cpu_s, ada.events) == ("ada", 1, 45.0, 400)
     assert (bob.name, bob.jobs, bob.cpu_s) == ("bob", 1, 0.0)

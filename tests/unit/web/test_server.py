@@ -43,6 +43,10 @@ def test_a_reported_job_is_on_all_pages_and_in_their_json(server: Server) -> Non
     table = server.get("/sites.json?period=all").json()["table"]
     assert set(table["elements"]) == {HERE, FAR}
     assert {one["site"] for one in table["rows"]} == {"example"}
+    for distance, jobs in (("local", 1), ("remote", 1), ("", 1)):
+        assert server.get(f"/jobs.json?site=example&distance={distance}").json()["total"] == jobs
+    assert server.get(f"/jobs.json?element={HERE}&distance=remote").json()["total"] == 0
+    assert server.get("/jobs.json?distance=near").status == 400
     hours = server.get("/elements.json?period=all").json()["hours"]
     assert {one["element"] for one in hours} == {HERE, FAR}
     costs = server.get("/costs.json?period=all").json()
@@ -51,6 +55,27 @@ def test_a_reported_job_is_on_all_pages_and_in_their_json(server: Server) -> Non
         answer = server.get(f"{path}?period=all")
         assert answer.status == 200, path
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_a_job_has_its_files_and_its_report(server: Server) -> None:
+    who = identity("files <i>i</i>")
+    reads = [read(f"{HERE}//<script>{number}", HERE, 2000, 1.0) for number in range(3)]
+    server.report(batch(who, 0, *reads))
+    assert server.get(f"/jobs/{who.job}/report").status == 404
+    server.report(last(who, 1))
+    listed = server.get(f"/jobs/{who.job}/files.json?first=1&count=1").json()["files"]
+    assert (listed["total"], [one["path"] for one in listed["files"]]) == (3, [f"{HERE}//<script>1"])
+    page = server.get(f"/jobs/{who.job}/files?first=1&count=1").text
+    assert "3 files, 2 to 2 shown" in page
+    assert "&lt;script&gt;1" in page
+    report = server.get(f"/jobs/{who.job}/report")
+    assert "<script" not in report.text
+    assert "Spectrum" in report.text
+    assert "&lt;script&gt;1" in report.text
+    # It may hold what others wrote.
+    assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+    for path in ("files", "files.json", "report"):
+        assert server.get(f"/jobs/{'0' * 32}/{path}").status == 404
 
 
 def test_what_is_no_report_is_refused_with_a_reason(server: Server) -> None:

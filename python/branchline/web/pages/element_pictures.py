@@ -36,7 +36,10 @@ def element_pictures(hours: Sequence[ElementHour]) -> list[Picture]:
         return []
     start = hours[0].begin
     last = seconds_since(start, hours[-1].begin)
-    bin_hours = next((one for one in _BIN_HOURS if one * 3600 * PICTURE_BINS_MAX > last), _BIN_HOURS[-1])
+    shortest = hours[0].hours
+    bin_hours = next(
+        (one for one in _BIN_HOURS if one >= shortest and one * 3600 * PICTURE_BINS_MAX > last), _BIN_HOURS[-1]
+    )
     bin_s = bin_hours * 3600.0
     names = list(most_read(hours))[:ELEMENTS_DRAWN_MAX]
     bins: dict[str, dict[int, _Bin]] = {name: {} for name in names}

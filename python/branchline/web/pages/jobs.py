@@ -8,9 +8,11 @@ from itertools import pairwise
 from starlette.exceptions import HTTPException
 
 from branchline.control.job_list import ORDERS
-from branchline.control.jobs import SILENT, JobDetails, JobQuery, JobRow
+from branchline.control.jobs import SILENT, FilesPage, JobDetails, JobQuery, JobRow
+from branchline.control.spans import FAR, NEAR
 from branchline.errors import OptionError
-from branchline.limits import JOBS_PAGE_MAX
+from branchline.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
+from branchline.report.summary import summary
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
 from branchline.web.pages.page import Ask, Page
 from branchline.web.pictures import Line, line_picture
@@ -28,9 +30,19 @@ class JobsListed:
     total: int
 
 
+@dataclass(frozen=True)
+class JobFiles:
+    """Some of the files that a job has read, from the one with the number ``first`` on."""
+
+    job: str
+    first: int
+    count: int
+    files: FilesPage
+
+
 def jobs(ask: Ask) -> Page:
     """The list: searched, filtered, ordered, in pages."""
-    names = ("search", "status", "user", "site", "element", "wagon", "since", "until")
+    names = ("search", "status", "user", "site", "element", "distance", "wagon", "since", "until")
     given = {name: ask.text(name) for name in names}
     query = JobQuery(
         order=ask.text("order", "started"),
@@ -44,7 +56,12 @@ def jobs(ask: Ask) -> Page:
         raise HTTPException(400, str(error)) from None
     listed = JobsListed(query, found.rows, found.total)
     asked = given | {"order": query.order}
-    return Page("jobs.html", "Jobs", listed, {"asked": asked, "states": STATES, "orders": list(ORDERS)})
+    return Page(
+        "jobs.html",
+        "Jobs",
+        listed,
+        {"asked": asked, "states": STATES, "orders": list(ORDERS), "distances": (NEAR, FAR)},
+    )
 
 
 def job(ask: Ask) -> Page:
@@ -56,7 +73,23 @@ def job(ask: Ask) -> Page:
         line_picture("events/s", [_rates(found, "events")]),
         line_picture("MB/s read", [_rates(found, "bytes_read", 1e6)]),
     ]
-    return Page("job.html", found.row.identity.name or "job", found, {"pictures": pictures})
+    return Page(
+        "job.html",
+        found.row.identity.name or "job",
+        found,
+        {"pictures": pictures, "summary": summary(found.record) if found.record else []},
+    )
+
+
+def job_files(ask: Ask) -> Page:
+    """The files that a job has read, in pages."""
+    found = ask.room.job(ask.path("job"))
+    if found is None:
+        raise HTTPException(404, "No job with this name has reported.")
+    first, count = ask.number("first"), min(ask.number("count", ROWS), FILES_PAGE_MAX)
+    files = ask.room.files(found.row.identity.job, first, count)
+    listed = JobFiles(found.row.identity.job, first, count, files)
+    return Page("job_files.html", f"Files of {found.row.identity.name or 'a job'}", listed)
 
 
 def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:

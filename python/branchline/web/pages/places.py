@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from branchline.control.readings import Cost, ElementHour, Reads, SiteElementTable
 from branchline.web.pages.element_pictures import element_pictures, most_read
 from branchline.web.pages.page import PERIODS, Ask, Page
+from branchline.web.pictures import seconds_since
 
 ELEMENTS_SHOWN = 12
+#: Longer periods are shown by days: of a year with ten elements there are 90 000 hours.
+DAYS_BY_HOUR_MAX = 31
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,9 @@ class SitesShown:
 
 @dataclass(frozen=True)
 class ElementsShown:
-    """Reads by storage element and hour in a period; ``names`` has the elements, the one with most bytes first."""
+    """Reads by storage element and hour, or by day where there are too many hours; ``names`` has the elements, the one
+    with most bytes first.
+    """
 
     period: str
     names: list[str]
@@ -64,7 +69,9 @@ def _heat(reads: Reads, fastest: float) -> int:
 
 def elements(ask: Ask) -> Page:
     """Storage elements over time."""
-    hours = ask.room.element_hours(ask.since())
+    days = ask.room.element_days(ask.since())
+    is_long = bool(days) and seconds_since(days[0].begin, days[-1].begin) > 86_400 * DAYS_BY_HOUR_MAX
+    hours = days if is_long else ask.room.element_hours(ask.since())
     read = most_read(hours)
     shown = ElementsShown(ask.period, list(read), hours)
     extra = {"periods": list(PERIODS), "pictures": element_pictures(hours), "read": read}
