@@ -430,6 +430,8 @@ TRIAL_FIRST_CHUNK_LONG_S = 30.0
 TRIAL_SLOW_OF_READING = 20.0
 # Below this a time of a wagon on the sample tells of the machine (of what else it does), not of the wagon.
 TRIAL_TIME_TELLING_S = 1.0
+# CPU time does not depend on what else the machine does.
+TRIAL_CPU_TELLING_S = 0.05
 TRIAL_WAITING_SHARE = 0.5
 TRIAL_BRANCHES_MANY = 300
 
@@ -468,3 +470,42 @@ def memory_limit_bytes(limit: str | int) -> int:
             hint=f"give {MEMORY_LIMIT_MIN_BYTES // 2**20} MiB or more, better 1 GiB",
         )
     return size_bytes
+
+
+# Findings of the control room: jobs that are looked at, the last ones; places of the two-way table; jobs that a cell
+# needs, and others like it that a place is compared with.
+FINDINGS_JOBS_MAX = 50_000
+FINDINGS_PLACES_MAX = 50
+FINDINGS_CELL_JOBS_MIN = 3
+FINDINGS_PEERS_MIN = 3
+# How often the two-way table is drawn anew within its errors, for intervals.
+FINDINGS_DRAWS = 100
+# Of the findings of each kind of place at most this share is false.
+FINDINGS_FALSE_RATE = 0.02
+# Less is not worth a finding.
+FINDINGS_SLOW_TIMES = 1.5
+# The share of the workers' time that reading from elsewhere must cost.
+FINDINGS_LOST_SHARE = 0.1
+# Failures at one place beside those at others: how many, and how many times as often; so many are usual anywhere.
+FINDINGS_FAILED_MIN = 3
+FINDINGS_FAILED_TIMES = 3.0
+FINDINGS_USUAL_FAILURES = 0.002
+# Bytes that are read beside those that are needed: joined ranges bring some that nobody wants.
+LARGE_READS_TIMES = 1.5
+LARGE_READS_WASTE_BYTES = 10**9
+# Reads that are small, slow, and most of the time.
+ROUND_TRIPS_SMALL_BYTES = 256 * 1024
+ROUND_TRIP_SLOW_S = 0.005
+ROUND_TRIPS_TIME_SHARE = 0.5
+# Ends of jobs at which few processes work: of how many, for how long, which part of the job; and how many are told.
+TAIL_PROCESSES_MIN = 4
+TAIL_LONG_S = 60.0
+TAIL_LONG_SHARE = 0.2
+TAILS_TOLD_MAX = 5
+# CPU time of a wagon beside its trial, in runs with enough events.
+FORECAST_MISSED_TIMES = 1.5
+WAGON_EVENTS_TELLING = 10_000
+FINDINGS_RUNS_MAX = 100_000
+# Findings are looked for again after so long where something changed, and never for more than a twentieth of the time.
+FINDINGS_PAUSE_S = 20.0
+FINDINGS_TIME_SHARE = 0.05

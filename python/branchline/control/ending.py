@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from branchline.control.buckets import text_of
+from branchline.control.findings.job_notes import note_record
 from branchline.control.stored import keep_blob, packed, shown_name, unpacked
 from branchline.limits import BATCH_SITES_MAX
 from branchline.sensors.record import RUNNING, JobRecord
@@ -58,6 +59,7 @@ def take_record(connection: sqlite3.Connection, job_id: int, record: JobRecord, 
     )
     keep_blob(connection, job_id, "record", packed(replace(record, files=[]).as_dict()))
     _add_to_sums(connection, _hour_of(made), record, 1)
+    note_record(connection, job_id, _hour_of(made), record)
 
 
 def _hour_of(made: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from branchline.control.jobs import SILENT, JobDetails, JobQuery, JobRow, JobsPage
@@ -106,6 +106,12 @@ def _conditions(query: JobQuery, now: datetime) -> tuple[str, list[object]]:
         add("started >= ?", query.since)
     if query.until:
         add("started < ?", query.until)
+    _add_places(query, add)
+    return (f"WHERE {' AND '.join(conditions)}" if conditions else "", values)
+
+
+def _add_places(query: JobQuery, add: Callable[..., None]) -> None:
+    """Conditions on where jobs read, and by what."""
     # With the plus the order is that of an index on jobs, and not of what is looked up.
     places: dict[str, object] = {"site = ?": query.site, "element = ?": query.element}
     given = {condition: value for condition, value in places.items() if value}
@@ -113,9 +119,10 @@ def _conditions(query: JobQuery, now: datetime) -> tuple[str, list[object]]:
         given["is_local = ?"] = query.distance == NEAR
     if given:
         add(f"+id IN (SELECT job_id FROM job_places WHERE {' AND '.join(given)})", *given.values())  # noqa: S608 - ours
+    if query.host:
+        add("(host = ? OR +id IN (SELECT job_id FROM job_hosts WHERE host = ?))", query.host, query.host)
     if query.wagon:
         add("+id IN (SELECT job_id FROM job_wagons WHERE wagon = ?)", query.wagon)
-    return (f"WHERE {' AND '.join(conditions)}" if conditions else "", values)
 
 
 def _row(values: Sequence[object], silent_before: str) -> JobRow:

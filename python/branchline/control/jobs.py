@@ -48,8 +48,9 @@ class JobRow:
 class JobQuery:
     """Which jobs to list. An empty text asks for all. ``search`` is a part of the name, the command or the user;
     ``site`` and ``element`` select jobs whose workers at that site read from that storage element, and ``distance``
-    ("local" or "remote") those that read what is at the site of their workers, or elsewhere. ``since`` and
-    ``until`` (ISO 8601, UTC) bound the start. Jobs come with the newest start first, or by ``order``.
+    ("local" or "remote") those that read what is at the site of their workers, or elsewhere; ``host`` those
+    that had workers on a machine. ``since`` and ``until`` (ISO 8601, UTC) bound the start. Jobs come with the newest
+    start first, or by ``order``.
     """
 
     search: str = ""
@@ -59,6 +60,7 @@ class JobQuery:
     element: str = ""
     distance: str = ""
     wagon: str = ""
+    host: str = ""
     since: str = ""
     until: str = ""
     order: str = "started"

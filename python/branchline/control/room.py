@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from branchline.control.database import Database
+from branchline.control.findings.finder import Finder
+from branchline.control.findings.job_notes import TABLES as NOTE_TABLES
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.groups import file_groups
 from branchline.control.history.of_job import files_page
@@ -46,7 +48,7 @@ class ControlRoom:
         retention.check()
         folder = folder.absolute()
         self.folder = folder
-        self._database = Database(folder, (JOB_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES))
+        self._database = Database(folder, (JOB_TABLES, NOTE_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES))
         try:
             self._history = HistoryFolder(self._database, folder / "history")
         except BaseException:
@@ -57,6 +59,7 @@ class ControlRoom:
         self.registry = Registry(self._database, self.sources)
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", sandbox)
         self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains")
+        self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
         self.upkeep = Upkeep(self._database, self._history, retention)
 
     @property
@@ -110,6 +113,7 @@ class ControlRoom:
 
     def close(self) -> None:
         """Ends what runs, closes it, and lets another process open it."""
+        self.findings.stop()
         self.trains.stop()
         self.trials.stop()
         self.upkeep.close()

@@ -25,7 +25,7 @@ from branchline.web import actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
-from branchline.web.pages import jobs, places, trains, wagons
+from branchline.web.pages import findings, jobs, places, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
@@ -42,6 +42,7 @@ PAGES: dict[str, Make] = {
     "/sites": places.sites,
     "/elements": places.elements,
     "/costs": places.costs,
+    "/findings": findings.findings,
     "/grid": wagons.grid,
     "/changes": wagons.changes,
     "/compare": wagons.compare,
@@ -72,8 +73,16 @@ ACTIONS: dict[str, Act] = {
     "/do/clone-train": train_actions.clone,
 }
 #: Pages that the head of every page leads to.
-PLACES = (("/jobs", "Jobs"), ("/sites", "Sites x storage"), ("/elements", "Storage over time"), ("/costs", "Costs"),
-          ("/grid", "Wagons and datasets"), ("/trains", "Trains"), ("/changes", "Changes"))  # fmt: skip
+PLACES = (
+    ("/jobs", "Jobs"),
+    ("/sites", "Sites x storage"),
+    ("/elements", "Storage over time"),
+    ("/findings", "Findings"),
+    ("/costs", "Costs"),
+    ("/grid", "Wagons and datasets"),
+    ("/trains", "Trains"),
+    ("/changes", "Changes"),
+)
 _STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _STATUS: dict[type[BranchlineError], int] = {
     RefusedError: 403,

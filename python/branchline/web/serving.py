@@ -53,6 +53,7 @@ def serve(folder: Path, *, host: str, port: int, ready: Callable[[Address], None
         app = create_app(room, settings, ending)
         base = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         room.trials.start()
+        room.findings.start()
         room.trains.start(ReportTo(base, (folder / TOKEN_FILE).absolute()))
         config = uvicorn.Config(
             app,

@@ -23,7 +23,7 @@ from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.starting import run_trial
 from branchline.control.trials.trial import QUEUED, RUNNING, TrialOutcome, TrialRequest
 from branchline.errors import BranchlineError
-from branchline.limits import TRIAL_PAUSE_S
+from branchline.limits import TRIAL_CPU_TELLING_S, TRIAL_PAUSE_S
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS trials (
@@ -133,6 +133,18 @@ class Trials:
                 row = connection.execute(query, pair).fetchone()
                 if row is not None:
                     found[pair] = _trial(row)
+        return found
+
+    def cpu_forecasts(self) -> dict[str, float]:
+        """CPU seconds that wagons take for an event, by their names in trains: those of the dataset on which their
+        last trial took longest. Trials that were too short to tell are left out.
+        """
+        grid = self._registry.grid()
+        found: dict[str, float] = {}
+        for trial in self.last(sorted(grid.enabled)).values():
+            for one in trial.outcome.wagons if trial.outcome else []:
+                if one.cpu_s_per_event * one.events >= TRIAL_CPU_TELLING_S:
+                    found[one.name] = max(found.get(one.name, 0.0), one.cpu_s_per_event)
         return found
 
     def history(self, wagon: str, dataset: str, count: int = 20) -> list[Trial]:

@@ -42,7 +42,7 @@ class JobFiles:
 
 def jobs(ask: Ask) -> Page:
     """The list: searched, filtered, ordered, in pages."""
-    names = ("search", "status", "user", "site", "element", "distance", "wagon", "since", "until")
+    names = ("search", "status", "user", "site", "element", "distance", "wagon", "host", "since", "until")
     given = {name: ask.text(name) for name in names}
     query = JobQuery(
         order=ask.text("order", "started"),

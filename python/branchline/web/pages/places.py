@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from branchline.control.findings.finder import DAYS
 from branchline.control.readings import Cost, ElementHour, Reads, SiteElementTable
 from branchline.web.pages.element_pictures import element_pictures, most_read
 from branchline.web.pages.page import PERIODS, Ask, Page
@@ -52,8 +53,20 @@ def sites(ask: Ask) -> Page:
         "elements": elements,
         "since": ask.since().since,
         "heat": lambda reads: _heat(reads, fastest),
+        "found": _found(ask),
     }
     return Page("sites.html", "Sites and storage elements", shown, extra)
+
+
+def _found(ask: Ask) -> dict[tuple[str, str], str]:
+    """Kinds of findings by site and storage element."""
+    period = ask.period if ask.period in DAYS else "week"
+    return {
+        (cell.site, cell.storage_element): one.kind
+        for one in ask.room.findings.last(period).findings
+        for cell in one.cells
+        if cell.site and cell.storage_element
+    }
 
 
 def _cells(table: SiteElementTable) -> list[Reads]:

@@ -1,0 +1,97 @@
+"""A finding: what is wrong, where, how sure that is, what shows it, and what might be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Kinds of findings.
+BAD_SITE = "slow site"
+BAD_ELEMENT = "slow storage"
+BAD_PATH = "slow path"
+UNTOLD = "slow, and not told apart"
+WRONG_LOCALITY = "wrong locality"
+LARGE_READS = "reads larger than needs"
+ROUND_TRIPS = "slow round trips"
+TAIL = "tail"
+BLACK_HOLE = "black hole"
+FAILING_REPLICAS = "failing replicas"
+OVER_FORECAST = "outside its forecast"
+DRIFT = "drift"
+MISSING_SUBJOBS = "sub-jobs are missing"
+
+# Kinds of corrective actions.
+AVOID_ELEMENT = "avoid-element"
+STAGE_ELEMENT = "stage-element"
+SEND_AGAIN = "send-again"
+ACTIONS = (AVOID_ELEMENT, STAGE_ELEMENT, SEND_AGAIN)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate, and the interval that holds the true value with the probability ``level``."""
+
+    value: float
+    low: float
+    high: float
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a finding is about; an empty text stands for all."""
+
+    site: str = ""
+    storage_element: str = ""
+    host: str = ""
+    wagon: str = ""
+    job: str = ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a finding was seen in."""
+
+    jobs: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A corrective action, for jobs at ``site`` (all if it is empty) that read from ``storage_element``, or for
+    ``job``. ``gain`` says what it would gain; ``gain_s`` is that in seconds of workers in the time that was looked at.
+    """
+
+    kind: str
+    site: str = ""
+    storage_element: str = ""
+    job: str = ""
+    gain: str = ""
+    gain_s: Interval = Interval(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong. ``estimate`` is how many times as slow, large or often it is as elsewhere, unless
+    ``unit`` says otherwise. ``evidence`` is the address of the page that shows it, with ``.json`` for scripts;
+    ``compared`` are sentences on what it was compared with. ``p_value`` is the chance to see so much where nothing is
+    wrong; None where no such chance was calculated.
+    """
+
+    kind: str
+    sentence: str
+    cells: list[Cell] = field(default_factory=list)
+    sample: Sample = Sample()
+    estimate: Interval = Interval(1.0, 1.0, 1.0)
+    unit: str = "times"
+    since: str = ""
+    evidence: str = ""
+    compared: list[str] = field(default_factory=list)
+    advice: str = ""
+    proposal: Proposal | None = None
+    p_value: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The same for the same thing that goes on."""
+        places = [":".join((one.site, one.storage_element, one.host, one.wagon, one.job)) for one in self.cells]
+        return f"{self.kind} {'; '.join(sorted(places))}"

@@ -1,0 +1,186 @@
+"""Findings on speed: slow sites, storage elements and paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from branchline.control.findings.finding import (
+    AVOID_ELEMENT,
+    BAD_ELEMENT,
+    BAD_PATH,
+    BAD_SITE,
+    STAGE_ELEMENT,
+    UNTOLD,
+    Cell,
+    Finding,
+    Interval,
+    Proposal,
+    Sample,
+)
+from branchline.control.findings.samples import Speeds
+from branchline.control.findings.statistics import discoveries
+from branchline.control.findings.two_way import LOCAL_COLUMN, Drawn, Table, drawn, p_slow, table_of
+from branchline.control.findings.words import address, rate_words, times_words
+from branchline.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
+from branchline.quantities import counted, duration
+
+Part = Literal["sites", "elements", "left"]
+
+
+@dataclass(frozen=True)
+class _Slow:
+    """A row, a column or a cell that is slow, and the chance of that where nothing is wrong."""
+
+    part: Part
+    place: tuple[int, ...]
+    times: Interval
+    p_value: float
+
+
+def slow_places(speeds: Sequence[Speeds]) -> list[Finding]:
+    """What is slow beside others: each cell is blamed on its site, on its storage element, or on the path."""
+    table = table_of(speeds)
+    if not table.sites:
+        return []
+    parts = drawn(table)
+    sites = _slow_ones(parts, "sites", [(row,) for row in range(len(table.sites))])
+    columns = [(column,) for column, name in enumerate(table.elements) if name != LOCAL_COLUMN]
+    elements = _slow_ones(parts, "elements", columns)
+    cells = _slow_ones(parts, "left", sorted(table.cells))
+    findings = [_of_site(table, parts, one) for one in sites] + [_of_element(table, one) for one in elements]
+    slow_elements = {table.elements[one.place[0]] for one in elements}
+    findings += [_of_cell(table, one) for one in cells if not _is_local_of(table, one.place, slow_elements)]
+    return findings
+
+
+def _slow_ones(parts: Drawn, part: Part, places: Sequence[tuple[int, ...]]) -> list[_Slow]:
+    """Those of a family of places that are slow by more than chance, and by enough to matter."""
+    values = getattr(parts.effects, part)
+    given = [one for one in places if not np.isnan(values[one])]
+    family = np.array([values[one] for one in given])
+    found = []
+    for index, place in enumerate(given):
+        times = parts.interval(part, *place)
+        error = float(np.log(times.high / times.low)) / (2 * 1.96)
+        found.append(_Slow(part, place, times, p_slow(family, index, error, len(family) - 2)))
+    counts = discoveries([one.p_value for one in found], FINDINGS_FALSE_RATE)
+    return [one for one, does in zip(found, counts, strict=True) if does and one.times.value >= FINDINGS_SLOW_TIMES]
+
+
+def _of_site(table: Table, parts: Drawn, slow: _Slow) -> Finding:
+    """The site, or its way to elsewhere where its workers read as fast as others what is local to them."""
+    [row] = slow.place
+    site, speeds = table.sites[row], table.row(row)
+    local = [one for one in speeds if one.key.is_local]
+    remote = [one for one in speeds if not one.key.is_local]
+    sample = Sample(sum(one.jobs for one in speeds), sum(one.files for one in speeds))
+    cells = [Cell(site, one.key.element) for one in speeds]
+    compared = [
+        f"{rate_words(one)} from {one.key.element}{' (local)' if one.key.is_local else ''}" for one in speeds[:6]
+    ]
+    found = Finding(
+        "", "", cells, sample, slow.times, evidence=address(site=site), compared=compared, p_value=slow.p_value
+    )
+    times = times_words(slow.times)
+    if not local:
+        sentence = f"workers at {site} read {times} slower than others from the same storage, all of it remote"
+        advice = "its machines and its way to elsewhere cannot be told apart: read some files there that are local"
+        return replace(found, kind=UNTOLD, sentence=sentence, advice=advice)
+    column = table.elements.index(LOCAL_COLUMN)
+    # What the cell differs by if the site had no effect.
+    local_off = parts.effects.left[row, column] + parts.effects.sites[row]
+    if remote and local_off > parts.effects.sites[row] / 2:
+        sentence = (
+            f"workers at {site} read from elsewhere {times} slower than other sites do, and what is local as fast as "
+            "others: the way from this site to elsewhere is slow, not its machines, and not the storage"
+        )
+        advice = "place data there, stage them, or look at the site's connection to the outside"
+        lost = _lost_s(remote, slow.times)
+        gain = f"up to {duration(lost.value)} of workers, if the same files were read at the speed of other sites"
+        proposal = Proposal(STAGE_ELEMENT, site, _most_waited(remote), gain=gain, gain_s=lost)
+        cells = [Cell(site, one.key.element) for one in remote]
+        return replace(found, kind=BAD_PATH, sentence=sentence, advice=advice, cells=cells, proposal=proposal)
+    sentence = f"workers at {site} read {times} slower than those of other sites from the same storage, local files too"
+    advice = "look at its machines and its network inside; other sites read from the same storage as usual"
+    return replace(found, kind=BAD_SITE, sentence=sentence, advice=advice)
+
+
+def _of_element(table: Table, slow: _Slow) -> Finding:
+    [column] = slow.place
+    element, speeds = table.elements[column], table.column(column)
+    own = [
+        one for (_, at), found in table.cells.items() for one in found if one.key.element == element and at != column
+    ]
+    sites = [one.key.site for one in speeds]
+    sample = Sample(sum(one.jobs for one in speeds), sum(one.files for one in speeds))
+    lost = _lost_s([*speeds, *own], slow.times)
+    gain = f"up to {duration(lost.value)} of workers, where its files have replicas elsewhere"
+    return Finding(
+        BAD_ELEMENT,
+        f"{element} is read {times_words(slow.times)} slower than other storage, from {counted(len(sites), 'site')}:"
+        " it is the storage, not a site",
+        [Cell(one, element) for one in sites],
+        sample,
+        slow.times,
+        evidence=address(element=element),
+        compared=[f"{rate_words(one)} at {one.key.site}" for one in (speeds + own)[:6]],
+        advice="look at its servers and its connection; avoid it for files that have replicas elsewhere",
+        proposal=Proposal(AVOID_ELEMENT, "", element, gain=gain, gain_s=lost),
+        p_value=slow.p_value,
+    )
+
+
+def _of_cell(table: Table, slow: _Slow) -> Finding:
+    row, column = slow.place
+    [first, *_] = speeds = table.cells[row, column]
+    site, element = table.sites[row], first.key.element
+    others_at_site = [one for one in table.row(row) if one not in speeds]
+    others_of_element = [one for one in _readers(table, element) if one.key.site != site]
+    lost = _lost_s(speeds, slow.times)
+    gain = f"up to {duration(lost.value)} of workers at {site}, where the files have replicas elsewhere"
+    is_told = bool(others_at_site and others_of_element)
+    sentence = f"workers at {site} read from {element} {times_words(slow.times)} slower than both do otherwise"
+    told = ": the path between is slow, not the site, and not the storage" if is_told else ""
+    compared = [f"{rate_words(first)} there"]
+    compared += [f"{rate_words(one)} at {site} from {one.key.element}" for one in others_at_site[:3]]
+    compared += [f"{rate_words(one)} from {element} at {one.key.site}" for one in others_of_element[:3]]
+    return Finding(
+        BAD_PATH if is_told else UNTOLD,
+        sentence + told,
+        [Cell(site, element)],
+        Sample(first.jobs, first.files),
+        slow.times,
+        evidence=address(site=site, element=element),
+        compared=compared,
+        advice="avoid it there for files with other replicas, or look at the network between"
+        if is_told
+        else "there is too little else that was read by the one or from the other to tell which it is",
+        proposal=Proposal(AVOID_ELEMENT, site, element, gain=gain, gain_s=lost),
+        p_value=slow.p_value,
+    )
+
+
+def _readers(table: Table, element: str) -> Iterator[Speeds]:
+    for found in table.cells.values():
+        yield from (one for one in found if one.key.element == element)
+
+
+def _is_local_of(table: Table, place: tuple[int, ...], elements: set[str]) -> bool:
+    """Whether a cell is what is local to a site from one of these storage elements."""
+    return any(one.key.is_local and one.key.element in elements for one in table.cells[place[0], place[1]])
+
+
+def _most_waited(speeds: Sequence[Speeds]) -> str:
+    """The storage element for which workers waited longest."""
+    return max(speeds, key=lambda one: one.wall_s).key.element
+
+
+def _lost_s(speeds: Sequence[Speeds], times: Interval) -> Interval:
+    """The time of workers that reading took longer than usual."""
+    wall_s = sum(one.wall_s for one in speeds)
+    low, value, high = (wall_s * max(0.0, 1 - 1 / one) for one in (times.low, times.value, times.high))
+    return Interval(value, low, high, times.level)
