@@ -509,3 +509,5 @@ FINDINGS_RUNS_MAX = 100_000
 # Findings are looked for again after so long where something changed, and never for more than a twentieth of the time.
 FINDINGS_PAUSE_S = 20.0
 FINDINGS_TIME_SHARE = 0.05
+# Places with series of their own at /metrics: each is five series in the monitoring system.
+METRICS_CELLS_MAX = 1000

@@ -40,7 +40,7 @@ def test_the_wheel_is_whole_and_for_the_stable_abi(repository: Path, wheel: Path
     needed = {
         f"branchline/{path.relative_to(package)}"
         for path in package.rglob("*")
-        if path.suffix in (".py", ".pyi", ".html", ".css", ".mplstyle", ".typed", ".json")
+        if path.suffix in (".py", ".pyi", ".html", ".css", ".mplstyle", ".typed", ".json", ".js", ".svg", ".yml")
     }
     assert needed | {"branchline/_core.abi3.so"} <= held
     tops = {name.split("/")[0] for name in held}

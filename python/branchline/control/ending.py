@@ -17,6 +17,7 @@ _ADD_SITE_HOUR = (
     "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"
     " wall_s = wall_s + excluded.wall_s, waiting_s = waiting_s + excluded.waiting_s"
 )
+_ADD_ENDED = "INSERT INTO ended_jobs VALUES (?, ?) ON CONFLICT (status) DO UPDATE SET jobs = jobs + excluded.jobs"
 _ADD_WAGON_HOUR = (
     "INSERT INTO wagon_hours VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hour, wagon) DO UPDATE SET"
     " jobs = jobs + excluded.jobs, events = events + excluded.events, seconds = seconds + excluded.seconds,"
@@ -68,6 +69,7 @@ def _hour_of(made: str) -> str:
 
 def _add_to_sums(connection: sqlite3.Connection, hour: str, record: JobRecord, sign: Literal[1, -1]) -> None:
     """Adds a record to the sums of an hour, or takes it out of them."""
+    connection.execute(_ADD_ENDED, (shown_name(record.status), sign))
     times: dict[str, list[float]] = {}
     for one in record.worker_phases:
         site = times.setdefault(shown_name(one.site), [0.0, 0.0])

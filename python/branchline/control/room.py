@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -61,6 +63,10 @@ class ControlRoom:
         self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains")
         self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
         self.upkeep = Upkeep(self._database, self._history, retention)
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection that reads one state of the database, for those who ask for more than the room gives."""
+        return self._database.reading()
 
     @property
     def version(self) -> int:

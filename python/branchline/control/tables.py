@@ -57,6 +57,7 @@ CREATE TABLE IF NOT EXISTS element_hours (
 CREATE TABLE IF NOT EXISTS place_jobs (
     size TEXT NOT NULL, begin TEXT NOT NULL, site TEXT NOT NULL, element TEXT NOT NULL, distance TEXT NOT NULL,
     began INTEGER NOT NULL, ended INTEGER NOT NULL, PRIMARY KEY (size, begin, site, element, distance)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ended_jobs (status TEXT PRIMARY KEY, jobs INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS site_hours (
     hour TEXT NOT NULL, site TEXT NOT NULL, wall_s REAL NOT NULL, waiting_s REAL NOT NULL,
     PRIMARY KEY (hour, site)) WITHOUT ROWID;

@@ -25,6 +25,7 @@ from branchline.web import actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
+from branchline.web.metrics_route import monitoring_routes
 from branchline.web.pages import findings, jobs, places, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
@@ -107,6 +108,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
         Route("/jobs/{job}/report", job_report),
         Route("/trains/{number}/files/{path:path}", train_file),
         Route("/api/v1/reports", take_report, methods=["POST"]),
+        *monitoring_routes(),
     ]
     handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]

@@ -102,7 +102,18 @@ def routes() -> list[tuple[str, str]]:
     """Every address of the server, with something in the place of each name."""
     filled = [path.replace("{job}", "0" * 32).replace("{number}", "1") for path in PAGES]
     filled = [path.replace("{owner}", "ada").replace("{name}", "x") for path in filled]
-    found = [("GET", path) for path in ["/", "/events", *filled, *(f"{one}.json" for one in filled), "/static/live.js"]]
+    found = [
+        ("GET", path)
+        for path in [
+            "/",
+            "/events",
+            "/metrics",
+            "/metrics/alerts.yml",
+            *filled,
+            *(f"{one}.json" for one in filled),
+            "/static/live.js",
+        ]
+    ]
     return found + [("POST", path) for path in [*ACTIONS, "/api/v1/reports"]]
 
 

@@ -1,0 +1,141 @@
+"""What a control room knows, as numbers that a monitoring system collects.
+
+Names and units are those of the conventions of Prometheus: base units, ``_total`` for what only grows. No label is a
+job, a file or a user: each would be a series for ever.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from branchline.control.buckets import MONTH
+from branchline.control.job_list import silent_jobs
+from branchline.control.jobs import SILENT
+from branchline.control.room import ControlRoom
+from branchline.control.spans import FAR, LOCAL, NEAR
+from branchline.limits import METRICS_CELLS_MAX
+from branchline.sensors.record import RUNNING
+
+COUNTER, GAUGE = "counter", "gauge"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A value, and what it is of."""
+
+    value: float
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric with its readings. ``name`` has no ``_total``; ``unit`` is its end, or empty."""
+
+    name: str
+    kind: str
+    help: str
+    readings: list[Reading]
+    unit: str = ""
+
+
+def metrics_of(room: ControlRoom) -> list[Metric]:
+    """All metrics of a room now. Raises DatabaseError."""
+    now = datetime.now(UTC)
+    with room.reading() as connection:
+        found = [*_reads(connection), *_sites(connection), *_jobs(connection, now), *_states(connection)]
+        found += _upkeep(connection, room)
+    found += [_findings(room), *_disk(room.folder)]
+    about = Reading(1, {"version": version("branchline")})
+    return [*found, Metric("branchline_build_info", GAUGE, "The version of Branchline that serves this.", [about])]
+
+
+_CELLS = (
+    ("branchline_files_read", "files", "Files that sub-jobs read.", ""),
+    ("branchline_read_bytes", "bytes_read", "Compressed bytes that were read.", "bytes"),
+    ("branchline_read_worker_seconds", "wall_s", "Time of files in their workers.", "seconds"),
+    ("branchline_fetch_seconds", "fetch_s", "Time of threads inside read calls.", "seconds"),
+    ("branchline_replica_failures", "failures", "Replicas that failed.", ""),
+)
+
+
+def _reads(connection: sqlite3.Connection) -> Iterator[Metric]:
+    """Reads by site, storage element and distance, since ever; of very many those with most bytes."""
+    columns = ", ".join(f"total({column})" for _, column, _, _ in _CELLS)
+    rows = connection.execute(
+        f"SELECT site, element, nearness IN (?, ?), {columns} FROM sums WHERE size = ? GROUP BY 1, 2, 3"  # noqa: S608
+        " ORDER BY total(bytes_read) DESC, 1, 2, 3",
+        (*LOCAL, MONTH),
+    ).fetchall()
+    shown = rows[:METRICS_CELLS_MAX]
+    labels = [{"site": row[0], "storage_element": row[1], "distance": NEAR if row[2] else FAR} for row in shown]
+    for index, (name, _, text, unit) in enumerate(_CELLS, 3):
+        readings = [Reading(row[index], own) for row, own in zip(shown, labels, strict=True)]
+        yield Metric(name, COUNTER, text, readings, unit)
+    left = Reading(len(rows) - len(shown))
+    yield Metric("branchline_places_left_out", GAUGE, "Places with too few bytes to have series of their own.", [left])
+
+
+def _sites(connection: sqlite3.Connection) -> Iterator[Metric]:
+    rows = connection.execute(
+        "SELECT site, sum(wall_s), sum(waiting_s) FROM site_hours GROUP BY site ORDER BY 2 DESC LIMIT ?",
+        (METRICS_CELLS_MAX,),
+    ).fetchall()
+    texts = {1: "Time of the workers of ended jobs.", 2: "Time in which workers of ended jobs waited for data or work."}
+    for index, name in ((1, "branchline_worker_seconds"), (2, "branchline_worker_waiting_seconds")):
+        readings = [Reading(row[index], {"site": row[0]}) for row in rows]
+        yield Metric(name, COUNTER, texts[index], readings, "seconds")
+
+
+def _jobs(connection: sqlite3.Connection, now: datetime) -> Iterator[Metric]:
+    counts = dict(connection.execute("SELECT status, count(*) FROM jobs GROUP BY status").fetchall())
+    silent = silent_jobs(connection, now)
+    counts |= {SILENT: silent, RUNNING: max(0, counts.get(RUNNING, 0) - silent)}
+    readings = [Reading(count, {"state": state}) for state, count in sorted(counts.items())]
+    yield Metric("branchline_jobs", GAUGE, "Jobs that are known now.", readings)
+    ended = connection.execute("SELECT status, jobs FROM ended_jobs ORDER BY status").fetchall()
+    readings = [Reading(count, {"state": state}) for state, count in ended]
+    yield Metric("branchline_jobs_ended", COUNTER, "Jobs that have ended, by how.", readings)
+    [seen] = connection.execute("SELECT max(seen) FROM jobs").fetchone()
+    if seen is not None:
+        age_s = max(0.0, (now - datetime.fromisoformat(seen)).total_seconds())
+        text = "Time since the last report of any job."
+        yield Metric("branchline_last_report_age_seconds", GAUGE, text, [Reading(age_s)], "seconds")
+
+
+def _states(connection: sqlite3.Connection) -> Iterator[Metric]:
+    for table, text in (("trials", "Trials of wagons."), ("trains", "Trains.")):
+        rows = connection.execute(f"SELECT state, count(*) FROM {table} GROUP BY state ORDER BY state")  # noqa: S608
+        readings = [Reading(count, {"state": state}) for state, count in rows]
+        yield Metric(f"branchline_{table}", GAUGE, text, readings)
+
+
+def _findings(room: ControlRoom) -> Metric:
+    counts: dict[str, int] = {}
+    for one in room.findings.last("day").findings:
+        counts[one.kind] = counts.get(one.kind, 0) + 1
+    readings = [Reading(count, {"kind": kind}) for kind, count in sorted(counts.items())]
+    return Metric("branchline_findings", GAUGE, "What was found wrong in the last day.", readings)
+
+
+def _upkeep(connection: sqlite3.Connection, room: ControlRoom) -> Iterator[Metric]:
+    [rows] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending").fetchone()
+    yield Metric("branchline_waiting_rows", GAUGE, "Rows of files that are not in the history yet.", [Reading(rows)])
+    troubles = {"upkeep": room.upkeep.trouble, "findings": room.findings.last("day").trouble}
+    readings = [Reading(int(bool(trouble)), {"part": part}) for part, trouble in troubles.items()]
+    yield Metric("branchline_trouble", GAUGE, "1 if the last round of this part failed.", readings)
+
+
+def _disk(folder: Path) -> Sequence[Metric]:
+    names = ("control.sqlite", "control.sqlite-wal")
+    size_bytes = sum(path.stat().st_size for name in names if (path := folder / name).exists())
+    free_bytes = shutil.disk_usage(folder).free
+    return (
+        Metric("branchline_database_bytes", GAUGE, "Size of the database.", [Reading(size_bytes)], "bytes"),
+        Metric("branchline_disk_free_bytes", GAUGE, "Free space where all is kept.", [Reading(free_bytes)], "bytes"),
+    )
