@@ -511,3 +511,23 @@ FINDINGS_PAUSE_S = 20.0
 FINDINGS_TIME_SHARE = 0.05
 # Places with series of their own at /metrics: each is five series in the monitoring system.
 METRICS_CELLS_MAX = 1000
+
+# Accounts of a shared control room.
+PASSWORD_CHARACTERS_MIN, PASSWORD_CHARACTERS_MAX = 10, 200
+GROUPS_OF_PERSON_MAX = 50
+# A session of a browser ends after so many days; of more open ones the oldest end.
+SESSION_DAYS = 7
+SESSIONS_OF_PERSON_MAX = 20
+TOKENS_OF_PERSON_MAX = 50
+TOKEN_DAYS_MAX = 400
+# How exactly it is kept when a token was used last.
+USED_NOTED_S = 300.0
+# Wrong passwords for a name, and from an address, before both have to wait; passwords checked at once, of 32 MB each.
+LOGIN_TRIES_MAX = 10
+LOGIN_TRIES_S = 900.0
+LOGINS_AT_ONCE = 2
+LOGIN_PLACES_MAX = 10_000
+# Requests a minute by a person: a job reports 12 times a minute.
+REQUESTS_PER_MINUTE_MAX = 30_000
+# A secret that was just made is shown once, within this time.
+SECRET_SHOWN_S = 120.0

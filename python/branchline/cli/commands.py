@@ -47,6 +47,9 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Follow jobs": {
         "serve": "serving:serve",
+        "people add": "people:add",
+        "people change": "people:change",
+        "people list": "people:list_all",
         "report send": "reporting:send",
     },
     "Other": {
@@ -57,6 +60,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 #: Commands that are followed by the name of another one.
 GROUPS = {
+    "people": "Says who may use a shared control room.",
     "report": "Sends what jobs report to a control room.",
     "trace": "Records which bytes a job or any other program reads, shows it, compares it.",
 }

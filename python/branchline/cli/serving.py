@@ -8,6 +8,9 @@ from typing import Annotated
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.extras import missing_packages_explained
+from branchline.limits import HISTORY_DAYS, JOBS_DAYS
+
+SHARING = "For others, too"
 
 
 def serve(
@@ -16,21 +19,48 @@ def serve(
     ] = Path("control-room"),
     host: Annotated[str, Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", minimum=0, help="Port to listen on; 0: any free one.")] = 8765,
+    keep_files: Annotated[
+        int, Option("--keep-files", metavar="DAYS", minimum=1, help="Days for which rows of files are kept.")
+    ] = HISTORY_DAYS,
+    keep_jobs: Annotated[
+        int, Option("--keep-jobs", metavar="DAYS", minimum=1, help="Days for which jobs are kept; their sums stay.")
+    ] = JOBS_DAYS,
+    shared: Annotated[
+        bool, Option("--shared", help="Serve all who have an account (see people add).", group=SHARING)
+    ] = False,
+    certificate: Annotated[
+        Path | None, Option("--certificate", metavar="FILE", help="Certificate for https, as PEM.", group=SHARING)
+    ] = None,
+    key: Annotated[
+        Path | None, Option("--key", metavar="FILE", help="Key of the certificate, as PEM.", group=SHARING)
+    ] = None,
+    behind_proxy: Annotated[
+        str, Option("--behind-proxy", metavar="URL", help="Address of a proxy here that does https.", group=SHARING)
+    ] = "",
 ) -> None:
-    """Serves the control room: pages of jobs that report, of sites and storage elements, of wagons and datasets.
+    """Serves a control room: pages of jobs that report, of sites and storage elements, of wagons and datasets.
 
-    It prints an address with a token, which opens the pages in a browser. Jobs report to the address without the token.
+    Alone, it prints an address with a token, which opens the pages in a browser. Jobs report to the address without the
+    token. With --shared people log in, and have tokens of their own.
 
     Examples:
         Keep everything in a directory, and listen on any free port:
             branchline serve control-room --port 0
+        Serve a group, behind a web server on the same machine:
+            branchline serve /srv/control-room --shared --behind-proxy https://control.example.org
 
     """
     with missing_packages_explained():
-        from branchline.web.serving import Address, serve
+        from branchline.control.retention import Retention
+        from branchline.web.serving import Address, Sharing, serve
 
     def ready(address: Address) -> None:
         print_out(f"open {address.for_browser}")
-        print_out(f"jobs report to {address.for_jobs} with the token in {address.token_file}")
+        token = "a token of its owner" if address.token_file is None else f"the token in {address.token_file}"
+        print_out(f"jobs report to {address.for_jobs} with {token}")
+        for one in address.remarks:
+            print_out(one)
 
-    serve(folder, host=host, port=port, ready=ready)
+    sharing = Sharing(certificate, key, behind_proxy) if shared else None
+    retention = Retention(files_days=keep_files, jobs_days=keep_jobs)
+    serve(folder, host=host, port=port, ready=ready, sharing=sharing, retention=retention)

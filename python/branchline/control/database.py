@@ -29,8 +29,9 @@ class Database:
     after the other.
     """
 
-    def __init__(self, folder: Path, tables: Sequence[str]) -> None:
-        """Opens the database in a folder, which is made; ``tables`` are statements that make what is not there.
+    def __init__(self, folder: Path, tables: Sequence[str], *, is_beside: bool = False) -> None:
+        """Opens the database in a folder, which is made; ``tables`` are statements that make what is not there. One
+        that ``is_beside`` works beside the process that has it, on what that process does not remember.
 
         Raises DatabaseError if another process has it, or a later Branchline wrote it.
         """
@@ -45,7 +46,7 @@ class Database:
         self._connections_lock = threading.Lock()
         with _explained(self.path):
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock_file = _locked(folder / _LOCK)
+            self._lock_file = -1 if is_beside else _locked(folder / _LOCK)
             try:
                 self._writer = self._connected()
                 self._prepare(tables)

@@ -74,12 +74,15 @@ def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
     )
 
 
-def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime) -> bool:
+def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime, reporter: str = "") -> bool:
     """Takes a checked batch inside a transaction; False if it was taken before.
 
-    Raises ValueError for a job that was forgotten since, and for one of too many sources.
+    Raises ValueError for a job that was forgotten since, for one of too many sources, and for one that somebody else
+    than ``reporter`` reports.
     """
     job_id = _job_id(connection, batch.identity, now)
+    if reporter:
+        _check_reporter(connection, job_id, reporter)
     if not _is_new(connection, job_id, batch.source, batch.number):
         return False
     hour = text_of(datetime.fromisoformat(batch.made))
@@ -120,6 +123,14 @@ def _job_id(connection: sqlite3.Connection, identity: JobIdentity, now: datetime
     job_id = int(made.lastrowid or 0)
     connection.executemany("INSERT OR IGNORE INTO job_wagons VALUES (?, ?)", [(one, job_id) for one in identity.wagons])
     return job_id
+
+
+def _check_reporter(connection: sqlite3.Connection, job_id: int, reporter: str) -> None:
+    """Who reports a job first is the only one who may: what a job says of its user proves nothing."""
+    connection.execute("INSERT OR IGNORE INTO job_reporters VALUES (?, ?)", (job_id, reporter))
+    [first] = connection.execute("SELECT person FROM job_reporters WHERE job_id = ?", (job_id,)).fetchone()
+    if first != reporter:
+        raise ValueError("somebody else reports this job")
 
 
 def _is_new(connection: sqlite3.Connection, job_id: int, source: str, number: int) -> bool:

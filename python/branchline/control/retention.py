@@ -12,7 +12,17 @@ from branchline.control.history.writing import unlist
 from branchline.errors import OptionError
 from branchline.limits import HISTORY_DAYS, HISTORY_MAX_BYTES, JOBS_DAYS, JOBS_FORGOTTEN_TOGETHER, RETENTION_DAYS_MAX
 
-_TABLES = ("job_blobs", "job_wagons", "job_places", "sources", "points", "cells", "history_jobs", *NOTES)
+_TABLES = (
+    "job_blobs",
+    "job_reporters",
+    "job_wagons",
+    "job_places",
+    "sources",
+    "points",
+    "cells",
+    "history_jobs",
+    *NOTES,
+)
 
 
 @dataclass(frozen=True)

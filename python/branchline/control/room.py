@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from branchline.control.accounts.accounts import TABLES as ACCOUNT_TABLES
+from branchline.control.accounts.accounts import Accounts
 from branchline.control.database import Database
 from branchline.control.findings.finder import Finder
 from branchline.control.findings.job_notes import TABLES as NOTE_TABLES
@@ -27,7 +29,7 @@ from branchline.control.tables import JOB_TABLES
 from branchline.control.taking import Intake
 from branchline.control.trains.trains import TABLES as TRAIN_TABLES
 from branchline.control.trains.trains import Trains
-from branchline.control.trials.sandbox import Sandbox
+from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trials import TABLES as TRIAL_TABLES
 from branchline.control.trials.trials import Trials
 from branchline.control.upkeep import Upkeep
@@ -41,16 +43,18 @@ class ControlRoom:
     They raise DatabaseError where the directory cannot be used.
     """
 
-    def __init__(self, folder: Path, sandbox: Sandbox | None = None, retention: Retention | None = None) -> None:
-        """Opens the directory, which is made if it is not there. Wagons are tried in the sandbox, if there is one,
-        between ``trials.start()`` and ``close()``. Raises DatabaseError if another process has the directory,
-        OptionError for a retention that cannot be.
+    def __init__(self, folder: Path, running: CodeRunning | None = None, retention: Retention | None = None) -> None:
+        """Opens the directory, which is made if it is not there. ``running`` says how code of users runs, by default as
+        the user of this process, between ``trials.start()`` and ``close()``. Raises DatabaseError if another process
+        has the directory, OptionError for a retention that cannot be.
         """
-        retention = retention or Retention()
+        retention, running = retention or Retention(), running or CodeRunning()
         retention.check()
         folder = folder.absolute()
         self.folder = folder
-        self._database = Database(folder, (JOB_TABLES, NOTE_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES))
+        self._database = Database(
+            folder, (JOB_TABLES, NOTE_TABLES, ACCOUNT_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES)
+        )
         try:
             self._history = HistoryFolder(self._database, folder / "history")
         except BaseException:
@@ -58,9 +62,10 @@ class ControlRoom:
             raise
         self._intake = Intake(self._database)
         self.sources = SourceStore(folder / "sources")
+        self.accounts = Accounts(self._database)
         self.registry = Registry(self._database, self.sources)
-        self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", sandbox)
-        self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains")
+        self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", running)
+        self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains", running)
         self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
         self.upkeep = Upkeep(self._database, self._history, retention)
 
@@ -73,9 +78,11 @@ class ControlRoom:
         """A number that grows with every change."""
         return self._database.version
 
-    def take(self, batch: ReportBatch) -> bool:
-        """Takes a batch, which is on the disk then; False if it was taken before. Raises ValueError for nonsense."""
-        return self._intake.take(batch)
+    def take(self, batch: ReportBatch, reporter: str = "") -> bool:
+        """Takes a batch, which is on the disk then; False if it was taken before. ``reporter`` is whose token it came
+        with, where there are accounts. Raises ValueError for nonsense, and for a job that somebody else reports.
+        """
+        return self._intake.take(batch, reporter)
 
     def jobs(self, query: JobQuery) -> JobsPage:
         """Some of the jobs. Raises OptionError for an order or a distance that there is not."""

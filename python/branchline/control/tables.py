@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS job_places (
     first TEXT NOT NULL, last TEXT NOT NULL, PRIMARY KEY (job_id, site, element, is_local)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS job_places_by_site ON job_places (site, element);
 CREATE INDEX IF NOT EXISTS job_places_by_element ON job_places (element);
+CREATE TABLE IF NOT EXISTS job_reporters (job_id INTEGER PRIMARY KEY, person TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS forgotten_jobs (job TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS forgotten_costs (
     user TEXT NOT NULL, started TEXT NOT NULL, jobs INTEGER NOT NULL, events INTEGER NOT NULL,

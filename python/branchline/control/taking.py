@@ -17,6 +17,7 @@ from branchline.sensors.batch import ReportBatch
 class _Request:
     batch: ReportBatch
     now: datetime
+    reporter: str = ""
     taken: bool | None = None
     refusal: ValueError | None = None
 
@@ -34,13 +35,13 @@ class Intake:
         self._lock = threading.Lock()
         self._waiting: list[_Request] = []
 
-    def take(self, batch: ReportBatch) -> bool:
+    def take(self, batch: ReportBatch, reporter: str = "") -> bool:
         """Takes a batch, which is on the disk then; False if it was taken before.
 
-        Raises ValueError for one that no job would send, DatabaseError.
+        Raises ValueError for one that no job would send, or whose job somebody else reports, DatabaseError.
         """
         now = datetime.now(UTC)
-        own = _Request(checked(batch, now), now)
+        own = _Request(checked(batch, now), now, reporter)
         with self._lock:
             self._waiting.append(own)
         with self._first_in_line:
@@ -76,7 +77,7 @@ class Intake:
             for one in requests:
                 connection.execute("SAVEPOINT batch")
                 try:
-                    answers.append(take(connection, one.batch, one.now))
+                    answers.append(take(connection, one.batch, one.now, one.reporter))
                 except ValueError as refusal:
                     connection.execute("ROLLBACK TO batch")
                     answers.append(refusal)

@@ -31,6 +31,11 @@ class Form:
         value = self._data.get(name, "")
         return value.strip() if isinstance(value, str) else ""
 
+    def whole(self, name: str) -> str:
+        """A field as it was typed, with blanks at its ends: a password."""
+        value = self._data.get(name, "")
+        return value if isinstance(value, str) else ""
+
     def texts(self, name: str) -> list[str]:
         """All fields of this name."""
         return [one for one in self._data.getlist(name) if isinstance(one, str)]

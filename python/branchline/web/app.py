@@ -21,12 +21,13 @@ from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError, InternalError
 from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import to_plain
-from branchline.web import actions, train_actions
+from branchline.web import actions, people_actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
+from branchline.web.login import Logins, NewSecrets
 from branchline.web.metrics_route import monitoring_routes
-from branchline.web.pages import findings, jobs, places, trains, wagons
+from branchline.web.pages import findings, jobs, people, places, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
@@ -55,6 +56,8 @@ PAGES: dict[str, Make] = {
     "/trains": trains.trains,
     "/new-train": trains.new_train,
     "/trains/{number}": trains.train,
+    "/me": people.me,
+    "/people": people.people,
 }
 #: What forms do.
 ACTIONS: dict[str, Act] = {
@@ -72,6 +75,10 @@ ACTIONS: dict[str, Act] = {
     "/do/cancel-train": train_actions.cancel,
     "/do/run-again": train_actions.again,
     "/do/clone-train": train_actions.clone,
+    "/do/add-person": people_actions.add_person,
+    "/do/change-person": people_actions.change_person,
+    "/do/change-password": people_actions.change_password,
+    "/do/revoke-token": people_actions.revoke_token,
 }
 #: Pages that the head of every page leads to.
 PLACES = (
@@ -109,6 +116,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
         Route("/trains/{number}/files/{path:path}", train_file),
         Route("/api/v1/reports", take_report, methods=["POST"]),
         *monitoring_routes(),
+        *Logins(settings).routes(),
     ]
     handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
@@ -118,6 +126,8 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     app.state.pages = SharedPages(app.state.ticks)
     app.state.report_turns = asyncio.Semaphore(REPORTS_AT_ONCE)
     app.state.ending = ending
+    app.state.is_shared = settings.is_shared
+    app.state.secrets = NewSecrets()
     return Guard(app, settings)
 
 
@@ -200,7 +210,8 @@ async def _fault(request: Request, _: Exception) -> Response:
 
 async def _error(request: Request, status: int, sentence: str) -> Response:
     path = request.url.path
-    if "text/html" not in request.headers.get("accept", ""):
+    is_known = hasattr(request.state, "person")
+    if "text/html" not in request.headers.get("accept", "") or not is_known:
         return (
             _json({"error": sentence}, status)
             if path.startswith("/api/") or "json" in path

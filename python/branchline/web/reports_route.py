@@ -6,7 +6,6 @@ import asyncio
 import json
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -26,7 +25,7 @@ async def take_report(request: Request) -> Response:
     except TimeoutError:
         return JSONResponse({"error": "too many jobs report at once"}, 429, {"Retry-After": str(RETRY_AFTER_S)})
     try:
-        taken = await run_in_threadpool(_taken, request.app.state.room, content, request.headers)
+        taken = await run_in_threadpool(_taken, request, content)
     except ValueError as error:
         return JSONResponse({"error": str(error)}, 400)
     finally:
@@ -34,11 +33,13 @@ async def take_report(request: Request) -> Response:
     return JSONResponse({"taken": taken})
 
 
-def _taken(room: ControlRoom, content: bytes, headers: Headers) -> bool:
+def _taken(request: Request, content: bytes) -> bool:
     try:
-        plain = json.loads(plain_body(content, headers))
+        plain = json.loads(plain_body(content, request.headers))
     except RecursionError:
         raise ValueError("the batch is nested too deeply") from None
     if not isinstance(plain, dict):
         raise ValueError("a batch is an object of JSON")
-    return room.take(ReportBatch.from_dict(plain))
+    room: ControlRoom = request.app.state.room
+    reporter = request.state.person.name if request.app.state.is_shared else ""
+    return room.take(ReportBatch.from_dict(plain), reporter)

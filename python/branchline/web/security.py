@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -11,11 +10,16 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from branchline.limits import REQUEST_MAX_BYTES, RETRY_AFTER_S
+from branchline.control.accounts.accounts import READ, REPORT, Login
+from branchline.limits import REQUEST_MAX_BYTES, REQUESTS_PER_MINUTE_MAX, RETRY_AFTER_S
 from branchline.web.bodies import BodyRoom, bounded
+from branchline.web.keys import OwnToken
+from branchline.web.rates import Rates
 from branchline.web.settings import COOKIE, ServerSettings
 
 _READS = ("GET", "HEAD")
+LOGIN_PATH = "/login"
+REPORTS_PATH = "/api/v1/reports"
 #: Nothing but files of this server runs or is shown, no page is framed, no form leads elsewhere.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -30,7 +34,7 @@ _HEADERS = {
 
 
 class Guard:
-    """The outermost part of the server. It lets in a request with the token, sets the person who makes it
+    """The outermost part of the server. It lets in a request of somebody who is known, sets who it is
     (``scope["state"]["person"]``), and puts the headers of safety on every answer.
     """
 
@@ -38,6 +42,7 @@ class Guard:
         self._app = app
         self._settings = settings
         self._bodies = BodyRoom()
+        self._rates = Rates(REQUESTS_PER_MINUTE_MAX, 60.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -50,13 +55,14 @@ class Guard:
                 for name, value in _HEADERS.items():
                     # A file of somebody's results has a stricter policy of its own.
                     headers.setdefault(name, value)
+                if self._settings.is_secure:
+                    headers.setdefault("Strict-Transport-Security", "max-age=31536000")
             await send(message)
 
-        refusal = self._refusal(scope)
+        refusal = await self._refusal(scope)
         if refusal is not None:
             await refusal(scope, receive, send_guarded)
             return
-        scope.setdefault("state", {})["person"] = self._settings.person
         if scope["method"] in _READS:
             await self._app(scope, receive, send_guarded)
             return
@@ -64,8 +70,8 @@ class Guard:
             app = self._app if fits else _too_many()
             await app(scope, bounded(receive) if fits else receive, send_guarded)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        """An answer that says why the request goes no further, or sends a browser to the address without its token."""
+    async def _refusal(self, scope: Scope) -> Response | None:
+        """An answer that says why the request goes no further, or leads a browser to where it can log in."""
         headers = Headers(scope=scope)
         if _host_of(headers.get("host", "")) not in self._settings.hosts:
             return PlainTextResponse("This server is not known by that name.\n", 421)
@@ -73,33 +79,80 @@ class Guard:
             return PlainTextResponse(f"A request has up to {REQUEST_MAX_BYTES} bytes.\n", 413)
         bearer = _bearer(headers)
         if bearer is not None:
-            return None if self._is_token(bearer) else _unknown("This token is not known here.")
-        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-        if scope["method"] in _READS and "token" in query:
-            return self._logged_in(scope, query)
-        if not self._is_token(cookie_parser(headers.get("cookie", "")).get(_cookie_of(headers), "")):
+            login = await self._settings.keys.of_bearer(bearer)
+            return _unknown("This token is not known here.") if login is None else self._let_in(scope, login)
+        if isinstance(self._settings.keys, OwnToken):
+            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+            if scope["method"] in _READS and "token" in query:
+                return await self._with_cookie(scope, query)
+        is_foreign = scope["method"] not in _READS and not _is_own_page(headers)
+        if self._settings.is_shared and _is_open(scope):
+            return _foreign() if is_foreign else None
+        cookie = cookie_parser(headers.get("cookie", "")).get(cookie_name(scope, self._settings), "")
+        login = await self._settings.keys.of_cookie(cookie)
+        if login is not None:
+            return _foreign() if is_foreign else self._let_in(scope, login)
+        if not self._settings.is_shared:
             return _unknown("Open the address with the token that the server printed when it began.")
-        if scope["method"] not in _READS and not _is_own_page(headers):
-            return PlainTextResponse("This request was made by a page of another site.\n", 403)
+        if scope["method"] in _READS and "text/html" in headers.get("accept", ""):
+            return RedirectResponse(f"/login?{urlencode({'next': _here(scope)})}", 303)
+        return _unknown("Log in, or send a token.")
+
+    def _let_in(self, scope: Scope, login: Login) -> Response | None:
+        """Sets who asks, unless their key does not open this, or they ask too often."""
+        is_report = scope["path"] == REPORTS_PATH and scope["method"] == "POST"
+        if login.scope == REPORT and not is_report:
+            return PlainTextResponse("This token is for reports of jobs alone.\n", 403)
+        if login.scope == READ and scope["method"] not in _READS:
+            return PlainTextResponse("This token is for reading alone.\n", 403)
+        if not self._rates.add(login.person.name):
+            return _too_many()
+        scope.setdefault("state", {})["person"] = login.person
         return None
 
-    def _logged_in(self, scope: Scope, query: dict[str, str]) -> Response:
+    async def _with_cookie(self, scope: Scope, query: dict[str, str]) -> Response:
         """The token becomes a cookie, and leaves the address: addresses stand in histories and logs."""
-        if not self._is_token(query.pop("token")):
+        token = query.pop("token")
+        if await self._settings.keys.of_bearer(token) is None:
             return _unknown("This token is not known here.")
         # A path that begins with two slashes would be another server.
         path = "/" + str(scope["path"]).lstrip("/")
         answer = RedirectResponse(path + (f"?{urlencode(query)}" if query else ""), 303)
-        name, is_secure = _cookie_of(Headers(scope=scope)), scope["scheme"] == "https"
-        answer.set_cookie(name, self._settings.token, httponly=True, samesite="lax", secure=is_secure)
+        set_cookie(answer, scope, self._settings, token)
         return answer
 
-    def _is_token(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode(errors="replace"), self._settings.token.encode())
+
+def cookie_name(scope: Scope, settings: ServerSettings) -> str:
+    """The name of the cookie: browsers send it to all ports of a host, and several control rooms may be open."""
+    port = Headers(scope=scope).get("host", "").rpartition(":")[2]
+    name = f"{COOKIE}-{port}" if port.isascii() and port.isdecimal() else COOKIE
+    # With this prefix no other host of the domain can set it.
+    return f"__Host-{name}" if settings.is_secure else name
+
+
+def set_cookie(answer: Response, scope: Scope, settings: ServerSettings, secret: str) -> None:
+    """Has a browser keep a secret for this server."""
+    is_secure = settings.is_secure or scope["scheme"] == "https"
+    answer.set_cookie(cookie_name(scope, settings), secret, httponly=True, samesite="lax", secure=is_secure)
+
+
+def _is_open(scope: Scope) -> bool:
+    """Whether nobody needs to be known: to log in, and for what the page of that is made of."""
+    path = str(scope["path"])
+    return path == LOGIN_PATH or (path.startswith("/static/") and scope["method"] in _READS)
+
+
+def _here(scope: Scope) -> str:
+    query = scope.get("query_string", b"").decode("latin-1")
+    return str(scope["path"]) + (f"?{query}" if query else "")
 
 
 def _unknown(why: str) -> Response:
     return PlainTextResponse(f"{why}\n", 401, {"WWW-Authenticate": "Bearer"})
+
+
+def _foreign() -> Response:
+    return PlainTextResponse("This request was made by a page of another site.\n", 403)
 
 
 def _too_many() -> Response:
@@ -115,12 +168,6 @@ def _host_of(header: str) -> str:
     """The name without the port."""
     name, colon, port = header.rpartition(":")
     return (name if colon and port.isdecimal() else header).lower()
-
-
-def _cookie_of(headers: Headers) -> str:
-    """The name of the cookie: browsers send it to all ports of a host, and several control rooms may be open."""
-    port = headers.get("host", "").rpartition(":")[2]
-    return f"{COOKIE}-{port}" if port.isascii() and port.isdecimal() else COOKIE
 
 
 def _is_own_page(headers: Headers) -> bool:

@@ -9,20 +9,25 @@ import secrets
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from branchline.control.people import ADMINISTRATOR, Person
+from branchline.control.retention import Retention
 from branchline.control.room import ControlRoom
 from branchline.control.trains.running import ReportTo
+from branchline.control.trials.code_running import CodeRunning
 from branchline.errors import OptionError
 from branchline.limits import LIVE_VIEWERS_MAX, SERVER_END_S
 from branchline.report.whole_files import write_whole
 from branchline.web.app import create_app
 from branchline.web.connections import TimedConnection
-from branchline.web.settings import ServerSettings
+from branchline.web.keys import AccountKeys, OwnToken
+from branchline.web.settings import LOOPBACK_HOSTS, ServerSettings
 
 #: The file with the token, in the directory of the control room: jobs of the same user read it.
 TOKEN_FILE = "token"  # noqa: S105 - a name of a file
@@ -31,44 +36,122 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens: to be opened in a browser (with the token), and for jobs (without)."""
+    """Where the server listens: to be opened in a browser (with the token of who is alone), and for jobs (without).
+    ``token_file`` is None where everybody has tokens of their own. ``remarks`` say what it does not do.
+    """
 
     for_browser: str
     for_jobs: str
-    token_file: Path
+    token_file: Path | None
+    remarks: list[str] = field(default_factory=list)
 
 
-def serve(folder: Path, *, host: str, port: int, ready: Callable[[Address], None]) -> None:
-    """Serves a control room until SIGTERM or Ctrl-C. ``ready`` is called once it listens; port 0 is any free one.
-
-    Raises OptionError for an address that cannot be used, DatabaseError for a directory that cannot.
+@dataclass(frozen=True)
+class Sharing:
+    """How others reach a shared control room: by a ``certificate`` with its ``key`` (PEM), or through a proxy that does
+    TLS and is reached at ``public_url``. On the loopback neither is needed, to try it.
     """
-    if host not in _LOOPBACK:
-        what = f"{host} can be reached by others, and there are no accounts yet that would tell them apart"
-        raise OptionError(what, hint="serve on 127.0.0.1, and forward the port by ssh: ssh -L 8765:127.0.0.1:8765 HOST")
-    with closing(_listening(host, port)) as listener, closing(ControlRoom(folder)) as room:
-        token = _token(folder / TOKEN_FILE)
-        settings = ServerSettings(token, Person(_own_name(), ADMINISTRATOR))
+
+    certificate: Path | None = None
+    key: Path | None = None
+    public_url: str = ""
+
+    def check(self, host: str) -> None:
+        """Raises OptionError where passwords would go over a network as they are."""
+        if (self.certificate is None) != (self.key is None):
+            raise OptionError("a certificate and its key are needed together")
+        url = urlsplit(self.public_url)
+        if self.public_url and (url.scheme != "https" or not url.hostname or url.path not in ("", "/")):
+            what = f"{self.public_url!r:.200} is not how browsers reach a shared control room"
+            raise OptionError(what, hint="write it like https://control.example.org")
+        if not self.is_secure and host not in _LOOPBACK:
+            what = f"{host} can be reached by others, and passwords would not be encrypted"
+            raise OptionError(what, hint="give --certificate and --key, or --behind-proxy URL of a proxy that has them")
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach it by https."""
+        return self.certificate is not None or bool(self.public_url)
+
+    def hosts(self, host: str) -> tuple[str, ...]:
+        """The names by which browsers may call it."""
+        own = (urlsplit(self.public_url).hostname or "",) if self.public_url else (host, socket.getfqdn().lower())
+        return tuple(dict.fromkeys([*LOOPBACK_HOSTS, *(one for one in own if one)]))
+
+
+def serve(
+    folder: Path,
+    *,
+    host: str,
+    port: int,
+    ready: Callable[[Address], None],
+    sharing: Sharing | None = None,
+    retention: Retention | None = None,
+) -> None:
+    """Serves a control room until SIGTERM or Ctrl-C: for oneself, or with ``sharing`` for all who have an account.
+    ``ready`` is called once it listens; port 0 is any free one.
+
+    Raises OptionError for an address or a retention that cannot be used, DatabaseError for a directory that cannot.
+    """
+    if sharing is not None:
+        sharing.check(host)
+    elif host not in _LOOPBACK:
+        what = f"{host} can be reached by others, and without accounts they cannot be told apart"
+        raise OptionError(what, hint="serve it with --shared, or on 127.0.0.1, and forward the port by ssh")
+    running = CodeRunning() if sharing is None else CodeRunning.of_shared_server()
+    with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention)) as room:
+        base = _base(host, listener.getsockname()[1], sharing)
+        settings, address = _alone(folder, base) if sharing is None else _shared(room, base, host, sharing, running)
         ending = asyncio.Event()
         app = create_app(room, settings, ending)
-        base = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         room.trials.start()
         room.findings.start()
-        room.trains.start(ReportTo(base, (folder / TOKEN_FILE).absolute()))
-        config = uvicorn.Config(
-            app,
-            http=TimedConnection,
-            ws="none",
-            lifespan="off",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=int(SERVER_END_S),
-            limit_concurrency=LIVE_VIEWERS_MAX + 1000,
-            h11_max_incomplete_event_size=65_536,
-        )
-        address = Address(f"{base}/?token={token}", base, folder / TOKEN_FILE)
-        asyncio.run(_Server(config, lambda: ready(address), ending).serve([listener]))
+        room.trains.start(None if address.token_file is None else ReportTo(base, address.token_file.absolute()))
+        asyncio.run(_Server(_config(app, sharing), lambda: ready(address), ending).serve([listener]))
+
+
+def _base(host: str, port: int, sharing: Sharing | None) -> str:
+    if sharing is not None and sharing.public_url:
+        return sharing.public_url.rstrip("/")
+    scheme = "https" if sharing is not None and sharing.is_secure else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _alone(folder: Path, base: str) -> tuple[ServerSettings, Address]:
+    token = _token(folder / TOKEN_FILE)
+    keys = OwnToken(token, Person(_own_name(), ADMINISTRATOR))
+    return ServerSettings(keys), Address(f"{base}/?token={token}", base, folder / TOKEN_FILE)
+
+
+def _shared(
+    room: ControlRoom, base: str, host: str, sharing: Sharing, running: CodeRunning
+) -> tuple[ServerSettings, Address]:
+    if not any(one.role == ADMINISTRATOR and not one.is_disabled for one in room.accounts.accounts()):
+        hint = f"branchline people add NAME --role administrator {room.folder}"
+        raise OptionError("nobody has an account here who could let others in", hint=hint)
+    settings = ServerSettings(AccountKeys(room.accounts), sharing.hosts(host), sharing.is_secure)
+    return settings, Address(base, base, None, [one for one in (running.no_trials, running.no_trains) if one])
+
+
+def _config(app: ASGIApp, sharing: Sharing | None) -> uvicorn.Config:
+    is_behind_proxy = sharing is not None and bool(sharing.public_url)
+    return uvicorn.Config(
+        app,
+        http=TimedConnection,
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        # The address of a browser comes from the proxy, which is on this machine.
+        proxy_headers=is_behind_proxy,
+        forwarded_allow_ips="127.0.0.1,::1" if is_behind_proxy else "",
+        ssl_certfile=sharing.certificate if sharing else None,
+        ssl_keyfile=sharing.key if sharing else None,
+        timeout_graceful_shutdown=int(SERVER_END_S),
+        limit_concurrency=LIVE_VIEWERS_MAX + 1000,
+        h11_max_incomplete_event_size=65_536,
+    )
 
 
 class _Server(uvicorn.Server):

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from branchline.control.people import Person
+from branchline.web.keys import AccountKeys, OwnToken
 
 #: The cookie that a browser keeps; the port follows.
 COOKIE = "branchline"
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """``token`` opens all pages for ``person``, who is alone. ``hosts`` are the names by which browsers may call the
-    server: any other name in a request is that of a page elsewhere, which has its address point here.
+    """``keys`` tell who asks. ``hosts`` are the names by which browsers may call the server: any other name in a
+    request is that of a page elsewhere, which has its address point here. ``is_secure``: browsers reach it by https.
     """
 
-    token: str
-    person: Person
-    hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
+    keys: OwnToken | AccountKeys
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    is_secure: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are accounts, which log in."""
+        return isinstance(self.keys, AccountKeys)

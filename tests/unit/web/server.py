@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +41,9 @@ class Answer:
 class Server:
     """The process of the command; it ends with the block."""
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
-        command = [sys.executable, "-m", "branchline", "serve", str(folder), "--port", str(port)]
+    def __init__(self, folder: Path, port: int = 0, options: Sequence[str] = ()) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", "branchline", "serve", str(folder), "--port", str(port), *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         first = self.process.stdout.readline()
@@ -89,8 +90,8 @@ class Server:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/x-www-form-urlencoded"}
         return self.ask(f"/do/{action}", "POST", urlencode(fields).encode(), {**headers, "Accept": "application/json"})
 
-    def report(self, batch: ReportBatch) -> Answer:
+    def report(self, batch: ReportBatch, token: str = "") -> Answer:
         """A batch, as a job sends it."""
         body = gzip.compress(json.dumps(batch.as_dict()).encode())
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Encoding": "gzip"}
+        headers = {"Authorization": f"Bearer {token or self.token}", "Content-Encoding": "gzip"}
         return self.ask("/api/v1/reports", "POST", body, {**headers, "Content-Type": "application/json"})

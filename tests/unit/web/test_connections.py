@@ -16,6 +16,7 @@ from starlette.routing import Route
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.web import bodies, connections
 from branchline.web.connections import TimedConnection
+from branchline.web.keys import OwnToken
 from branchline.web.security import Guard
 from branchline.web.serving import _listening
 from branchline.web.settings import ServerSettings
@@ -39,7 +40,7 @@ async def late(_: Request) -> Response:
 async def serving() -> AsyncIterator[int]:
     """The port of a server behind our guard."""
     app = Starlette(routes=[Route("/body", body_length, methods=["POST"]), Route("/late", late)])
-    guard = Guard(app, ServerSettings(TOKEN, Person("me", ADMINISTRATOR)))
+    guard = Guard(app, ServerSettings(OwnToken(TOKEN, Person("me", ADMINISTRATOR))))
     with closing(_listening("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(guard, http=TimedConnection, lifespan="off", log_level="error", access_log=False)
         server = uvicorn.Server(config)

@@ -31,6 +31,7 @@ from branchline.control.trains.train import (
     Train,
     TrainOrder,
 )
+from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.composing import compose
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.trials.trials import Trials
@@ -59,13 +60,20 @@ class Trains:
     """
 
     def __init__(
-        self, database: Database, registry: Registry, sources: SourceStore, trials: Trials, folder: Path
+        self,
+        database: Database,
+        registry: Registry,
+        sources: SourceStore,
+        trials: Trials,
+        folder: Path,
+        running: CodeRunning | None = None,
     ) -> None:
         self._database = database
         self._registry = registry
         self._sources = sources
         self._trials = trials
         self._folder = folder
+        self._code_running = running or CodeRunning()
         self._report_to: ReportTo | None = None
         self._is_stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -90,6 +98,9 @@ class Trains:
         Raises OptionError for wagons that did not pass their trials on this dataset, RefusedError, NoSuchEntryError.
         """
         who.check_owns(order.owner)
+        if self._code_running.no_trains:
+            hint = "run it yourself: the page of each wagon has its source"
+            raise RefusedError(self._code_running.no_trains, hint=hint)
         order.check()
         wagons = self._with_required(order)
         dataset, _ = self._registry.dataset(order.dataset)

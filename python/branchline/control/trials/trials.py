@@ -17,9 +17,9 @@ from branchline.control.errors import NoSuchEntryError
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
+from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.composing import compose
 from branchline.control.trials.judging import state_of
-from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.starting import run_trial
 from branchline.control.trials.trial import QUEUED, RUNNING, TrialOutcome, TrialRequest
 from branchline.errors import BranchlineError
@@ -69,18 +69,16 @@ class _Wanted:
 
 
 class Trials:
-    """Tries what is enabled, one after the other, from ``start`` to ``stop``. With ``sandbox`` code runs in it, without
-    it as the user of this process.
-    """
+    """Tries what is enabled, one after the other, from ``start`` to ``stop``; ``running`` says how code runs."""
 
     def __init__(
-        self, database: Database, registry: Registry, sources: SourceStore, folder: Path, sandbox: Sandbox | None
+        self, database: Database, registry: Registry, sources: SourceStore, folder: Path, running: CodeRunning
     ) -> None:
         self._database = database
         self._registry = registry
         self._sources = sources
         self._folder = folder
-        self._sandbox = sandbox
+        self._running = running
         self._is_wanted = threading.Event()
         self._is_stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -217,6 +215,8 @@ class Trials:
 
     def _tried(self, trial: Trial) -> TrialOutcome | None:
         """None if it was stopped, or is out of date: what is true now is queued already, or is not wanted."""
+        if self._running.no_trials:
+            return TrialOutcome(error=self._running.no_trials)
         try:
             wanted = self._wanted(trial.wagon, trial.dataset)
             if wanted.key != trial.key:
@@ -226,7 +226,7 @@ class Trials:
             path = compose(wanted.wagons, texts, folder)
             data = wanted.dataset
             request = TrialRequest(str(path), data.short or data.files, data.tree, data.companions)
-            return run_trial(request, folder, self._sandbox, self._is_stopped)
+            return run_trial(request, folder, self._running.sandbox, self._is_stopped)
         except BranchlineError as error:
             return TrialOutcome(error=str(error))
 

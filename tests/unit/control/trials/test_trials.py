@@ -19,6 +19,7 @@ from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonS
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
+from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.judging import reasons, warnings
 from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.starting import run_trial
@@ -58,7 +59,7 @@ class Room:
         self.sources = SourceStore(folder / "sources")
         self.database = Database(folder / "room", (REGISTRY_TABLES, TABLES))
         self.registry = Registry(self.database, self.sources)
-        self.trials = Trials(self.database, self.registry, self.sources, folder / "trials", sandbox)
+        self.trials = Trials(self.database, self.registry, self.sources, folder / "trials", CodeRunning(sandbox))
         dataset = DatasetEntry("ada", "events", files=[str(folder / "data" / "*.root")])
         self.registry.save_dataset(dataset, ADA)
 
@@ -188,7 +189,7 @@ class Slow:
     room.trials.stop()
     [trial] = room.trials.last([("ada/slow", "ada/events")]).values()
     assert trial.state == RUNNING
-    again = Trials(room.database, room.registry, room.sources, tmp_path / "trials", None)
+    again = Trials(room.database, room.registry, room.sources, tmp_path / "trials", CodeRunning())
     room.trials = again
     again.start()
     assert room.ended("slow").state in (DONE, WARNED)

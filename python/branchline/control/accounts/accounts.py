@@ -1,0 +1,270 @@
+"""Accounts, sessions and tokens in the database of a control room. Secrets are kept as hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from branchline.control.accounts.passwords import check_password, hashed, is_password
+from branchline.control.database import Database
+from branchline.control.errors import ConflictError, NoSuchEntryError
+from branchline.control.people import PHYSICIST, ROLES, Person
+from branchline.control.registry.changes import CHANGED, CREATED
+from branchline.control.registry.entries import checked_name
+from branchline.errors import OptionError
+from branchline.limits import (
+    GROUPS_OF_PERSON_MAX,
+    SESSION_DAYS,
+    SESSIONS_OF_PERSON_MAX,
+    TOKEN_DAYS_MAX,
+    TOKENS_OF_PERSON_MAX,
+    USED_NOTED_S,
+)
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS people (
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, password TEXT NOT NULL,
+    is_disabled INTEGER NOT NULL DEFAULT 0, made TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sessions (
+    secret TEXT PRIMARY KEY, person TEXT NOT NULL, began TEXT NOT NULL, ends TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sessions_of ON sessions (person);
+CREATE TABLE IF NOT EXISTS tokens (
+    number INTEGER PRIMARY KEY, secret TEXT NOT NULL UNIQUE, person TEXT NOT NULL, name TEXT NOT NULL,
+    scope TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, used TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS tokens_of ON tokens (person);
+"""
+#: The subject of changes of accounts.
+PERSON = "person"
+# What a token opens: reports of jobs alone, all that can be read, or all that its person may do.
+REPORT, READ, ALL = "report", "read", "all"
+SCOPES = (REPORT, READ, ALL)
+
+
+@dataclass(frozen=True)
+class Account:
+    """A person as they are known here. Times are ISO 8601, UTC."""
+
+    name: str
+    role: str = PHYSICIST
+    groups: tuple[str, ...] = ()
+    is_disabled: bool = False
+    made: str = ""
+
+    @property
+    def person(self) -> Person:
+        """Who it is for the rest."""
+        return Person(self.name, self.role, self.groups)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of somebody, without its secret."""
+
+    number: int
+    name: str
+    scope: str
+    made: str
+    ends: str
+    used: str = ""
+
+
+@dataclass(frozen=True)
+class Login:
+    """Somebody who is known, and what they may do by the way in which they came: one of SCOPES."""
+
+    person: Person
+    scope: str = ALL
+
+
+class Accounts:
+    """The accounts of a control room; its methods may be called by several threads at once, and raise DatabaseError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, account: Account, password: str, who: str) -> None:
+        """Makes an account. Raises OptionError, ConflictError if there is one with this name."""
+        _check(account)
+        check_password(password)
+        kept = hashed(password)
+        with self._database.writing() as connection:
+            values = (account.name, account.role, json.dumps(account.groups), kept, _now())
+            try:
+                connection.execute(
+                    "INSERT INTO people (name, role, groups, password, made) VALUES (?, ?, ?, ?, ?)", values
+                )
+            except sqlite3.IntegrityError:
+                raise ConflictError(f"there is an account {account.name} already") from None
+            _note(connection, who, None, account)
+
+    def change(self, account: Account, who: str) -> None:
+        """Gives somebody another role or other groups, or disables them, which ends their sessions. The last
+        administrator stays one. Raises OptionError, NoSuchEntryError, ConflictError.
+        """
+        _check(account)
+        with self._database.writing() as connection:
+            before = _found(connection, account.name)
+            values = (account.role, json.dumps(account.groups), account.is_disabled, account.name)
+            connection.execute("UPDATE people SET role = ?, groups = ?, is_disabled = ? WHERE name = ?", values)
+            query = "SELECT count(*) FROM people WHERE role = 'administrator' AND NOT is_disabled"
+            if connection.execute(query).fetchone() == (0,):
+                raise ConflictError(f"{account.name} is the last administrator", hint="make another one first")
+            if account.is_disabled:
+                connection.execute("DELETE FROM sessions WHERE person = ?", (account.name,))
+            _note(connection, who, before, account)
+
+    def set_password(self, name: str, password: str, who: str) -> None:
+        """Changes a password, which ends all sessions of the person. Raises OptionError, NoSuchEntryError."""
+        check_password(password)
+        kept = hashed(password)
+        with self._database.writing() as connection:
+            account = _found(connection, name)
+            connection.execute("UPDATE people SET password = ? WHERE name = ?", (kept, name))
+            connection.execute("DELETE FROM sessions WHERE person = ?", (name,))
+            _note(connection, who, account, account)
+
+    def accounts(self) -> list[Account]:
+        """All of them, by name."""
+        with self._database.reading() as connection:
+            return [_account(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM people ORDER BY name")]  # noqa: S608
+
+    def log_in(self, name: str, password: str) -> str | None:
+        """The secret of a new session; None for a wrong name or password, or a disabled account, in the same time."""
+        with self._database.reading() as connection:
+            row = connection.execute("SELECT password, is_disabled FROM people WHERE name = ?", (name,)).fetchone()
+        kept, is_disabled = row or ("", 0)
+        if not is_password(password, kept) or is_disabled:
+            return None
+        secret = secrets.token_urlsafe(32)
+        now = datetime.now(UTC)
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM sessions WHERE ends < ?", (_text(now),))
+            values = (_hash(secret), name, _text(now), _text(now + timedelta(days=SESSION_DAYS)))
+            connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", values)
+            connection.execute(
+                "DELETE FROM sessions WHERE person = ? AND secret NOT IN"
+                " (SELECT secret FROM sessions WHERE person = ? ORDER BY began DESC LIMIT ?)",
+                (name, name, SESSIONS_OF_PERSON_MAX),
+            )
+        return secret
+
+    def log_out(self, secret: str) -> None:
+        """Ends a session."""
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM sessions WHERE secret = ?", (_hash(secret),))
+
+    def of_session(self, secret: str) -> Login | None:
+        """Who has a session."""
+        query = f"SELECT {_PERSON} FROM sessions JOIN people ON name = person WHERE secret = ? AND ends > ?"  # noqa: S608
+        with self._database.reading() as connection:
+            row = connection.execute(query, (_hash(secret), _now())).fetchone()
+        return None if row is None or row[3] else Login(_account(row).person)
+
+    def make_token(self, person: Person, name: str, scope: str, days: int) -> str:
+        """The secret of a new token of somebody, which is shown only now. Raises OptionError."""
+        if scope not in SCOPES:
+            raise OptionError(f"a token opens {', '.join(SCOPES)}, and not {scope!r:.40}")
+        if not 1 <= days <= TOKEN_DAYS_MAX:
+            raise OptionError(f"a token is good for 1 to {TOKEN_DAYS_MAX} days, and not {days}")
+        checked_name("the name of a token", name)
+        secret = f"bl_{secrets.token_urlsafe(32)}"
+        now = datetime.now(UTC)
+        with self._database.writing() as connection:
+            connection.execute("DELETE FROM tokens WHERE ends < ?", (_text(now),))
+            [count] = connection.execute("SELECT count(*) FROM tokens WHERE person = ?", (person.name,)).fetchone()
+            if count >= TOKENS_OF_PERSON_MAX:
+                raise OptionError(f"{person.name} has {count} tokens", hint="revoke some")
+            ends = _text(now + timedelta(days=days))
+            connection.execute(
+                "INSERT INTO tokens (secret, person, name, scope, made, ends) VALUES (?, ?, ?, ?, ?, ?)",
+                (_hash(secret), person.name, name, scope, _text(now), ends),
+            )
+        return secret
+
+    def revoke_token(self, person: Person, number: int) -> None:
+        """Ends a token of somebody. Raises NoSuchEntryError."""
+        with self._database.writing() as connection:
+            done = connection.execute("DELETE FROM tokens WHERE number = ? AND person = ?", (number, person.name))
+            if not done.rowcount:
+                raise NoSuchEntryError(f"{person.name} has no token {number}")
+
+    def tokens(self, person: Person) -> list[Token]:
+        """The tokens of somebody, the newest first."""
+        query = "SELECT number, name, scope, made, ends, used FROM tokens WHERE person = ? AND ends > ? ORDER BY 1 DESC"
+        with self._database.reading() as connection:
+            return [Token(*row) for row in connection.execute(query, (person.name, _now()))]
+
+    def of_token(self, secret: str) -> Login | None:
+        """Who has a token, and what it opens."""
+        now = datetime.now(UTC)
+        query = (
+            f"SELECT {_PERSON}, scope, used FROM tokens JOIN people ON people.name = person"  # noqa: S608 - ours
+            " WHERE secret = ? AND ends > ?"
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query, (_hash(secret), _text(now))).fetchone()
+        if row is None or row[3]:
+            return None
+        *account, scope, used = row
+        # Each report would be a write otherwise.
+        if not used or (now - datetime.fromisoformat(used)).total_seconds() > USED_NOTED_S:
+            with self._database.writing() as connection:
+                connection.execute("UPDATE tokens SET used = ? WHERE secret = ?", (_text(now), _hash(secret)))
+        return Login(_account(account).person, scope)
+
+
+_COLUMNS = "name, role, groups, is_disabled, made"
+_PERSON = ", ".join(f"people.{one}" for one in _COLUMNS.split(", "))
+
+
+def _check(account: Account) -> None:
+    checked_name("the name of an account", account.name)
+    if account.role not in ROLES:
+        raise OptionError(f"there is no role {account.role!r:.40}", hint=", ".join(ROLES))
+    if len(account.groups) > GROUPS_OF_PERSON_MAX:
+        raise OptionError(f"a person is in up to {GROUPS_OF_PERSON_MAX} groups")
+    for one in account.groups:
+        checked_name("the name of a group", one)
+
+
+def _found(connection: sqlite3.Connection, name: str) -> Account:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM people WHERE name = ?", (name,)).fetchone()  # noqa: S608 - ours
+    if row is None:
+        raise NoSuchEntryError(f"there is no account {name!r:.80}")
+    return _account(row)
+
+
+def _account(row: Sequence[object]) -> Account:
+    name, role, groups, is_disabled, made = row[:5]
+    return Account(str(name), str(role), tuple(json.loads(str(groups))), bool(is_disabled), str(made))
+
+
+def _note(connection: sqlite3.Connection, who: str, before: Account | None, after: Account) -> None:
+    """Keeps who changed what; the password is no part of it, only that something was changed."""
+    texts = [None if one is None else json.dumps(_plain(one)) for one in (before, after)]
+    connection.execute(
+        "INSERT INTO changes (at, who, subject, address, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (_now(), who, PERSON, after.name, CREATED if before is None else CHANGED, *texts),
+    )
+
+
+def _plain(account: Account) -> dict[str, object]:
+    return {"role": account.role, "groups": list(account.groups), "disabled": "yes" if account.is_disabled else ""}
+
+
+def _hash(secret: str) -> str:
+    # Secrets are random and long: no slow hash is needed.
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
+
+
+def _now() -> str:
+    return _text(datetime.now(UTC))
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")

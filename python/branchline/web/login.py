@@ -1,0 +1,131 @@
+"""Logging in and out of a shared control room, and the secret of a new token, which is shown once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request, cookie_parser
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from branchline.control.people import Person
+from branchline.control.room import ControlRoom
+from branchline.limits import LOGIN_TRIES_MAX, LOGIN_TRIES_S, LOGINS_AT_ONCE, RETRY_AFTER_S, SECRET_SHOWN_S
+from branchline.web.actions import Form
+from branchline.web.rates import Rates
+from branchline.web.rendering import rendered
+from branchline.web.security import LOGIN_PATH, cookie_name, set_cookie
+from branchline.web.settings import ServerSettings
+
+MAKE_TOKEN = "/do/make-token"  # noqa: S105 - an address
+
+
+@dataclass
+class Logins:
+    """Passwords that are checked now, and how many wrong ones there were, by name and by address."""
+
+    settings: ServerSettings
+    wrong: Rates = field(default_factory=lambda: Rates(LOGIN_TRIES_MAX, LOGIN_TRIES_S))
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOGINS_AT_ONCE))
+
+    def routes(self) -> list[Route]:
+        """Their routes; none where somebody is alone."""
+        if not self.settings.is_shared:
+            return []
+        return [
+            Route(LOGIN_PATH, self.page),
+            Route(LOGIN_PATH, self.log_in, methods=["POST"]),
+            Route("/logout", self.log_out, methods=["POST"]),
+            Route(MAKE_TOKEN, make_token, methods=["POST"]),
+            Route("/new-token", new_token),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """The form."""
+        return _form(request.query_params.get("next", "/"), "", 200)
+
+    async def log_in(self, request: Request) -> Response:
+        """A session for who knows the password, and the page that they wanted to see."""
+        async with request.form(max_files=0, max_fields=5, max_part_size=10_000) as form:
+            name, password, wanted = (str(form.get(one, "")) for one in ("name", "password", "next"))
+        host = request.client.host if request.client else ""
+        # Each has a count of its own: neither can one address try all names, nor many addresses one name.
+        keys = (f"name {name}", f"address {host}")
+        if any(self.wrong.is_over(one) for one in keys):
+            answer = _form(wanted, "There were too many wrong passwords. Try again in a quarter of an hour.", 429)
+            answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+            return answer
+        room: ControlRoom = request.app.state.room
+        async with self.turns:
+            secret = await run_in_threadpool(room.accounts.log_in, name, password)
+        if secret is None:
+            for one in keys:
+                self.wrong.add(one)
+            return _form(wanted, "This name and this password do not belong together.", 401)
+        self.wrong.forget(keys[0])
+        redirect = RedirectResponse(own_path(wanted), 303)
+        set_cookie(redirect, request.scope, self.settings, secret)
+        return redirect
+
+    async def log_out(self, request: Request) -> Response:
+        """Ends the session."""
+        name = cookie_name(request.scope, self.settings)
+        secret = cookie_parser(request.headers.get("cookie", "")).get(name, "")
+        room: ControlRoom = request.app.state.room
+        await run_in_threadpool(room.accounts.log_out, secret)
+        answer = RedirectResponse(LOGIN_PATH, 303)
+        answer.delete_cookie(name, secure=self.settings.is_secure, httponly=True, samesite="lax")
+        return answer
+
+
+def _form(wanted: str, trouble: str, status: int) -> HTMLResponse:
+    return HTMLResponse(rendered("login.html", wanted=own_path(wanted), trouble=trouble), status)
+
+
+def own_path(wanted: str) -> str:
+    """A path of this server; the first page for anything that leads elsewhere."""
+    is_own = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    return quote(wanted, safe="/?=&%:.,-_~+@!$'()*;") if is_own and not wanted.startswith(LOGIN_PATH) else "/"
+
+
+@dataclass
+class NewSecrets:
+    """Secrets of tokens that were just made, by who made them: each is shown once, and soon."""
+
+    _made: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def keep(self, person: str, secret: str) -> None:
+        """Keeps one to be shown."""
+        self._made[person] = (time.monotonic(), secret)
+
+    def taken(self, person: str) -> str | None:
+        """The secret of somebody, once."""
+        made_s, secret = self._made.pop(person, (0.0, ""))
+        return secret if secret and time.monotonic() - made_s < SECRET_SHOWN_S else None
+
+
+async def make_token(request: Request) -> Response:
+    """Makes a token of one's own, and leads to the page that shows its secret."""
+    async with request.form(max_files=0, max_fields=5, max_part_size=10_000) as data:
+        form = Form(data)
+        name, scope, days = form.text("name"), form.text("scope"), form.number("days")
+    room: ControlRoom = request.app.state.room
+    person: Person = request.state.person
+    secret = await run_in_threadpool(room.accounts.make_token, person, name, scope, days)
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse({"secret": secret})
+    request.app.state.secrets.keep(person.name, secret)
+    return RedirectResponse("/new-token", 303)
+
+
+async def new_token(request: Request) -> Response:
+    """The page with the secret of a new token; it is not kept anywhere."""
+    secret = request.app.state.secrets.taken(request.state.person.name)
+    if secret is None:
+        raise HTTPException(404, "The secret of a token is shown once, when it is made. Make another one.")
+    return HTMLResponse(rendered("new_token.html", secret=secret))
