@@ -531,3 +531,10 @@ LOGIN_PLACES_MAX = 10_000
 REQUESTS_PER_MINUTE_MAX = 30_000
 # A secret that was just made is shown once, within this time.
 SECRET_SHOWN_S = 120.0
+
+# Profiles of wagons: how often the stack is looked at, and how much of what was seen is kept.
+PROFILE_INTERVAL_S = 0.005
+PROFILE_DEPTH_MAX = 60
+PROFILE_STACKS_MAX = 300
+# Lines that the page of a trial shows.
+PROFILE_LINES_SHOWN = 12

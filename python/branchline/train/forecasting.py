@@ -26,6 +26,7 @@ from branchline.sensors.record import WagonFault
 from branchline.settings import whole_number
 from branchline.train.comparing import Difference, differences
 from branchline.train.faults import because_of
+from branchline.train.profiling import Profile
 from branchline.train.trial import Sample, Trial, TrialWork
 from branchline.train.wagons import Wagon, wagons_of, with_required
 
@@ -49,6 +50,7 @@ class WagonForecast:
     output_grows: bool
     branches: tuple[str, ...]
     error: WagonFault | None
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,15 @@ def forecast(
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
+    profile: bool = False,
 ) -> Forecast:
     """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
 
     Then all wagons run together on the same chunks, and each result is compared bit by bit with that of the wagon
     alone: the ``differences`` of the forecast name the wagons that differ, and which other wagon changed them.
 
-    Takes what ``run`` takes. Raises what the reading of the sample raises; a wagon that fails is in the forecast.
+    Takes what ``run`` takes. With ``profile`` each wagon has the profile of its time. Raises what the reading of the
+    sample raises; a wagon that fails is in the forecast.
 
         outcome = branchline.forecast("wagons.py", "data/*.root", workers=8)
         print(outcome.seconds, outcome.memory_bytes, [one.sentence() for one in outcome.differences])
@@ -100,7 +104,7 @@ def forecast(
     data = Dataset.of(dataset, tree, companions=companions)
     data.require_present()
     limit_bytes = memory_limit_bytes(memory_limit)
-    sample = Sample(_sample(data), limit_bytes, access_of(access))
+    sample = Sample(_sample(data), limit_bytes, access_of(access), profile)
     by_name = {wagon.name: wagon for wagon in found}
     trials: list[Trial] = []
     for wagon in found:
@@ -207,6 +211,7 @@ class _Extrapolation:
             output_grows=grows,
             branches=trial.branches,
             error=trial.error,
+            profile=trial.profile,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from branchline.train.clock import PhaseClock
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.digests import digest_of
 from branchline.train.pickling import pickled_bytes
+from branchline.train.profiling import Profile, Profiler
 from branchline.train.share_result import WagonShare
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk, ChunkStream, Source
@@ -30,7 +32,8 @@ class Trial:
     """What came of it. ``start_s`` is the time until its process was at work; ``first_s`` that on the first chunk,
     compilation among it, and is in no other number; ``memory_first_bytes`` is the peak after it; ``sizes`` are the
     (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path. ``digests`` are those of the
-    results of all the wagons that ran, ``errors`` those of the wagons that stopped.
+    results of all the wagons that ran, ``errors`` those of the wagons that stopped. ``profile`` is where the time of
+    the wagons went after the first chunk.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Trial:
     error: WagonFault | None = None
     digests: dict[str, str] = field(default_factory=dict)
     errors: dict[str, WagonFault] = field(default_factory=dict)
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Sample:
     files: tuple[DataFile, ...]
     memory_limit_bytes: int
     access: Access
+    is_profiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class _Trying:
         self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.sample.access)
         self._shares = self._coupling.begin(frozenset())
         self._trial = Trial(work.wagons[-1].name if work.wagons else "")
+        self._profiler: Profiler | None = None
 
     def trial(self) -> Trial:
         trial = self._trial
@@ -110,9 +116,12 @@ class _Trying:
             trial.memory_first_bytes = memory_peak_bytes()
             branches = sorted({*branches, *self._coupling.touched_by_all})
             self._restart()
+        if self._work.sample.is_profiled and self._work.wagons:
+            self._profiler = Profiler()
         step = FORECAST_ENTRIES // FORECAST_CHUNKS
         self._through([_range(one, 0, FORECAST_ENTRIES) for one in self._work.sample.files], branches, step)
         trial.memory_peak_bytes = memory_peak_bytes()
+        trial.profile = self._profiler.profile() if self._profiler else None
         trial.branches = tuple(branches)
         trial.read_s = self._clock.seconds().get("reading", 0.0)
         self._take_from(self._share())
@@ -161,7 +170,8 @@ class _Trying:
     def _try(self, chunk: Chunk, file: DataFile) -> None:
         trial = self._trial
         try:
-            self._coupling.run(chunk, file, self._shares, learning=True)
+            with self._profiler.during() if self._profiler else nullcontext():
+                self._coupling.run(chunk, file, self._shares, learning=True)
         except UnreadableColumnError as error:
             raise error.cause from None
         trial.events += len(chunk)

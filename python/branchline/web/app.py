@@ -35,6 +35,7 @@ from branchline.web.security import Guard
 from branchline.web.settings import ServerSettings
 from branchline.web.shared_pages import SharedPages
 from branchline.web.train_files import train_file
+from branchline.web.trial_files import trial_profile
 
 #: Each page by its address; with ``.json`` behind it scripts get the values alone.
 PAGES: dict[str, Make] = {
@@ -113,6 +114,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
         Route("/", _first_page),
         Route("/events", events),
         Route("/jobs/{job}/report", job_report),
+        Route("/trials/{number}/profile", trial_profile),
         Route("/trains/{number}/files/{path:path}", train_file),
         Route("/api/v1/reports", take_report, methods=["POST"]),
         *monitoring_routes(),

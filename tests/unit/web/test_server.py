@@ -109,6 +109,7 @@ def routes() -> list[tuple[str, str]]:
             "/events",
             "/metrics",
             "/metrics/alerts.yml",
+            "/trials/1/profile",
             *filled,
             *(f"{one}.json" for one in filled),
             "/static/live.js",

@@ -5,13 +5,15 @@ branchline.control.trials.process REQUEST OUTCOME``.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
-from branchline.control.trials.trial import TrialOutcome, TrialRequest, WagonTrial
+from branchline.control.trials.trial import TrialFrame, TrialOutcome, TrialProfile, TrialRequest, WagonTrial
 from branchline.errors import BranchlineError
 from branchline.report.whole_files import write_whole
 from branchline.train import Forecast, WagonForecast, forecast
+from branchline.train.profiling import Profile
 
 
 def tried(request: TrialRequest) -> TrialOutcome:
@@ -23,6 +25,7 @@ def tried(request: TrialRequest) -> TrialOutcome:
             tree=request.tree or None,
             companions=request.companions or None,
             memory_limit=request.memory_limit,
+            profile=True,
         )
     except BranchlineError as error:
         return TrialOutcome(error=f"{type(error).__name__}: {error}")
@@ -59,7 +62,18 @@ def _wagon(found: WagonForecast) -> WagonTrial:
         error="" if error is None else f"{error.type}: {error.message}",
         error_line="" if error is None else error.line,
         traceback="" if error is None else error.traceback,
+        profile=None if found.profile is None else _profile(found.profile),
     )
+
+
+def _profile(found: Profile) -> TrialProfile:
+    own = f"{Path.cwd()}/"
+    # The package of a source is named by its hash.
+    frames = [
+        TrialFrame(one.function, re.sub(r"^source_[0-9a-f]{16}/", "", one.file.removeprefix(own)), one.line)
+        for one in found.frames
+    ]
+    return TrialProfile(frames, found.stacks, found.seconds)
 
 
 def main() -> None:

@@ -37,6 +37,24 @@ class TrialRequest:
 
 
 @dataclass(frozen=True)
+class TrialFrame:
+    """A line of a function; ``file`` is relative to the sources of the trial where it is one of them."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class TrialProfile:
+    """Where the time of a wagon went: stacks, as indices into ``frames``, the caller first, each with its seconds."""
+
+    frames: list[TrialFrame] = field(default_factory=list)
+    stacks: list[list[int]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class WagonTrial:
     """What one wagon did alone. ``memory_bytes`` is what its process grew by, ``output_bytes`` the size of its result
     on the sample and ``output_bytes_forecast`` after the whole dataset. ``error`` is a sentence, ``error_line`` the
@@ -56,6 +74,7 @@ class WagonTrial:
     error: str = ""
     error_line: str = ""
     traceback: str = ""
+    profile: TrialProfile | None = None
 
 
 @dataclass(frozen=True)

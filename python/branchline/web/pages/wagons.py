@@ -11,6 +11,7 @@ from branchline.control.registry.changes import Change, FieldChange
 from branchline.control.registry.entries import DatasetEntry, WagonEntry
 from branchline.control.registry.registry import WholeWagon
 from branchline.control.trials.judging import reasons, warnings
+from branchline.control.trials.profiles import hot_lines, is_whole
 from branchline.control.trials.trial import TrialWarning
 from branchline.control.trials.trials import Trial
 from branchline.errors import BranchlineError
@@ -141,7 +142,9 @@ def trial(ask: Ask) -> Page:
         raise HTTPException(404, str(error)) from None
     outcome = found.outcome
     shown = TrialShown(found, warnings(outcome) if outcome else [], reasons(outcome) if outcome else [])
-    return Page("trial.html", f"Trial of {found.wagon} on {found.dataset}", shown)
+    profiled = [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]
+    hot = {one.name: hot_lines(one.profile) for one in profiled if one.profile}
+    return Page("trial.html", f"Trial of {found.wagon} on {found.dataset}", shown, {"hot": hot})
 
 
 def changes(ask: Ask) -> Page:

@@ -21,6 +21,7 @@ from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.judging import reasons, warnings
+from branchline.control.trials.profiles import hot_lines
 from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.starting import run_trial
 from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, WARNED, TrialRequest
@@ -117,6 +118,33 @@ def test_what_is_enabled_is_tried_once_and_again_when_it_changes(room: Room) -> 
         assert time.monotonic() < end
         time.sleep(0.05)
     assert len(room.trials.history("ada/total", "ada/events")) == 2
+
+
+def test_a_slow_wagon_has_the_profile_of_its_time(room: Room) -> None:
+    slow = """
+import time
+
+def spin():
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        pass
+
+class Slow:
+    branches = ["px"]
+    def process(self, events):
+        spin()
+        return {"n": len(events)}
+"""
+    room.wagon("Slow", "slow", slow)
+    room.trials.start()
+    outcome = room.ended("slow").outcome
+    assert outcome is not None
+    [wagon] = outcome.wagons
+    assert wagon.profile is not None
+    lines = {one.function: one for one in hot_lines(wagon.profile)[:2]}
+    assert set(lines) == {"Slow.process", "spin"}
+    assert (lines["Slow.process"].file, lines["Slow.process"].line) == ("wagons.py", 12)
+    assert lines["Slow.process"].whole > 0.9
 
 
 def test_a_wagon_that_fails_is_told_with_its_line(room: Room) -> None:
