@@ -25,6 +25,9 @@ def serve(
     keep_jobs: Annotated[
         int, Option("--keep-jobs", metavar="DAYS", minimum=1, help="Days for which jobs are kept; their sums stay.")
     ] = JOBS_DAYS,
+    otlp: Annotated[
+        str, Option("--otlp", metavar="URL", help="Send metrics to this collector of OpenTelemetry once a minute.")
+    ] = "",
     shared: Annotated[
         bool, Option("--shared", help="Serve all who have an account (see people add).", group=SHARING)
     ] = False,
@@ -63,4 +66,4 @@ def serve(
 
     sharing = Sharing(certificate, key, behind_proxy) if shared else None
     retention = Retention(files_days=keep_files, jobs_days=keep_jobs)
-    serve(folder, host=host, port=port, ready=ready, sharing=sharing, retention=retention)
+    serve(folder, host=host, port=port, ready=ready, sharing=sharing, retention=retention, otlp=otlp)

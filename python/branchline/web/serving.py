@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import platform
 import re
 import secrets
 import socket
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -27,6 +29,7 @@ from branchline.report.whole_files import write_whole
 from branchline.web.app import create_app
 from branchline.web.connections import TimedConnection
 from branchline.web.keys import AccountKeys, OwnToken
+from branchline.web.otlp import OtlpExporter, Resource
 from branchline.web.settings import LOOPBACK_HOSTS, ServerSettings
 
 #: The file with the token, in the directory of the control room: jobs of the same user read it.
@@ -87,9 +90,10 @@ def serve(
     ready: Callable[[Address], None],
     sharing: Sharing | None = None,
     retention: Retention | None = None,
+    otlp: str = "",
 ) -> None:
     """Serves a control room until SIGTERM or Ctrl-C: for oneself, or with ``sharing`` for all who have an account.
-    ``ready`` is called once it listens; port 0 is any free one.
+    ``ready`` is called once it listens; port 0 is any free one. Metrics are sent to the collector at ``otlp``.
 
     Raises OptionError for an address or a retention that cannot be used, DatabaseError for a directory that cannot.
     """
@@ -102,12 +106,24 @@ def serve(
     with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention)) as room:
         base = _base(host, listener.getsockname()[1], sharing)
         settings, address = _alone(folder, base) if sharing is None else _shared(room, base, host, sharing, running)
+        exporter = OtlpExporter(room, otlp, _resource()) if otlp else None
         ending = asyncio.Event()
         app = create_app(room, settings, ending)
         room.trials.start()
         room.findings.start()
         room.trains.start(None if address.token_file is None else ReportTo(base, address.token_file.absolute()))
-        asyncio.run(_Server(_config(app, sharing), lambda: ready(address), ending).serve([listener]))
+        if exporter is not None:
+            exporter.start()
+        try:
+            asyncio.run(_Server(_config(app, sharing), lambda: ready(address), ending).serve([listener]))
+        finally:
+            if exporter is not None:
+                exporter.stop()
+
+
+def _resource() -> Resource:
+    names = {"service.name": "branchline", "service.version": version("branchline"), "host.name": platform.node()}
+    return Resource(names)
 
 
 def _base(host: str, port: int, sharing: Sharing | None) -> str:
