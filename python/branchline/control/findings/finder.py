@@ -75,7 +75,7 @@ class Finder:
         now = now or datetime.now(UTC)
         since = now - timedelta(days=DAYS[period])
         span = Period(_text(since), _text(now + timedelta(hours=1)))
-        groups = file_groups(self._history, ("site", "storage_element", "host"), span)
+        groups = file_groups(self._history, ("site", "storage_element"), span)
         forecasts = self._forecasts()
         with self._database.reading() as connection:
             speeds = speeds_in(connection, span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -22,78 +22,61 @@ from branchline.quantities import count, duration, percent, size
 
 
 def large_reads(groups: Sequence[FileGroup]) -> list[Finding]:
-    """Storage elements from which many more bytes are read than were wanted. ``groups`` are by site, element, host."""
-    return [
-        found
-        for _, element, hosts in _places(
-            [one for one in groups if one.bytes_asked > 0], lambda one: ("", one.storage_element)
-        )
-        for found in _large(element, hosts)
-    ]
+    """Storage elements from which many more bytes are read than were wanted. ``groups`` are by site and element."""
+    by_element: dict[str, list[FileGroup]] = {}
+    for one in groups:
+        if one.bytes_asked > 0:
+            by_element.setdefault(one.storage_element, []).append(one)
+    return [found for element, sites in sorted(by_element.items()) for found in _large(element, sites)]
 
 
-def _large(element: str, hosts: Sequence[FileGroup]) -> Iterator[Finding]:
-    times = _ratio([one.bytes_read for one in hosts], [one.bytes_asked for one in hosts])
-    waste = sum(one.bytes_read - one.bytes_asked for one in hosts)
+def _large(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
+    times = _ratio([one.bytes_read for one in sites], [one.bytes_asked for one in sites])
+    waste = sum(one.bytes_read - one.bytes_asked for one in sites)
     if times.low < LARGE_READS_TIMES or waste < LARGE_READS_WASTE_BYTES:
         return
     yield Finding(
         LARGE_READS,
         f"{times_words(times)} as many bytes are read from {element} as are needed: {size(waste)} for nothing",
         [Cell(storage_element=element)],
-        Sample(0, sum(one.files for one in hosts)),
+        Sample(0, sum(one.files for one in sites)),
         times,
         evidence=address(element=element, order="bytes_read"),
-        compared=[f"{size(sum(one.bytes_asked for one in hosts))} were needed"],
+        compared=[f"{size(sum(one.bytes_asked for one in sites))} were needed"],
         advice="read with smaller gaps between joined ranges (--gap), or rewrite the files: `branchline rewrite`",
     )
 
 
 def slow_round_trips(groups: Sequence[FileGroup]) -> list[Finding]:
-    """Places where workers wait for many small reads. ``groups`` are by site, element and host."""
-    return [
-        found
-        for site, element, hosts in _places(groups, lambda one: (one.site, one.storage_element))
-        for found in _small(site, element, hosts)
-    ]
+    """Places where workers wait for many small reads. ``groups`` are by site and element."""
+    return [found for one in groups for found in _small(one)]
 
 
-def _small(site: str, element: str, hosts: Sequence[FileGroup]) -> Iterator[Finding]:
-    calls, fetch_s = sum(one.read_calls for one in hosts), sum(one.fetch_s for one in hosts)
-    wall_s, read = sum(one.wall_s for one in hosts), sum(one.bytes_read for one in hosts)
-    if not calls or read / calls > ROUND_TRIPS_SMALL_BYTES or fetch_s < ROUND_TRIPS_TIME_SHARE * wall_s:
+def _small(group: FileGroup) -> Iterator[Finding]:
+    calls, site, element = group.read_calls, group.site, group.storage_element
+    if not calls or group.bytes_read / calls > ROUND_TRIPS_SMALL_BYTES:
         return
-    took = _ratio([one.fetch_s for one in hosts], [one.read_calls for one in hosts])
-    if took.low < ROUND_TRIP_SLOW_S:
+    took = _ratio([group.fetch_s], [calls])
+    if took.low < ROUND_TRIP_SLOW_S or group.fetch_s < ROUND_TRIPS_TIME_SHARE * group.wall_s:
         return
+    each = size(group.bytes_read / calls)
     yield Finding(
         ROUND_TRIPS,
-        f"workers at {site or 'an unknown site'} wait {duration(took.value)} for each read of {size(read / calls)} from"
-        f" {element}, {percent(min(fetch_s, wall_s), wall_s)} of their time",
+        f"workers at {site or 'an unknown site'} wait {duration(took.value)} for each read of {each} from"
+        f" {element}, {percent(min(group.fetch_s, group.wall_s), group.wall_s)} of their time",
         [Cell(site, element)],
-        Sample(0, sum(one.files for one in hosts)),
+        Sample(0, group.files),
         took,
         "seconds a read",
         evidence=address(site=site, element=element),
-        compared=[f"{count(calls)} reads of {size(read / calls)} took {duration(fetch_s)}"],
+        compared=[f"{count(calls)} reads of {each} took {duration(group.fetch_s)}"],
         advice="have reads planned (--access planned, a TTreeCache in ROOT), so that each brings more; or stage files",
     )
 
 
-_Key = Callable[[FileGroup], tuple[str, str]]
-
-
-def _places(groups: Sequence[FileGroup], key: _Key) -> Iterator[tuple[str, str, list[FileGroup]]]:
-    places: dict[tuple[str, str], list[FileGroup]] = {}
-    for one in groups:
-        places.setdefault(key(one), []).append(one)
-    for (site, element), found in sorted(places.items()):
-        yield site, element, found
-
-
 def _ratio(above: Sequence[float], below: Sequence[float]) -> Interval:
-    """A ratio of sums, and how it scatters when machines are drawn anew: files of one machine are alike. One or two
-    machines say nothing of others: then the usual scatter of places.
+    """A ratio of sums, and how it scatters when sites are drawn anew: files of one site are read alike. One or two say
+    nothing of others: then the usual scatter of places.
     """
     value = sum(above) / sum(below)
     if len(above) < 3:

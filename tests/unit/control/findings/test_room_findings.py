@@ -167,17 +167,19 @@ def test_a_machine_that_loses_workers_is_a_black_hole_and_its_jobs_are_listed(ro
     assert room.jobs(JobQuery(host="hole")).total == 4
 
 
-def with_files(hosts: int, **counts: float) -> Iterator[ReportBatch]:
-    """Jobs on machines of their own that read a file each."""
-    for number in range(hosts):
-        record = FileRecord("root://se//f", "root://se", "", f"node{number}", site="A", wall_s=100.0)
+def with_files(jobs: int, sites: int = 1, **counts: float) -> Iterator[ReportBatch]:
+    """Jobs that read a file each."""
+    for number in range(jobs):
+        record = FileRecord(
+            "root://se//f", "root://se", "", f"node{number}", site="ABCDE"[number % sites], wall_s=100.0
+        )
         for name, value in counts.items():
             setattr(record, name, value)
         yield replace(batch(identity(begin=NOW - timedelta(hours=2)), 0), files=[record])
 
 
 def test_reads_that_bring_twice_what_is_needed_are_told(room: ControlRoom) -> None:
-    for one in with_files(4, bytes_read=2_000_000_000, bytes_asked=900_000_000):
+    for one in with_files(4, 4, bytes_read=2_000_000_000, bytes_asked=900_000_000):
         room.take(one)
     [large] = found(room)
     assert large.kind == LARGE_READS
