@@ -16,6 +16,8 @@ PAGES = (
     "/sites",
     "/elements",
     "/costs",
+    "/findings",
+    "/me",
     "/grid",
     "/changes",
     "/new-wagon",
