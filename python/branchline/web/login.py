@@ -117,6 +117,7 @@ async def make_token(request: Request) -> Response:
     room: ControlRoom = request.app.state.room
     person: Person = request.state.person
     secret = await run_in_threadpool(room.accounts.make_token, person, name, scope, days)
+    request.app.state.ticks.renew()
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse({"secret": secret})
     request.app.state.secrets.keep(person.name, secret)
