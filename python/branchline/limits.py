@@ -407,6 +407,22 @@ TRAIN_SUBMITTED_LOOK_S = 10.0
 TRAIN_SECONDS_APPROVED = 86_400.0
 TRAIN_MEMORY_APPROVED_BYTES = 64 * 10**9
 
+# Measures that jobs obey: how long one may last, and lasts if nobody says it (a shift, after which somebody looks
+# again).
+MEASURE_HOURS_MAX = 168
+MEASURE_HOURS = 8
+MEASURE_SECONDS_MAX = MEASURE_HOURS_MAX * 3600.0
+# Measures in force at a time: every answer to a report has all of them, and fits with them into what a job reads of it.
+MEASURES_IN_FORCE_MAX = 50
+# Measures that the record of a job names: those of weeks, and no number that a server invents.
+MEASURES_RECORDED_MAX = 1000
+# The names of a site and of a storage element.
+MEASURE_TEXT_MAX = 300
+# The reasons that people give.
+MEASURE_WHY_MAX = 1000
+# What a page compares with: the reads of a day before a measure.
+MEASURE_BEFORE_HOURS = 24
+
 # Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
 TRIAL_WALL_S = 600.0
 TRIAL_CPU_S = 1200

@@ -53,6 +53,7 @@ from branchline.report.tables import (
 )
 from branchline.report.troubles import (
     lost_sentences,
+    measure_sentences,
     memory_sentences,
     missing_sentences,
     repeated_sentences,
@@ -540,6 +541,7 @@ def _conditions(job: JobRecord) -> list[tuple[str, str]]:
         ("Host", " ".join(filter(None, (str(job.host or ""), f"({cores})")))),
         ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
         ("Sub-jobs", _subjobs(job)),
+        ("Measures", " ".join(measure_sentences(job))),
         ("Earlier runs", "; ".join(reuse_sentences(job))),
         ("Memory", _memory(job)),
         ("Access", _access(job)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from branchline.quantities import counted, duration
+from branchline.sensors.measures import AVOID, STAGE, MeasureRecord
 from branchline.sensors.record import JobRecord, LostWorker, MemoryRetry, MissingSubJob, TroubleRecord
 
 #: Counted failures, each with its words in the singular and in the plural.
@@ -44,6 +45,28 @@ def repeated_sentences(job: JobRecord) -> list[str]:
         f"{one.subjob} ran twice, since {one.why}; the result of {one.kept} counts, {one.dropped} was stopped."
         for one in job.repeated
     ]
+
+
+def measure_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each measure of a control room that the job was told of, or for what it did not understand."""
+    sentences = [_measure(one) for one in job.measures]
+    if job.measures_ignored:
+        sentences.append(f"{counted(job.measures_ignored, 'measure')} of the control room were not understood.")
+    return sentences
+
+
+def _measure(measure: MeasureRecord) -> str:
+    wanted = {AVOID: "avoid", STAGE: "copy files before reading from"}.get(measure.kind, measure.kind)
+    at = f" for workers at {measure.site}" if measure.site else ""
+    done = [f"{counted(measure.files, 'file')} {'read elsewhere' if measure.kind == AVOID else 'copied'}"]
+    if measure.without_other:
+        done.append(f"{counted(measure.without_other, 'file')} read there anyway, since there is no other replica")
+    if measure.refused:
+        done = [f"not obeyed, since {measure.refused}"]
+    elif not (measure.files or measure.without_other):
+        done = ["nothing to do"]
+    when = f" (from {measure.first} to {measure.last})" if measure.first else ""
+    return f"Measure {measure.number}, {wanted} {measure.storage_element}{at}: {', '.join(done)}{when}."
 
 
 def missing_sentences(job: JobRecord) -> list[str]:

@@ -25,6 +25,7 @@ from branchline.reporting.sending import Sender
 from branchline.reporting.spool import Spool, SpooledSource
 from branchline.reporting.target import ReportTarget
 from branchline.sensors.batch import JobIdentity, ReportBatch
+from branchline.sensors.measures import JobMeasures, measures_in
 from branchline.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.sensors.status import TrainStatus
 
@@ -33,8 +34,8 @@ class Reporter:
     """Reports a job to a control room from ``begin`` to ``end``.
 
     ``source`` names this process among those that report the job. ``spool`` keeps reports until they are sent; None: in
-    memory. ``say`` gets a sentence at once if the server is away, from another thread. No method but ``end`` waits, and
-    none raises.
+    memory. ``say`` gets a sentence at once if the server is away, and ``tell`` the measures of the control room, both
+    from another thread. No method but ``end`` waits, and none raises.
     """
 
     def __init__(
@@ -45,12 +46,14 @@ class Reporter:
         *,
         source: str = "job",
         say: Callable[[str], None] | None = None,
+        tell: Callable[[JobMeasures], None] | None = None,
     ) -> None:
         self.identity = identity
         self.target = target
         self._spool = spool
         self._source = source
         self._say = say
+        self._tell = tell
         self._lock = threading.Lock()
         self._status: tuple[TrainStatus, float] | None = None
         self._files: list[Sequence[FileRecord]] = []
@@ -60,7 +63,7 @@ class Reporter:
         self._made_s = float("-inf")
         self._made_of: TrainStatus | None = None
         self._outbox = Outbox(None)
-        self._sender = Sender(target)
+        self._sender = Sender(target, self._answered)
         self._tally = Tally()
         self._has_said = False
         self._fault = ""
@@ -210,6 +213,12 @@ class Reporter:
             self._say_once(f"reports cannot be sent to {self.target.url} now: {tally.why_waiting}; the job goes on")
         elif tally.refused:
             self._say_once(f"{self.target.url} refuses a report: {tally.why_refused}; the job goes on")
+
+    def _answered(self, answer: bytes) -> None:
+        """Hands on the measures of an answer to a report of this job; one to another job has none for this one."""
+        told = None if self._tell is None else measures_in(answer, self.identity.job)
+        if told is not None and self._tell is not None:
+            self._tell(told)
 
     def _sweep(self) -> bool:
         """Sends what earlier jobs left; False if some of it waits for the next time, since this job has to report."""

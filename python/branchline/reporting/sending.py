@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from branchline.limits import (
     REPORT_ANSWER_S,
@@ -34,18 +35,24 @@ class Fate(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a report, and why in the words of a sentence. ``pause_s`` is a pause that the server asks for."""
+    """What became of a report, and why in the words of a sentence. ``pause_s`` is a pause that the server asks for,
+    ``answer`` what it said to a report that it took.
+    """
 
     fate: Fate
     why: str = ""
     pause_s: float | None = None
+    answer: bytes = field(default=b"", repr=False)
 
 
 class Sender:
-    """Sends to one control room. After a failure ``pause_s`` grows, until a report is taken."""
+    """Sends to one control room. After a failure ``pause_s`` grows, until a report is taken. ``answered`` gets what the
+    server says to each report that it takes.
+    """
 
-    def __init__(self, target: ReportTarget) -> None:
+    def __init__(self, target: ReportTarget, answered: Callable[[bytes], None] | None = None) -> None:
         self.target = target
+        self._answered = answered
         self.pause_s = 0.0
         self._connection = Connection(target)
         self._end_s = float("inf")
@@ -67,6 +74,8 @@ class Sender:
             outcome = Outcome(Fate.LATER, str(error))
         if outcome.fate is Fate.TAKEN:
             self.pause_s = 0.0
+            if self._answered is not None:
+                self._answered(outcome.answer)
         elif outcome.fate is not Fate.REFUSED:
             longer_s = min(max(REPORT_INTERVAL_S, 2 * self.pause_s), REPORT_PAUSE_MAX_S)
             self.pause_s = max(longer_s, min(outcome.pause_s or 0.0, REPORT_RETRY_AFTER_MAX_S))
@@ -81,7 +90,9 @@ def _outcome(answer: Answer) -> Outcome:
     status = answer.status
     if status == _OK:
         return (
-            Outcome(Fate.TAKEN) if _is_taken(answer) else Outcome(Fate.LATER, "what answers there is no control room")
+            Outcome(Fate.TAKEN, answer=answer.body)
+            if _is_taken(answer)
+            else Outcome(Fate.LATER, "what answers there is no control room")
         )
     if status in (_BAD_REQUEST, _TOO_LARGE):
         return Outcome(Fate.REFUSED, _sentence(answer) or f"status {status}")

@@ -16,6 +16,8 @@ from branchline.limits import REPORT_TOKEN_MAX_BYTES
 ADDRESS_VARIABLE = "BRANCHLINE_REPORT_TO"
 TOKEN_VARIABLE = "BRANCHLINE_REPORT_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE_VARIABLE = "BRANCHLINE_REPORT_TOKEN_FILE"  # noqa: S105 - the name of a variable
+#: The variable that says whether jobs obey the measures of the control room: "obey" (default) or "refuse".
+MEASURES_VARIABLE = "BRANCHLINE_MEASURES"
 #: The path below the address that takes reports.
 REPORTS_PATH = "/api/v1/reports"
 _HINT = "write it like https://host:8443, with the token in BRANCHLINE_REPORT_TOKEN"
@@ -31,12 +33,14 @@ class TokenError(Exception):
 @dataclass(frozen=True)
 class ReportTarget:
     """A control room. ``url`` is its address without token, query and slash at the end. ``token`` is that of the
-    address if it had one; ``token_file`` a file with it. Neither is shown, nor compared.
+    address if it had one; ``token_file`` a file with it. Neither is shown, nor compared. ``is_obeyed``: the job obeys
+    its measures.
     """
 
     url: str
     token: str = field(default="", repr=False, compare=False)
     token_file: str = field(default="", repr=False, compare=False)
+    is_obeyed: bool = True
 
     @classmethod
     def of(cls, given: str | None, environment: Mapping[str, str] | None = None) -> ReportTarget | None:
@@ -50,7 +54,8 @@ class ReportTarget:
         if not address.strip():
             return None
         url, token = _split(address.strip())
-        target = cls(url, token, "" if token else environment.get(TOKEN_FILE_VARIABLE, "").strip())
+        token_file = "" if token else environment.get(TOKEN_FILE_VARIABLE, "").strip()
+        target = cls(url, token, token_file, _is_obeyed(environment))
         try:
             target.authorization(environment)
         except TokenError as error:
@@ -58,6 +63,11 @@ class ReportTarget:
                 str(error), hint="look at BRANCHLINE_REPORT_TOKEN and BRANCHLINE_REPORT_TOKEN_FILE"
             ) from None
         return target
+
+    @property
+    def why_refused(self) -> str:
+        """Why the job does not obey measures; empty if it does."""
+        return "" if self.is_obeyed else f"{MEASURES_VARIABLE} is refuse"
 
     @property
     def scheme(self) -> str:
@@ -95,6 +105,13 @@ class ReportTarget:
         if not _TOKEN.fullmatch(token):
             raise TokenError(f"the token {where} has characters that no token has")
         return f"Bearer {token}"
+
+
+def _is_obeyed(environment: Mapping[str, str]) -> bool:
+    word = environment.get(MEASURES_VARIABLE, "").strip() or "obey"
+    if word not in ("obey", "refuse"):
+        raise OptionError(f"{MEASURES_VARIABLE} cannot be {word!r:.40}", hint="set it to obey or refuse")
+    return word == "obey"
 
 
 def _split(address: str) -> tuple[str, str]:

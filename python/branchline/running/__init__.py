@@ -207,6 +207,7 @@ def run_quietly(
                 stopping=stopping,
                 progress=_all_of(train.note, progress),
                 reads=train.read,
+                told=train.told,
                 begin=lambda plan: train.begin(plan, request.command, None),
             )
             train.end(result.record)
@@ -224,6 +225,7 @@ def run_quietly(
                 stopping=stopping,
                 progress=_all_of(claim.note, train.note, progress),
                 reads=train.read,
+                told=train.told,
                 begin=begin,
                 ledger=claim.out / LEDGER_NAME,
                 tables=TableFolder.below(claim.out),

@@ -13,6 +13,7 @@ from branchline.locations import without_secrets
 from branchline.running.standing import status_at_end
 from branchline.sensors import FAILED, JobRecord, TrainStatus
 from branchline.sensors.batch import TRAIN, JobIdentity
+from branchline.train.obeying import MeasuresTold
 
 if TYPE_CHECKING:
     from branchline.reporting import Reporter, ReportTarget, Spool
@@ -38,17 +39,25 @@ class ReportsTo:
         target = ReportTarget.of(address)
         return None if target is None else cls(target, say_at_once, say_at_end)
 
-    def reporter(self, identity: JobIdentity, spool: Spool | None, source: str = "job") -> Reporter:
-        """The reporter of a process of the job."""
+    def reporter(
+        self, identity: JobIdentity, spool: Spool | None, source: str = "job", told: MeasuresTold | None = None
+    ) -> Reporter:
+        """The reporter of a process of the job. ``told`` gets the measures of the control room."""
         from branchline.reporting import Reporter
 
-        return Reporter(identity, self.target, spool, source=source, say=self.say_at_once)
+        tell = None if told is None else told.tell
+        return Reporter(identity, self.target, spool, source=source, say=self.say_at_once, tell=tell)
 
 
 class ReportedTrain:
-    """The reports of a train in this process. Without a control room each method does nothing."""
+    """The reports of a train in this process, and the measures that it was ``told``. Without a control room each method
+    does nothing.
+    """
 
-    def __init__(self, to: ReportsTo | None, reporter: Reporter | None = None) -> None:
+    def __init__(
+        self, to: ReportsTo | None, reporter: Reporter | None = None, told: MeasuresTold | None = None
+    ) -> None:
+        self.told = told or MeasuresTold("" if to is None else to.target.why_refused)
         self._to = to
         self._reporter = reporter
         self._last: TrainStatus | None = None
@@ -58,7 +67,7 @@ class ReportedTrain:
         if self._to is not None:
             from branchline.reporting import Spool
 
-            self._reporter = self._to.reporter(identity_of_train(plan, command, out), Spool.of_user())
+            self._reporter = self._to.reporter(identity_of_train(plan, command, out), Spool.of_user(), told=self.told)
             self._reporter.read(plan.looked_at, [])
             self._reporter.begin()
 

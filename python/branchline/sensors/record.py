@@ -13,6 +13,7 @@ from typing import Any
 
 from branchline.access import Access
 from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
+from branchline.sensors.measures import MeasureRecord
 from branchline.sensors.plain import from_plain, to_plain
 
 #: Increased when a field changes its meaning or is removed; a new field does not increase it.
@@ -500,7 +501,8 @@ class JobRecord:
     earlier run; ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the workers at
     each site from each storage element. ``allow_missing`` is the share of the sub-jobs that may be ``missing``; the
     files of these are in ``skipped`` too. ``left_out`` names files that were not written because a package is not
-    installed. ``process`` is only there while a job runs.
+    installed. ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was
+    told of, ``measures_ignored`` how many it did not understand.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -558,6 +560,8 @@ class JobRecord:
     merge_stages: list[MergeStage] = field(default_factory=list)
     recovered: list[RecoveredFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
+    measures: list[MeasureRecord] = field(default_factory=list)
+    measures_ignored: int = 0
     workers_lost: list[LostWorker] = field(default_factory=list)
     worker_phases: list[WorkerPhases] = field(default_factory=list)
     timeline: list[TimePoint] = field(default_factory=list)

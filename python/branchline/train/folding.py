@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline.sensors import added_troubles, distinct_links
+from branchline.sensors.measures import added_measures
 from branchline.sensors.record import (
     BranchRecord,
     FileRecord,
@@ -109,6 +110,7 @@ class Folding:
         folded.troubles = added_troubles([*folded.troubles, *part.troubles])
         folded.links = distinct_links([*folded.links, *part.links])
         folded.sites = added_sites([*folded.sites, *part.sites])
+        folded.measures = added_measures([*folded.measures, *part.measures])
         folded.memory_retries += part.memory_retries
         folded.events += part.events
         folded.subjobs_done += part.subjobs_done

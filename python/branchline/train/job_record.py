@@ -44,6 +44,7 @@ from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.faults import fault_of, reason
 from branchline.train.folding import FoldedResult
 from branchline.train.missing import Missing
+from branchline.train.obeying import MeasuresTold
 from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.plan import TrainPlan
 from branchline.train.records import companions_missing, skipped_files, storage_elements, storage_remarks, totals_of
@@ -104,6 +105,7 @@ class RecordMaker:
     not_reusable: Mapping[str, str] = field(default_factory=dict)
     reuse_notes: Sequence[str] = ()
     repeated: Sequence[Repeated] = ()
+    told: MeasuresTold = field(default_factory=MeasuresTold)
 
     def record(self, merged: FoldedResult, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
         """The record of the whole job."""
@@ -159,6 +161,7 @@ class RecordMaker:
         record.storage_elements = storage_elements(files)
         record.sites = merged.sites
         record.storage_remarks = storage_remarks(files)
+        record.measures, record.measures_ignored = self.told.with_heard(merged.measures), self.told.ignored
         record.links = joined_links(merged.links)
         record.troubles = added_troubles([*merged.troubles, *take_troubles()])
         record.companions_missing = companions_missing(merged.companions_missing)

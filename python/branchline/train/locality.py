@@ -11,9 +11,11 @@ from branchline.dataset import DataFile, storage_element
 from branchline.errors import BranchlineError
 from branchline.locations import without_secrets
 from branchline.sensors import links_chosen
+from branchline.sensors.measures import JobMeasure
 from branchline.sensors.record import FileRecord, SiteReading
 from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, RoundTrip, SiteMap, Spot, nearness_of, own_spot
 from branchline.sites.elements import ReplicaRank
+from branchline.train.obeying import Obedience, obedience
 from branchline.tree import ReplicaReading
 
 
@@ -42,34 +44,48 @@ class Locality:
         for one in round_trips:
             self.distances.measured(self.spot.site, one.server, one.took_s)
 
-    def prefer_near(self, files: Iterable[DataFile], skipped: int = 0) -> None:
+    def obey(self, files: Collection[DataFile], measures: Sequence[JobMeasure]) -> Obedience:
+        """What measures make of the reading of files here."""
+
+        def distance_s(location: str, file: DataFile) -> float:
+            return self.distances.round_trip_s(self.spot, location, file.sites)
+
+        return obedience(files, measures, self.access, self.spot.site, self._element, distance_s)
+
+    def prefer_near(self, files: Iterable[DataFile], skipped: int = 0, avoided: Collection[str] = ()) -> None:
         """Has the engine open the nearest replica of each file first. The nearest ``skipped`` storage elements come
-        last: workers were silent over what they read there.
+        last: workers were silent over what they read there. The locations ``avoided`` come behind all others.
         """
         several = [one for one in files if one.replicas]
         if not several:
             return
         self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
-        ranks = self._turned(several, skipped) if skipped else self._by_distance(several)
+        ranks = self._turned(several, skipped, avoided) if skipped else self._by_distance(several, avoided)
         _core.prefer_replicas([ReplicaRank(*one) for one in ranks.items()])
 
-    def _by_distance(self, files: Iterable[DataFile]) -> dict[str, int]:
+    def _by_distance(self, files: Sequence[DataFile], avoided: Collection[str]) -> dict[str, int]:
         """The ranks of replicas by how their locations begin; those that are equally near share one."""
         far_s = {
-            _beginning(file, location): self.distances.round_trip_s(self.spot, location, file.sites)
+            (_beginning(file, location), location): self.distances.round_trip_s(self.spot, location, file.sites)
             for file in files
             for location in file.locations
         }
         distances = sorted(set(far_s.values()))
-        return {beginning: distances.index(took_s) for beginning, took_s in far_s.items()}
+        ranks = {names[0]: distances.index(took_s) for names, took_s in far_s.items() if names[1] not in avoided}
+        # The whole location holds before how it begins.
+        last = {names[1]: len(distances) + distances.index(far_s[names]) for names in far_s if names[1] in avoided}
+        return ranks | last
 
-    def _turned(self, files: Iterable[DataFile], skipped: int) -> dict[str, int]:
+    def _turned(self, files: Iterable[DataFile], skipped: int, avoided: Collection[str]) -> dict[str, int]:
         """The same where of each file the nearest replicas come last. No two of a file share a rank: the engine would
         take the one that is listed first again.
         """
         ranks: dict[str, int] = {}
         for file in files:
-            near_first = sorted(file.locations, key=lambda one: self.distances.round_trip_s(self.spot, one, file.sites))
+            near_first = sorted(
+                file.locations,
+                key=lambda one: (one in avoided, self.distances.round_trip_s(self.spot, one, file.sites)),
+            )
             turn = skipped % len(near_first)
             for rank, location in enumerate(near_first[turn:] + near_first[:turn]):
                 ranks.setdefault(_beginning(file, location), rank)

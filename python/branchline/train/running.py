@@ -38,6 +38,7 @@ from branchline.train.folding import FoldedResult
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
+from branchline.train.obeying import MeasuresTold
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.train.progress import OnProgress, ProgressLog
 from branchline.train.recovery import Recovery
@@ -61,13 +62,15 @@ def run_train(
     tables: TableFolder = NO_DIRECTORY,
     begin: Callable[[TrainPlan], None] | None = None,
     stopping: Callable[[], None] | None = None,
+    told: MeasuresTold | None = None,
 ) -> TrainResult:
     """Runs wagons over a dataset; ``branchline.run`` says what is raised.
 
     ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
     signal's handler when the run is interrupted. ``reads`` gets the records of what each sub-job read. ``ledger`` is
     the file in which results of sub-jobs are kept.
-    ``tables`` is where tables that wagons return are written; it is removed at the end.
+    ``tables`` is where tables that wagons return are written; it is removed at the end. ``told`` has the measures of a
+    control room, which may change at any time.
     """
     start = JobStart.now()
     with interruption.allowed():
@@ -76,7 +79,7 @@ def run_train(
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
             plan = request.plan(loaded)
-        run = _Run(plan, start, request.command, interruption, progress, tables, reads)
+        run = _Run(plan, start, request.command, interruption, progress, tables, reads, told or MeasuresTold())
         try:
             with start.clock.during("start"):
                 run.place.prepare()
@@ -107,10 +110,12 @@ class _Run:
         progress: OnProgress | None,
         tables: TableFolder,
         reads: OnReads | None,
+        told: MeasuresTold,
     ) -> None:
         wagons = plan.loaded.wagons
         self._tables = tables
         self._reads = reads or (lambda _: None)
+        self._told = told
         self._plan = plan
         self._start = start
         self._command = command
@@ -284,7 +289,8 @@ class _Run:
         if not isinstance(drawn, SubJob):
             return drawn
         self._log.handed_out(drawn.index, drawn.label)
-        return replace(drawn, neighbours=self._neighbours_of(drawn))
+        share: Share = replace(drawn.payload, measures=self._told.now())
+        return replace(drawn, payload=share, neighbours=self._neighbours_of(drawn))
 
     def _neighbours_of(self, drawn: SubJob) -> range | None:
         """The neighbours with which a worker elsewhere may fold the result of a sub-job. At the end of a job work is
@@ -477,6 +483,7 @@ class _Run:
             lost=self._lost,
             missing=missing,
             repeated=self._repeated,
+            told=self._told,
             command=self._command,
             not_reusable=self._reuse.unknown if self._reuse is not None else {},
             reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from branchline.errors import BranchlineError
+from branchline.sensors.measures import MeasureRecord
 from branchline.sensors.record import (
     BranchRecord,
     FileRecord,
@@ -89,6 +90,7 @@ class ReadRecords:
     troubles: list[TroubleRecord] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
     sites: list[SiteReading] = field(default_factory=list)
+    measures: list[MeasureRecord] = field(default_factory=list)
     events: int = 0
     error: JobError | None = None
 

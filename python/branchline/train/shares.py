@@ -29,6 +29,7 @@ from branchline.limits import (
     SUBJOBS_WANTED,
     parse_bytes,
 )
+from branchline.sensors.measures import JobMeasure
 from branchline.sites import RoundTrip, holding_most
 from branchline.tree import File, Tree
 
@@ -61,11 +62,22 @@ class Share:
     chunk_divisor: int = 1
     # How many of the nearest replicas come last: workers before this one were silent over them.
     replicas_skipped: int = 0
+    # What a control room asks of its reading; results do not depend on it.
+    measures: tuple[JobMeasure, ...] = ()
 
     def can_share_stream(self, other: Share) -> bool:
         """Whether one stream can read both."""
         how = [
-            (one.branches, one.step, one.learn, one.parts, one.is_trial, one.stopped, one.replicas_skipped)
+            (
+                one.branches,
+                one.step,
+                one.learn,
+                one.parts,
+                one.is_trial,
+                one.stopped,
+                one.replicas_skipped,
+                one.measures,
+            )
             for one in (self, other)
         ]
         is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean)

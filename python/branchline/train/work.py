@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from branchline.access import Access
+from branchline.access import PLANNED, Access
 from branchline.dataset import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
 from branchline.jobs import READING, Context, Message, Note, SubJob
@@ -27,6 +27,7 @@ from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.exactness import is_exact
 from branchline.train.locality import Locality
 from branchline.train.neighbours import NeighbourFolding
+from branchline.train.obeying import Obedience
 from branchline.train.share_records import ShareRecords
 from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
@@ -70,6 +71,8 @@ class OpenSubJob:
     failed: BranchlineError | None = None
     #: The index of the first sub-job that the same stream reads.
     leader: int = -1
+    #: What measures of the control room make of it.
+    obeys: Obedience = field(default_factory=lambda: Obedience(PLANNED))
 
 
 class Worker:
@@ -170,13 +173,20 @@ class Worker:
                 self._drawn = drawn
                 break
             together.append(drawn)
-        self._locality.prefer_near((file for one in together for file in one.payload.files), share.replicas_skipped)
+        obeys = [self._locality.obey(one.payload.files, share.measures) for one in together]
+        avoided = {location for one in obeys for location in one.avoided}
+        files = (file for one in together for file in one.payload.files)
+        self._locality.prefer_near(files, share.replicas_skipped, avoided)
         if len(together) == 1:
-            return [self._open(subjob)]
+            return [self._open(subjob, obeys[0])]
         self._context.at(f"opening {share.label}", READING)
-        all_opened = [OpenSubJob(one, one.payload, list(one.payload.files)) for one in together]
+        all_opened = [
+            OpenSubJob(one, one.payload, list(one.payload.files), obeys=how)
+            for one, how in zip(together, obeys, strict=True)
+        ]
         sources = [_source_of(file) for one in all_opened for file in one.files]
-        stream = self._stream(sources, share.branches, share.step)
+        staged = next((one.access for one in obeys if one.access != self._work.access), self._work.access)
+        stream = self._stream(sources, share.branches, share.step, staged)
         parts = parts_of(stream, [_stops_of(one.files) for one in all_opened])
         leader = subjob.index
         return [replace(one, stream=part, leader=leader) for one, part in zip(all_opened, parts, strict=True)]
@@ -189,15 +199,15 @@ class Worker:
         links = [one for one in links_chosen(self._work.access) if one.name.startswith("local:") in are_local]
         return any(one.requests_in_flight for one in links)
 
-    def _open(self, subjob: SubJob) -> OpenSubJob:
+    def _open(self, subjob: SubJob, obeys: Obedience) -> OpenSubJob:
         share: Share = subjob.payload
         self._context.at(f"opening {share.label}", READING)
-        opened = OpenSubJob(subjob, share, list(share.files), leader=subjob.index)
+        opened = OpenSubJob(subjob, share, list(share.files), leader=subjob.index, obeys=obeys)
         sources = [_source_of(one) for one in opened.files]
         if share.parts > 1:
             try:
                 with self._clock.during("plan"):
-                    opened.tree = open_tree(share.files[0], self._work.access)
+                    opened.tree = open_tree(share.files[0], obeys.access)
             except BranchlineError as error:
                 opened.failed = error
                 return opened
@@ -207,11 +217,16 @@ class Worker:
             sources = [opened.tree.source(start, stop)]
         # To learn, a stream is opened for each file in turn until one of them has events.
         if not share.learn:
-            opened.stream = self._stream(sources, share.branches, share.step, share)
+            opened.stream = self._stream(sources, share.branches, share.step, obeys.access, share)
         return opened
 
     def _stream(
-        self, sources: list[Source], branches: tuple[str, ...], step: int | str, share: Share | None = None
+        self,
+        sources: list[Source],
+        branches: tuple[str, ...],
+        step: int | str,
+        access: Access,
+        share: Share | None = None,
     ) -> ChunkStream:
         """``share`` says with how little memory it is read, where it is read alone."""
         is_lean = share is not None and share.is_lean
@@ -230,7 +245,7 @@ class Worker:
                 memory_parts=1 if is_lean else 2,
                 skip_bad_files=self._work.skip_bad_files,
                 allow_missing=self._work.skip_bad_files,
-                access=self._work.access,
+                access=access,
             )
 
     def _optional(self, branches: tuple[str, ...]) -> list[str]:
@@ -265,6 +280,7 @@ class Worker:
                 companions = self._coupling.companions
                 records.companions_done(companions.take_records(), companions.take_missing())
             records.write_into(result)
+            result.measures = opened.obeys.records
             result.links = links_chosen(self._work.access, self._locality.spot.site)
 
     def _work_through(
@@ -327,7 +343,7 @@ class Worker:
             learned = min(file.entry_start + LEARN_ENTRIES, stop)
             events_before = result.events
             source, branches = tree.source(file.entry_start, learned), self._work.named_branches
-            stream = self._stream([source], branches, LEARN_ENTRIES, opened.share)
+            stream = self._stream([source], branches, LEARN_ENTRIES, opened.obeys.access, opened.share)
             try:
                 self._learn_from(stream, replace(file, entry_stop=learned), opened.share, result, records)
             finally:
@@ -373,7 +389,7 @@ class Worker:
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)
         sources = [_source_of(one) for one in opened.files]
-        opened.stream = self._stream(sources, branches, step, share) if sources else None
+        opened.stream = self._stream(sources, branches, step, opened.obeys.access, share) if sources else None
 
     def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
         with self._clock.during("merge"):

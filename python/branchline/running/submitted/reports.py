@@ -20,6 +20,7 @@ from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.task_log import log
 from branchline.sensors import TrainStatus
 from branchline.sensors.batch import JobIdentity
+from branchline.train.obeying import MeasuresTold
 
 if TYPE_CHECKING:
     from branchline.reporting import Reporter
@@ -31,12 +32,13 @@ _HTCONDOR = "htcondor"
 @dataclass(frozen=True)
 class SubmittedReports:
     """The control room of a submitted train: its address, the file with the token (empty where the environment of the
-    jobs has it), and who the train is.
+    jobs has it), who the train is, and whether it obeys measures.
     """
 
     url: str
     token_file: str
     identity: JobIdentity
+    is_obeyed: bool = True
 
     @classmethod
     def of(
@@ -46,7 +48,8 @@ class SubmittedReports:
         if to is None:
             return None
         path = str(Path(to.target.token_file).absolute()) if to.target.token_file else ""
-        return cls(to.target.url, path, identity_of_train(plan, command, out, place=system, job=job))
+        identity = identity_of_train(plan, command, out, place=system, job=job)
+        return cls(to.target.url, path, identity, to.target.is_obeyed)
 
     def report_submission(self, folder: BatchFolder, to: ReportsTo, plan: TrainPlan) -> None:
         """Reports that the train waits. Takes some seconds at most."""
@@ -57,10 +60,15 @@ class SubmittedReports:
         for sentence in reporter.end():
             to.say_at_end(sentence)
 
-    def reporter(self, folder: BatchFolder, source: str) -> Reporter:
-        """The reporter of a job of the train."""
-        to = ReportsTo(ReportTarget(self.url, token_file=self.token_file), say_at_once=log)
-        return to.reporter(self.identity, Spool(folder.reports), source)
+    def reporter(self, folder: BatchFolder, source: str, told: MeasuresTold) -> Reporter:
+        """The reporter of a job of the train. ``told`` gets the measures of the control room."""
+        to = ReportsTo(self.target, say_at_once=log)
+        return to.reporter(self.identity, Spool(folder.reports), source, told)
+
+    @property
+    def target(self) -> ReportTarget:
+        """The control room, as jobs reach it."""
+        return ReportTarget(self.url, token_file=self.token_file, is_obeyed=self.is_obeyed)
 
 
 def check_token_travels(to: ReportsTo | None, system: str) -> None:
@@ -82,9 +90,10 @@ def reports_of_job(reports: SubmittedReports | None, folder: BatchFolder, source
     if reports is None:
         yield ReportedTrain(None)
         return
-    reporter = reports.reporter(folder, source)
+    told = MeasuresTold(reports.target.why_refused)
+    reporter = reports.reporter(folder, source, told)
     reporter.begin()
-    train = ReportedTrain(ReportsTo(reporter.target, say_at_end=log), reporter)
+    train = ReportedTrain(ReportsTo(reporter.target, say_at_end=log), reporter, told)
     try:
         yield train
     finally:

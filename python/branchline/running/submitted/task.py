@@ -52,7 +52,8 @@ def main(words: list[str]) -> int:
         interruption = Interruption()
         reports = reports_of_job(submission.reports, folder, f"{name}.{holder.attempt}")
         with interruption.installed(), reports as train, closing(Leases(holder, clock)) as leases:
-            worker = UnitWorker(folder, submission, leases, name, folder.logs / f"{name}.log", train.read)
+            log_file = folder.logs / f"{name}.log"
+            worker = UnitWorker(folder, submission, leases, name, log_file, train.read, train.told)
             worker.work(nodes, interruption)
     except BranchlineError as error:
         log(f"error: {error}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import cloudpickle
@@ -15,6 +15,7 @@ from branchline.access import longest_wait_s
 from branchline.errors import BadFileError, BranchlineError, StorageError
 from branchline.jobs import (
     Context,
+    Draw,
     Finished,
     FoldNode,
     FromPlace,
@@ -23,6 +24,8 @@ from branchline.jobs import (
     Lost,
     Message,
     Repeated,
+    SubJob,
+    Wait,
     Work,
 )
 from branchline.limits import UNIT_FIRST_FAILURES_MAX
@@ -35,9 +38,11 @@ from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
+from branchline.sites import Spot
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.missing import MissingSubJobsError
+from branchline.train.obeying import MeasuresTold
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LedgerRows
 from branchline.train.share_result import JobError, OnReads, ShareResult, WorkerTimes
@@ -75,10 +80,19 @@ class _OpenUnit:
 
 
 class UnitWorker:
-    """Works on the units of a task. ``failed`` are those that came to no result; ``reads`` gets what was read."""
+    """Works on the units of a task. ``failed`` are those that came to no result; ``reads`` gets what was read, ``told``
+    has the measures of a control room.
+    """
 
     def __init__(
-        self, folder: BatchFolder, submission: Submission, leases: Leases, task: str, log: Path, reads: OnReads
+        self,
+        folder: BatchFolder,
+        submission: Submission,
+        leases: Leases,
+        task: str,
+        log: Path,
+        reads: OnReads,
+        told: MeasuresTold,
     ) -> None:
         self._folder = folder
         self._submission = submission
@@ -91,6 +105,7 @@ class UnitWorker:
         self._kept = KeptForJobs(folder, self._reuse)
         self._log = log
         self._reads = reads
+        self._told = told
         self._open: dict[FoldNode, _OpenUnit] = {}
         self._spans: dict[int, WorkerSpan] = {}
         self._begin_s = time.time()
@@ -163,10 +178,21 @@ class UnitWorker:
         interruption.when_asked = place.stop
         if interruption.asked:
             return
-        for message in place.run(StoredWork(self._submission.sources, cloudpickle.dumps(work)), queue.draw):
+        for message in place.run(StoredWork(self._submission.sources, cloudpickle.dumps(work)), self._drawing(queue)):
             with interruption.held():
                 self._take(message, queue, recovery)
         self._workers_before += site.cpus
+
+    def _drawing(self, queue: UnitQueue) -> Draw:
+        """Draws from a queue; each sub-job has the measures that are in force when it is handed out."""
+
+        def draw(spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+            drawn = queue.draw(spot, spots)
+            if not isinstance(drawn, SubJob):
+                return drawn
+            return replace(drawn, payload=replace(drawn.payload, measures=self._told.now()))
+
+        return draw
 
     def _take(self, message: FromPlace, queue: UnitQueue, recovery: Recovery) -> None:
         if isinstance(message, Repeated):
