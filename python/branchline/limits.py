@@ -413,11 +413,11 @@ MEASURE_HOURS_MAX = 168
 MEASURE_HOURS = 8
 MEASURE_SECONDS_MAX = MEASURE_HOURS_MAX * 3600.0
 # Measures in force at a time: every answer to a report has all of them, and fits with them into what a job reads of it.
-MEASURES_IN_FORCE_MAX = 50
+MEASURES_IN_FORCE_MAX = 30
 # Measures that the record of a job names: those of weeks, and no number that a server invents.
 MEASURES_RECORDED_MAX = 1000
 # The names of a site and of a storage element.
-MEASURE_TEXT_MAX = 300
+MEASURE_TEXT_MAX = 200
 # The reasons that people give.
 MEASURE_WHY_MAX = 1000
 # What a page compares with: the reads of a day before a measure.

@@ -19,6 +19,8 @@ from branchline.control.history.groups import file_groups
 from branchline.control.history.of_job import files_page
 from branchline.control.job_list import job_details, jobs_page
 from branchline.control.jobs import FilesPage, JobDetails, JobQuery, JobsPage
+from branchline.control.measures.measures import TABLES as MEASURE_TABLES
+from branchline.control.measures.measures import Measures
 from branchline.control.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
 from branchline.control.reads import element_days, element_hours, site_table, user_costs, wagon_costs
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
@@ -53,7 +55,8 @@ class ControlRoom:
         folder = folder.absolute()
         self.folder = folder
         self._database = Database(
-            folder, (JOB_TABLES, NOTE_TABLES, ACCOUNT_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES)
+            folder,
+            (JOB_TABLES, NOTE_TABLES, ACCOUNT_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES, MEASURE_TABLES),
         )
         try:
             self._history = HistoryFolder(self._database, folder / "history")
@@ -67,6 +70,7 @@ class ControlRoom:
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", running)
         self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains", running)
         self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
+        self.measures = Measures(self._database, self.trains)
         self.upkeep = Upkeep(self._database, self._history, retention)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:

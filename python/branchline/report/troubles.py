@@ -48,7 +48,7 @@ def repeated_sentences(job: JobRecord) -> list[str]:
 
 
 def measure_sentences(job: JobRecord) -> list[str]:
-    """Return a sentence for each measure of a control room that the job was told of, or for what it did not understand."""
+    """Return a sentence for each measure of a control room of which the job was told."""
     sentences = [_measure(one) for one in job.measures]
     if job.measures_ignored:
         sentences.append(f"{counted(job.measures_ignored, 'measure')} of the control room were not understood.")

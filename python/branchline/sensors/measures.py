@@ -57,14 +57,18 @@ class JobMeasures:
 
 
 def measures_in(answer: bytes, job: str) -> JobMeasures | None:
-    """The measures in an answer of a control room to a report of a job; None where it says nothing that is for this
-    job, or nothing that can be read. Whatever comes, it raises nothing.
+    """The measures in an answer of a control room to a report of a job: none are in force where it names none. None
+    where it says nothing to this job, or nothing that can be read. Whatever comes, it raises nothing.
     """
     try:
         found = json.loads(answer)
     except (ValueError, RecursionError):
         return None
-    given = found.get(MEASURES_FIELD) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    if MEASURES_FIELD not in found:
+        return JobMeasures(job)
+    given = found[MEASURES_FIELD]
     if not isinstance(given, dict) or given.get("job") != job:
         return None
     listed, version = given.get("in_force"), given.get("measures_version")

@@ -21,13 +21,13 @@ from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError, InternalError
 from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import to_plain
-from branchline.web import actions, people_actions, train_actions
+from branchline.web import actions, measure_actions, people_actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
 from branchline.web.login import Logins, NewSecrets
 from branchline.web.metrics_route import monitoring_routes
-from branchline.web.pages import findings, jobs, people, places, trains, wagons
+from branchline.web.pages import findings, jobs, measures, people, places, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
@@ -54,6 +54,8 @@ PAGES: dict[str, Make] = {
     "/wagons/{owner}/{name}": wagons.wagon,
     "/datasets/{owner}/{name}": wagons.dataset,
     "/trials/{number}": wagons.trial,
+    "/measures": measures.measures,
+    "/measures/{number}": measures.measure,
     "/trains": trains.trains,
     "/new-train": trains.new_train,
     "/trains/{number}": trains.train,
@@ -71,6 +73,8 @@ ACTIONS: dict[str, Act] = {
     "/do/enable": actions.enable,
     "/do/copy-activations": actions.copy_activations,
     "/do/try-again": actions.try_again,
+    "/do/switch-on-measure": measure_actions.switch_on,
+    "/do/undo-measure": measure_actions.undo,
     "/do/order-train": train_actions.order,
     "/do/approve-train": train_actions.approve,
     "/do/cancel-train": train_actions.cancel,
@@ -87,6 +91,7 @@ PLACES = (
     ("/sites", "Sites x storage"),
     ("/elements", "Storage over time"),
     ("/findings", "Findings"),
+    ("/measures", "Measures"),
     ("/costs", "Costs"),
     ("/grid", "Wagons and datasets"),
     ("/trains", "Trains"),

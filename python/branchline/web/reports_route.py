@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -12,11 +13,12 @@ from starlette.responses import JSONResponse, Response
 from branchline.control.room import ControlRoom
 from branchline.limits import REPORT_WAIT_S, RETRY_AFTER_S
 from branchline.sensors.batch import ReportBatch
+from branchline.sensors.measures import MEASURES_FIELD
 from branchline.web.bodies import plain_body
 
 
 async def take_report(request: Request) -> Response:
-    """Takes one batch of a job: ``{"taken": true}``, or false if it was taken before."""
+    """Takes one batch of a job: ``{"taken": true}``, or false if it was taken before; and what the job is to obey."""
     content = await request.body()
     turns: asyncio.Semaphore = request.app.state.report_turns
     try:
@@ -25,15 +27,15 @@ async def take_report(request: Request) -> Response:
     except TimeoutError:
         return JSONResponse({"error": "too many jobs report at once"}, 429, {"Retry-After": str(RETRY_AFTER_S)})
     try:
-        taken = await run_in_threadpool(_taken, request, content)
+        answer = await run_in_threadpool(_taken, request, content)
     except ValueError as error:
         return JSONResponse({"error": str(error)}, 400)
     finally:
         turns.release()
-    return JSONResponse({"taken": taken})
+    return JSONResponse(answer)
 
 
-def _taken(request: Request, content: bytes) -> bool:
+def _taken(request: Request, content: bytes) -> Mapping[str, object]:
     try:
         plain = json.loads(plain_body(content, request.headers))
     except RecursionError:
@@ -42,4 +44,7 @@ def _taken(request: Request, content: bytes) -> bool:
         raise ValueError("a batch is an object of JSON")
     room: ControlRoom = request.app.state.room
     reporter = request.state.person.name if request.app.state.is_shared else ""
-    return room.take(ReportBatch.from_dict(plain), reporter)
+    batch = ReportBatch.from_dict(plain)
+    taken = room.take(batch, reporter)
+    told = room.measures.told(batch.identity.job)
+    return {"taken": taken, MEASURES_FIELD: told.as_dict()} if told.in_force else {"taken": taken}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from branchline.sensors.measures import AVOID, STAGE
+
 # Kinds of findings.
 BAD_SITE = "slow site"
 BAD_ELEMENT = "slow storage"
@@ -19,9 +21,8 @@ OVER_FORECAST = "outside its forecast"
 DRIFT = "drift"
 MISSING_SUBJOBS = "sub-jobs are missing"
 
-# Kinds of corrective actions.
-AVOID_ELEMENT = "avoid-element"
-STAGE_ELEMENT = "stage-element"
+# Kinds of corrective actions; jobs know the first two.
+AVOID_ELEMENT, STAGE_ELEMENT = AVOID, STAGE
 SEND_AGAIN = "send-again"
 ACTIONS = (AVOID_ELEMENT, STAGE_ELEMENT, SEND_AGAIN)
 

@@ -1,16 +1,18 @@
-"""The history of wagons, datasets and activations: who changed what and when, and the difference in words."""
+"""The history of wagons, datasets, activations and measures: who changed what and when, and the difference in words."""
 
 from __future__ import annotations
 
 import difflib
 import json
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from branchline.limits import DIFFERENCE_LINES_MAX
 
 # What is changed, and how.
-WAGON, DATASET, ACTIVATION = "wagon", "dataset", "activation"
+WAGON, DATASET, ACTIVATION, MEASURE = "wagon", "dataset", "activation", "measure"
 CREATED, CHANGED, REMOVED = "created", "changed", "removed"
 
 #: An entry as plain data; None where there is none.
@@ -31,8 +33,8 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class Change:
-    """One change: of which wagon, dataset or activation (``subject``, ``address``), who did it, when (ISO 8601, UTC),
-    and what differs. ``number`` grows with every change.
+    """One change: of which wagon, dataset, activation or measure (``subject``, ``address``), who did it, when (ISO
+    8601, UTC), and what differs. ``number`` grows with every change.
     """
 
     number: int
@@ -42,6 +44,19 @@ class Change:
     address: str
     action: str
     fields: list[FieldChange] = field(default_factory=list)
+
+
+def keep_change(
+    connection: sqlite3.Connection, who: str, subject: str, address: str, before: str | None, after: str | None
+) -> int:
+    """Keeps a change inside of a transaction, and gives its number. ``before`` and ``after`` are JSON; None is none."""
+    action = REMOVED if after is None else CREATED if before is None else CHANGED
+    at = datetime.now(UTC).isoformat(timespec="microseconds")
+    made = connection.execute(
+        "INSERT INTO changes (at, who, subject, address, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (at, who, subject, address, action, before, after),
+    )
+    return int(made.lastrowid or 0)
 
 
 def differences(before: Plain | None, after: Plain | None) -> list[FieldChange]:

@@ -6,21 +6,18 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError
 from branchline.control.people import Person
 from branchline.control.registry.changes import (
     ACTIVATION,
-    CHANGED,
-    CREATED,
     DATASET,
-    REMOVED,
     WAGON,
     Change,
     FieldChange,
     differences,
+    keep_change,
     line_difference,
 )
 from branchline.control.registry.entries import Activation, DatasetEntry, WagonEntry
@@ -322,13 +319,7 @@ def _write(
     after = None if content is None else json.dumps(content, sort_keys=True)
     if before == after:
         return revision
-    action = REMOVED if after is None else CREATED if before is None else CHANGED
-    at = datetime.now(UTC).isoformat(timespec="microseconds")
-    made = connection.execute(
-        "INSERT INTO changes (at, who, subject, address, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (at, who.name, subject, address, action, before, after),
-    )
-    number = int(made.lastrowid or 0)
+    number = keep_change(connection, who.name, subject, address, before, after)
     if after is None:
         connection.execute("DELETE FROM entries WHERE subject = ? AND address = ?", (subject, address))
     else:

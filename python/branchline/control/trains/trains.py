@@ -202,6 +202,15 @@ class Trains:
         """The directory of its results."""
         return running.results_of(self.folder(train.number), train.order)
 
+    def number_of(self, results: Path) -> int:
+        """The train whose results a directory has; 0 if it is none of them."""
+        try:
+            folder, _ = results.relative_to(self._folder).parts
+            train = self.train(int(folder))
+        except (ValueError, NoSuchEntryError):
+            return 0
+        return train.number if self.results(train) == results else 0
+
     def status(self, train: Train) -> TrainStatus | None:
         """The state of its run, as `branchline status` says it; None as long as there is none."""
         with suppress(BranchlineError):

@@ -9,12 +9,16 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.clusters.event_files import write_events
+from tests.unit.control.batches import batch, identity
 
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.findings.finding import SEND_AGAIN
+from branchline.control.measures.measure import UNDONE, MeasureOrder
 from branchline.control.people import OPERATOR, Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
@@ -206,6 +210,30 @@ def test_a_train_is_cancelled_and_sent_again(room: ControlRoom, gate: Path) -> N
     assert room.trains.train(number).state == FINISHED
     with pytest.raises(ConflictError, match="nothing is missing"):
         room.trains.again(number, ADA)
+
+
+def test_a_measure_sends_a_train_again_and_is_undone_by_cancelling_it(room: ControlRoom, gate: Path) -> None:
+    gate.unlink()
+    number = room.trains.order(ORDER, ADA)
+    train = room.trains.train(number)
+    until(lambda: (room.trains.results(train) / "job.json").exists())
+    of = replace(identity("first", "ada"), out=str(room.trains.results(train)))
+    room.take(batch(of, 0))
+    with pytest.raises(ConflictError, match="nothing is missing"):
+        room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job), OLGA)
+    process = room.trains.train(number).process
+    room.trains.cancel(number, ADA)
+    until(lambda: not running.lives(process, room.trains.results(train)))
+    with pytest.raises(RefusedError):
+        room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job), ADA)
+    sent = room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job, why="the disk was full"), OLGA)
+    assert room.measures.measure(sent).outcome == f"train {number} runs what is missing"
+    assert room.trains.train(number).state == RUNNING
+    room.measures.undo(sent, OLGA)
+    assert room.trains.train(number).state == CANCELLED
+    gate.touch()
+    states = [one.state(datetime.now(UTC)) for one in room.measures.measures()[0]]
+    assert states == [UNDONE, UNDONE]
 
 
 def test_a_train_whose_process_is_killed_says_so_and_runs_again(room: ControlRoom, gate: Path) -> None:
