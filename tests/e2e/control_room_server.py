@@ -16,9 +16,9 @@ _noting = threading.Lock()
 
 
 class NotingRoom(ControlRoom):
-    def take(self, batch: ReportBatch) -> bool:
+    def take(self, batch: ReportBatch, reporter: str = "") -> bool:
         """Takes a batch, and writes it behind those that came before, with whether it was new."""
-        taken = super().take(batch)
+        taken = super().take(batch, reporter)
         with _noting, (self.folder / RECEIVED).open("a") as file:
             file.write(json.dumps({"taken": taken, **batch.as_dict()}) + "\n")
         return taken

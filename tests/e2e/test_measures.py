@@ -16,8 +16,12 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.clusters.farm import run_branchline
+from tests.clusters.slurm import Slurm
 from tests.e2e.conftest import Branchline, Running
 from tests.e2e.control_room import TOKEN, Room
+
+from branchline.running.submitted import SubmittedTrain
 
 # More than one stream takes, so that many sub-jobs are still to be drawn when the measure comes.
 FILES = 40
@@ -118,6 +122,18 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRANCHLINE_REPORT_TOKEN", TOKEN)
     # The failing element is at the worker's own site: without a measure it is read first.
     monkeypatch.setenv("DIRACSITE", "here")
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
+    farm = Slurm()
+    try:
+        farm.start()
+        for name, value in farm.environment.items():
+            monkeypatch.setenv(name, value)
+        yield farm
+    finally:
+        farm.close()
 
 
 @pytest.fixture
@@ -262,6 +278,27 @@ def test_files_are_staged_where_a_measure_asks_for_it_unless_the_job_refuses(
         assert measure["refused"] == ""
     else:
         assert (measure["files"], measure["refused"]) == (0, "BRANCHLINE_MEASURES is refuse")
+
+
+def test_each_task_of_a_submitted_train_hears_of_measures_by_itself(
+    slurm: Slurm, failing: Element, other: Element, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    monkeypatch.delenv("BRANCHLINE_REPORT_TOKEN")
+    monkeypatch.setenv("BRANCHLINE_REPORT_TOKEN_FILE", str(token))
+    do(room, "switch-on-measure", kind="avoid-element", storage_element=failing.url)
+    run = ["run", stepping(tmp_path), fileset(tmp_path, failing, other), "-o", "out", "--on", "slurm", "--tasks", "1"]
+    submitted = run_branchline(tmp_path, [*(str(one) for one in run), "--report-to", room.url])
+    assert submitted.returncode == 0, submitted.stderr
+    # The first report of a task comes before it reads, and its second one after the answer to the first one.
+    room.wait_for(lambda batches: sum(one.source not in ("submission", "job") for one in batches) >= 2)
+    (tmp_path / "go.txt").touch()
+    status = SubmittedTrain(tmp_path / "out").wait(200)
+    assert status.ended == "finished", status
+    [measure] = json.loads((tmp_path / "out" / "job.json").read_text())["measures"]
+    assert measure["files"] > 0
+    assert measure["first"] <= measure["last"]
 
 
 def test_what_is_wrong_is_refused_with_a_reason(room: Room) -> None:
