@@ -423,6 +423,15 @@ MEASURE_WHY_MAX = 1000
 # What a page compares with: the reads of a day before a measure.
 MEASURE_BEFORE_HOURS = 24
 
+# Comparing the results of two trains: what is read of those that differ, together and of one file, so that a page takes
+# a second and no more memory than the server has.
+COMPARED_BYTES_MAX = 256 * 2**20
+COMPARED_FILE_MAX_BYTES = 32 * 2**20
+# Differing values of one file, pictures of one page, and steps of a line in them.
+COMPARED_VALUES_SHOWN_MAX = 50
+COMPARED_PICTURES_MAX = 20
+COMPARED_BINS_DRAWN_MAX = 250
+
 # Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
 TRIAL_WALL_S = 600.0
 TRIAL_CPU_S = 1200

@@ -27,14 +27,14 @@ from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
 from branchline.web.login import Logins, NewSecrets
 from branchline.web.metrics_route import monitoring_routes
-from branchline.web.pages import findings, jobs, measures, people, places, trains, wagons
+from branchline.web.pages import findings, jobs, measures, people, places, train_comparison, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
 from branchline.web.security import Guard
 from branchline.web.settings import ServerSettings
 from branchline.web.shared_pages import SharedPages
-from branchline.web.train_files import train_file
+from branchline.web.train_files import train_bundle, train_file
 from branchline.web.trial_files import trial_profile
 
 #: Each page by its address; with ``.json`` behind it scripts get the values alone.
@@ -59,6 +59,7 @@ PAGES: dict[str, Make] = {
     "/trains": trains.trains,
     "/new-train": trains.new_train,
     "/trains/{number}": trains.train,
+    "/trains/{number}/compare": train_comparison.compare,
     "/me": people.me,
     "/people": people.people,
 }
@@ -121,6 +122,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
         Route("/jobs/{job}/report", job_report),
         Route("/trials/{number}/profile", trial_profile),
         Route("/trains/{number}/files/{path:path}", train_file),
+        Route("/trains/{number}/bundle.zip", train_bundle),
         Route("/api/v1/reports", take_report, methods=["POST"]),
         *monitoring_routes(),
         *Logins(settings).routes(),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from branchline.control.room import ControlRoom
+from branchline.control.trains.bundle import bundle
+from branchline.control.trains.results import result_file
 from branchline.running.standing import job_of
-from branchline.sensors import JobRecord
 from branchline.web.pages.page import Ask
 
 #: Types that a browser shows; everything else is downloaded.
@@ -21,17 +20,18 @@ _SHOWN = {**PICTURE_TYPES, "html": "text/html; charset=utf-8", "json": "applicat
 STRANGER_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def record_of(out: Path) -> JobRecord | None:
-    """The record of the run; None as long as there is none."""
-    return job_of(out)
+async def train_bundle(request: Request) -> Response:
+    """The train for other machines, as an archive."""
+    ask = Ask(request)
+    return await run_in_threadpool(_bundle, ask.room, ask.path_number("number"))
 
 
-def files_of(record: JobRecord | None) -> list[str]:
-    """The names of the files that a run wrote, relative to its directory."""
-    if record is None:
-        return []
-    tables = [name for one in record.tables for name in one.files]
-    return list(dict.fromkeys([*record.written, *tables]))
+def _bundle(room: ControlRoom, number: int) -> Response:
+    train = room.trains.train(number)
+    content = bundle(train, room.trains.folder(number), job_of(room.trains.results(train)))
+    name = f"train-{number}.zip"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": STRANGER_POLICY}
+    return Response(content, media_type="application/zip", headers=headers)
 
 
 async def train_file(request: Request) -> Response:
@@ -42,8 +42,8 @@ async def train_file(request: Request) -> Response:
 
 def _answer(room: ControlRoom, number: int, name: str) -> Response:
     out = room.trains.results(room.trains.train(number))
-    path = (out / name).resolve()
-    if name not in files_of(record_of(out)) or not path.is_relative_to(out.resolve()) or not path.is_file():
+    path = result_file(out, job_of(out), name)
+    if path is None:
         raise HTTPException(404, "The train has no such file.")
     kind = _SHOWN.get(path.suffix.removeprefix("."))
     headers = {"Content-Security-Policy": STRANGER_POLICY}

@@ -186,6 +186,18 @@ class Trains:
         with self._database.reading() as connection:
             return _found(connection, number)
 
+    def earlier(self, train: Train, count: int = 20) -> list[Train]:
+        """Trains of the same wagons and dataset that ended with results before this one was ordered, newest first."""
+        query = (
+            f"SELECT {_COLUMNS} FROM trains WHERE number < ? AND state IN (?, ?)"  # noqa: S608 - ours
+            " AND json_extract(content, '$.order.dataset') = ? AND json_extract(content, '$.order.wagons') = json(?)"
+            " ORDER BY number DESC LIMIT ?"
+        )
+        order = train.order
+        given = (train.number, FINISHED, PARTIAL, order.dataset, json.dumps(order.wagons), count)
+        with self._database.reading() as connection:
+            return [_train(row) for row in connection.execute(query, given)]
+
     def trains(self, first: int = 0, count: int = 50) -> tuple[list[Train], int]:
         """Some of the trains, the newest first, and how many there are."""
         query = f"SELECT {_COLUMNS} FROM trains ORDER BY number DESC LIMIT ? OFFSET ?"  # noqa: S608 - ours

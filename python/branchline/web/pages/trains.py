@@ -9,13 +9,15 @@ from starlette.exceptions import HTTPException
 
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.jobs import JobQuery
+from branchline.control.trains.results import files_of
 from branchline.control.trains.running import log_of
 from branchline.control.trains.train import Train
 from branchline.control.trials.trial import DONE, WARNED
+from branchline.running.standing import job_of
 from branchline.sensors import JobRecord, TrainStatus
 from branchline.sensors.record import FailureGroup
 from branchline.web.pages.page import Ask, Page
-from branchline.web.train_files import PICTURE_TYPES, files_of, record_of
+from branchline.web.train_files import PICTURE_TYPES
 
 ROWS = 50
 
@@ -82,7 +84,7 @@ def train(ask: Ask) -> Page:
         raise HTTPException(404, str(error)) from None
     folder = ask.room.trains.folder(number)
     results = ask.room.trains.results(found)
-    record = record_of(results)
+    record = job_of(results)
     names = files_of(record)
     jobs = ask.room.jobs(JobQuery(search=str(results), count=1)).rows
     shown = TrainShown(

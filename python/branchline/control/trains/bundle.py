@@ -1,0 +1,110 @@
+"""A train for other machines: its wagons, its dataset and one command, without anything of this server."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import zipfile
+from pathlib import Path
+
+from branchline.control.trains.train import Train
+from branchline.control.trials.composing import WAGONS_FILE
+from branchline.dataset.lists import is_list
+from branchline.errors import WagonError
+from branchline.limits import TRAIN_WAGONS_MAX, WAGON_SOURCE_MAX_BYTES
+from branchline.locations import shown_command, split_location, without_secrets
+from branchline.sensors import JobRecord
+
+DATASET_FILE, RUN_FILE = "dataset.txt", "run.sh"
+#: ZIP has no earlier time: the same train is the same file, whenever it is fetched.
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+_README = """{title}
+{line}
+
+Run the same train here:
+
+    sh {run}
+
+The results are in the folder `results`. They are the same, bit for bit, wherever and with how many workers it runs,
+with the same versions of these packages:
+
+{versions}
+{dataset}
+Passwords and tokens of URLs are not in these files: where there are `***`, put your own.
+"""
+
+
+def bundle(train: Train, folder: Path, record: JobRecord | None) -> bytes:
+    """A ZIP archive with one folder. Raises WagonError if the sources of the train are not there any more."""
+    name = f"train-{train.number}-{train.order.name}"
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in _files(train, folder, record).items():
+            archive.writestr(zipfile.ZipInfo(f"{name}/{path}", _NO_TIME), text, zipfile.ZIP_DEFLATED)
+    return content.getvalue()
+
+
+def _files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, bytes]:
+    """All files by their paths in the archive."""
+    words = train.command
+    files = words[3 : words.index("-o")]
+    # A list takes one location in a line, without blanks and comments.
+    is_plain = not any(is_list(split_location(one)[0]) or "#" in one or len(one.split()) > 1 for one in files)
+    dataset = [DATASET_FILE] if is_plain else files
+    command = ["branchline", "run", WAGONS_FILE, *dataset, "-o", "results", *_settings(train)]
+    found = _sources(folder)
+    found[RUN_FILE] = f'#!/bin/sh\ncd "$(dirname "$0")" && exec {shown_command(command)} "$@"\n'.encode()
+    if is_plain:
+        found[DATASET_FILE] = "".join(f"{without_secrets(one)}\n" for one in files).encode()
+    found["README.md"] = _readme(train, record, DATASET_FILE if is_plain else RUN_FILE).encode()
+    versions = _versions(record)
+    found["requirements.txt"] = "".join(f"{name}=={version}\n" for name, version in versions.items()).encode()
+    return found
+
+
+def _settings(train: Train) -> list[str]:
+    """The options that results depend on; the place and the number of workers are those of the other machine."""
+    words = train.command
+    kept = []
+    rest = words[words.index("-o") + 2 :]
+    for option, value in zip(rest[::2], rest[1::2], strict=True):
+        kept += [option, value] if option in ("--tree", "--companion", "--allow-missing") else []
+    return kept
+
+
+def _sources(folder: Path) -> dict[str, bytes]:
+    """The wagons of the train as it was ordered. Its process could write here: only plain files of sources count."""
+    paths = [folder / WAGONS_FILE, *sorted(folder.glob("source_*/*.py"))[: 2 * TRAIN_WAGONS_MAX]]
+    found: dict[str, bytes] = {}
+    for path in paths:
+        if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            found[path.relative_to(folder).as_posix()] = file.read(WAGON_SOURCE_MAX_BYTES)
+    if WAGONS_FILE not in found:
+        raise WagonError("the sources of this train are not there any more")
+    return found
+
+
+def _versions(record: JobRecord | None) -> dict[str, str]:
+    """The packages of the run, by their names in registries."""
+    if record is None:
+        return {}
+    versions = {"branchline": record.branchline, **record.versions}
+    return {name: version for name, version in versions.items() if version and name != "python"}
+
+
+def _readme(train: Train, record: JobRecord | None, dataset_file: str) -> str:
+    title = f"Train {train.number}: {train.order.name}"
+    python = [f"Python {record.versions['python']}"] if record is not None and "python" in record.versions else []
+    lines = [*python, *(f"{name} {version}" for name, version in _versions(record).items())]
+    where = (
+        f"The files of the dataset are named in `{dataset_file}`. Where they lie elsewhere, write your own places.\n"
+    )
+    return _README.format(
+        title=title,
+        line="=" * len(title),
+        run=shlex.quote(RUN_FILE),
+        versions="\n".join(f"- {one}" for one in lines) or "- (it has not run yet)",
+        dataset=f"\n{where}",
+    )
