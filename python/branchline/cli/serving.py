@@ -40,6 +40,10 @@ def serve(
     behind_proxy: Annotated[
         str, Option("--behind-proxy", metavar="URL", help="Address of a proxy here that does https.", group=SHARING)
     ] = "",
+    data: Annotated[
+        list[Path],
+        Option("--data", metavar="FOLDER", help="Wagons are tried on files below it; may be repeated.", group=SHARING),
+    ] = [],  # noqa: B006 - never changed
 ) -> None:
     """Serves a control room: pages of jobs that report, of sites and storage elements, of wagons and datasets.
 
@@ -64,6 +68,6 @@ def serve(
         for one in address.remarks:
             print_out(one)
 
-    sharing = Sharing(certificate, key, behind_proxy) if shared else None
+    sharing = Sharing(certificate, key, behind_proxy, tuple(data)) if shared else None
     retention = Retention(files_days=keep_files, jobs_days=keep_jobs)
     serve(folder, host=host, port=port, ready=ready, sharing=sharing, retention=retention, otlp=otlp)

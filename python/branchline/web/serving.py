@@ -52,12 +52,14 @@ class Address:
 @dataclass(frozen=True)
 class Sharing:
     """How others reach a shared control room: by a ``certificate`` with its ``key`` (PEM), or through a proxy that does
-    TLS and is reached at ``public_url``. On the loopback neither is needed, to try it.
+    TLS and is reached at ``public_url``. On the loopback neither is needed, to try it. Wagons are tried on files below
+    ``data``.
     """
 
     certificate: Path | None = None
     key: Path | None = None
     public_url: str = ""
+    data: tuple[Path, ...] = ()
 
     def check(self, host: str) -> None:
         """Raises OptionError where passwords would go over a network as they are."""
@@ -102,7 +104,7 @@ def serve(
     elif host not in _LOOPBACK:
         what = f"{host} can be reached by others, and without accounts they cannot be told apart"
         raise OptionError(what, hint="serve it with --shared, or on 127.0.0.1, and forward the port by ssh")
-    running = CodeRunning() if sharing is None else CodeRunning.of_shared_server()
+    running = CodeRunning() if sharing is None else CodeRunning.of_shared_server(sharing.data)
     with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention)) as room:
         base = _base(host, listener.getsockname()[1], sharing)
         settings, address = _alone(folder, base) if sharing is None else _shared(room, base, host, sharing, running)

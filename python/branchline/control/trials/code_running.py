@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from branchline.control.trials.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
 class CodeRunning:
-    """Without ``sandbox`` code runs as the user of this process. ``no_trials`` and ``no_trains`` say why none may run;
-    they are empty where they may.
+    """Without ``sandbox`` code runs as the user of this process. In it, it reads only files below ``data``; below any
+    folder if that is None. ``no_trials`` and ``no_trains`` say why none may run; they are empty where they may.
     """
 
     sandbox: Sandbox | None = None
+    data: tuple[Path, ...] | None = None
     no_trials: str = ""
     no_trains: str = ""
 
     @classmethod
-    def of_shared_server(cls) -> CodeRunning:
-        """For code of others: trials in the sandbox of this machine, if there is one, and no trains.
+    def of_shared_server(cls, data: Sequence[Path]) -> CodeRunning:
+        """For code of others: trials in the sandbox of this machine, if there is one, on files below some folders, and
+        no trains.
 
         Trains write results for a long time, to farms and from storages, which a sandbox without network cannot.
         """
         found = Sandbox.find()
         no_trains = "a shared control room runs no trains: their code would run as its own user"
         if isinstance(found, Sandbox):
-            return cls(found, no_trains=no_trains)
-        return cls(None, f"this shared control room runs no code, since it has no sandbox: {found}", no_trains)
+            return cls(found, tuple(one.resolve() for one in data), no_trains=no_trains)
+        return cls(None, (), f"this shared control room runs no code, since it has no sandbox: {found}", no_trains)

@@ -9,16 +9,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from branchline.control.trials.sandbox import Sandbox
+from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
 from branchline.dataset import Dataset
 from branchline.errors import OptionError
 from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
+from branchline.locations import BETWEEN_REPLICAS, split_location
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
 
@@ -28,15 +30,16 @@ _LOOK_S = 0.1
 
 
 def run_trial(
-    request: TrialRequest, folder: Path, sandbox: Sandbox | None, stopped: threading.Event
+    request: TrialRequest, folder: Path, running: CodeRunning, stopped: threading.Event
 ) -> TrialOutcome | None:
     """Runs it in a process of its own, in the sandbox if there is one; None if ``stopped`` ended it.
 
     The process, and all that it starts, end after TRIAL_WALL_S seconds. Raises StorageError, DatasetError, OptionError.
     """
     readable: list[Path] = []
+    sandbox = running.sandbox
     if sandbox is not None:
-        request, readable = _absolute(request)
+        request, readable = _absolute(request, running.data)
     outcome_path = folder / "out" / _OUTCOME
     outcome_path.parent.mkdir(parents=True, exist_ok=True)
     outcome_path.unlink(missing_ok=True)
@@ -91,17 +94,34 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _absolute(request: TrialRequest) -> tuple[TrialRequest, list[Path]]:
+def _absolute(request: TrialRequest, data: Sequence[Path] | None) -> tuple[TrialRequest, list[Path]]:
     """The request with the files of the dataset one by one, and their folders, which the sandbox may read: companions
-    lie beside the files.
+    lie beside the files. All of them are below one of ``data``, unless it is None: what the server may read besides is
+    nothing for others, not even whether it is there.
 
-    Raises DatasetError, and OptionError for data at servers: the sandbox has no network.
+    Raises DatasetError, and OptionError for data elsewhere: the sandbox has no network.
     """
+    for one in request.files:
+        _check_place(one, [split_location(each)[0] for each in one.split(BETWEEN_REPLICAS)], data)
     files = Dataset.of(request.files, request.tree or None).files
-    far = [one.path for one in files if "://" in one.path]
-    if far:
-        what = f"{far[0]} is at a server, and the sandbox of a trial has no network"
-        raise OptionError(what, hint="give the dataset a short sample on this machine")
+    # A list of files names others, and a link leads to others.
+    for file in files:
+        _check_place(file.path, [file.path], data)
     paths = [Path(one.path).resolve() for one in files]
     lines = [f"{path}:{one.tree}" if one.tree else str(path) for path, one in zip(paths, files, strict=True)]
     return replace(request, files=lines), sorted({one.parent for one in paths})
+
+
+def _check_place(shown: str, paths: Sequence[str], data: Sequence[Path] | None) -> None:
+    """Raises OptionError for what the sandbox of a trial may not have."""
+    for path in paths:
+        if "://" in path or "::" in path:
+            what = f"{shown!r:.200} is at a server, and the sandbox of a trial has no network"
+            raise OptionError(what, hint="give the dataset a short sample on this machine")
+        if data is None:
+            continue
+        place = Path(os.path.realpath(path))
+        if not os.path.isabs(path) or not any(place.is_relative_to(one) for one in data):
+            where = ", ".join(map(str, data)) or "none"
+            what = f"{shown!r:.200} is not in a folder of data that wagons may be tried on: {where}"
+            raise OptionError(what, hint="whoever runs the server names such folders with --data")

@@ -226,7 +226,7 @@ class Trials:
             path = compose(wanted.wagons, texts, folder)
             data = wanted.dataset
             request = TrialRequest(str(path), data.short or data.files, data.tree, data.companions)
-            return run_trial(request, folder, self._running.sandbox, self._is_stopped)
+            return run_trial(request, folder, self._running, self._is_stopped)
         except BranchlineError as error:
             return TrialOutcome(error=str(error))
 

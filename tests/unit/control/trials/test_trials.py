@@ -54,27 +54,28 @@ WAIT_S = 60.0
 class Room:
     """A registry with a dataset of two files, and its trials."""
 
-    def __init__(self, folder: Path, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox | None = None, data: tuple[Path, ...] | None = None) -> None:
         (folder / "data").mkdir(exist_ok=True)
         write_events(folder / "data", 2, 400)
         self.sources = SourceStore(folder / "sources")
         self.database = Database(folder / "room", (REGISTRY_TABLES, TABLES))
         self.registry = Registry(self.database, self.sources)
-        self.trials = Trials(self.database, self.registry, self.sources, folder / "trials", CodeRunning(sandbox))
+        self.trials = Trials(self.database, self.registry, self.sources, folder / "trials", CodeRunning(sandbox, data))
         dataset = DatasetEntry("ada", "events", files=[str(folder / "data" / "*.root")])
         self.registry.save_dataset(dataset, ADA)
 
-    def wagon(self, kind: str, name: str, source: str = SOURCE, **fields: object) -> int:
+    def wagon(self, kind: str, name: str, source: str = SOURCE, dataset: str = "events", **fields: object) -> int:
         sha256 = self.sources.keep(source.encode())
         entry = WagonEntry("ada", name, source=WagonSource(sha256), wagon_class=kind)
         revision = self.registry.save_wagon(replace(entry, **fields), ADA)  # type: ignore[arg-type]
-        self.registry.enable([f"ada/{name}"], "ada/events", ADA)
+        self.registry.enable([f"ada/{name}"], f"ada/{dataset}", ADA)
         return revision
 
-    def ended(self, name: str) -> Trial:
+    def ended(self, name: str, dataset: str = "events") -> Trial:
+        pair = (f"ada/{name}", f"ada/{dataset}")
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
-            found = self.trials.last([(f"ada/{name}", "ada/events")]).get((f"ada/{name}", "ada/events"))
+            found = self.trials.last([pair]).get(pair)
             if found is not None and found.state not in (QUEUED, RUNNING):
                 return found
             time.sleep(0.05)
@@ -280,7 +281,7 @@ def test_code_in_the_sandbox_reaches_nothing_but_its_data(
 
 
 def test_a_good_wagon_is_done_in_the_sandbox_too(tmp_path: Path, sandbox: Sandbox) -> None:
-    room = Room(tmp_path, sandbox)
+    room = Room(tmp_path, sandbox, data=(tmp_path / "data",))
     room.wagon("Total", "total")
     room.trials.start()
     trial = room.ended("total")
@@ -289,13 +290,42 @@ def test_a_good_wagon_is_done_in_the_sandbox_too(tmp_path: Path, sandbox: Sandbo
     assert trial.state == DONE, reasons(trial.outcome) if trial.outcome else ""
 
 
+@pytest.mark.parametrize("given", ["secret", "link", "list", "dots", "server", "chain", "replica"])
+def test_others_are_tried_on_no_files_but_those_that_are_for_them(tmp_path: Path, sandbox: Sandbox, given: str) -> None:
+    data, private = tmp_path / "data", tmp_path / "private"
+    private.mkdir()
+    write_events(private, 1, 10)
+    secret = next(private.glob("*.root"))
+    room = Room(tmp_path, sandbox, data=(data,))
+    (data / "link.root").symlink_to(secret)
+    (data / "list.txt").write_text(f"{secret}\n")
+    files = {
+        "secret": f"{private}/*.root",
+        "link": str(data / "link.root"),
+        "list": str(data / "list.txt"),
+        "dots": f"{data}/../private/{secret.name}",
+        "server": "http://127.0.0.1:9/f.root",
+        "chain": f"simplecache::file://{secret}",
+        "replica": f"{data}/0.root | {secret}",
+    }[given]
+    room.registry.save_dataset(DatasetEntry("ada", "theirs", files=[files]), ADA)
+    room.wagon("Total", "total", dataset="theirs")
+    room.trials.start()
+    trial = room.ended("total", "theirs")
+    room.trials.stop()
+    room.database.close()
+    assert trial.state == FAILED
+    assert trial.outcome is not None
+    assert "not in a folder of data" in trial.outcome.error or "at a server" in trial.outcome.error
+
+
 def test_a_trial_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.control.trials.starting.TRIAL_WALL_S", 4.0)
     write_events(tmp_path, 1, 10)
     wagons = tmp_path / "wagons.py"
     wagons.write_text("import time\nclass Slow:\n    def process(self, events):\n        time.sleep(600)\n")
     request = TrialRequest(str(wagons), [str(tmp_path / "*.root")])
-    outcome = run_trial(request, tmp_path / "trial", None, threading.Event())
+    outcome = run_trial(request, tmp_path / "trial", CodeRunning(), threading.Event())
     assert outcome is not None
     assert "ran for more than 4 s" in outcome.error
 
