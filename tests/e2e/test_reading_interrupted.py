@@ -14,9 +14,11 @@ import pytest
 import uproot
 from tests.unit.tree.conftest import Sample, write_sample
 
+# Both read once before they say so: Ctrl-C in the middle of an import is an error of the module that is imported.
 WAITING = """
 import sys, branchline
 tree = branchline.open(sys.argv[1])["events"]
+tree.arrays(entry_stop=1)
 print("reading", flush=True)
 while True:
     tree.arrays(workers=int(sys.argv[2]))
@@ -24,6 +26,7 @@ while True:
 
 ITERATING = """
 import sys, branchline
+next(branchline.iterate(sys.argv[1] + ":events", step_size=1))
 print("reading", flush=True)
 while True:
     for _ in branchline.iterate([sys.argv[1] + ":events"] * 100, workers=int(sys.argv[2])):
