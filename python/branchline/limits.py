@@ -407,6 +407,14 @@ TRAIN_SUBMITTED_LOOK_S = 10.0
 TRAIN_SECONDS_APPROVED = 86_400.0
 TRAIN_MEMORY_APPROVED_BYTES = 64 * 10**9
 
+# Plans of trains: how many, how often they are looked at, how late a train may be that was due while the server was
+# away (half a working day, after which people have made other arrangements), and the largest limits that they name.
+PLANS_MAX = 200
+PLAN_LOOK_S = 10.0
+PLAN_LATE_MAX_S = 4 * 3600.0
+PLAN_HOURS_MAX = 24 * 366
+PLAN_MEMORY_MAX_BYTES = 2**50
+
 # Measures that jobs obey: how long one may last, and lasts if nobody says it (a shift, after which somebody looks
 # again).
 MEASURE_HOURS_MAX = 168

@@ -21,6 +21,8 @@ from branchline.control.job_list import job_details, jobs_page
 from branchline.control.jobs import FilesPage, JobDetails, JobQuery, JobsPage
 from branchline.control.measures.measures import TABLES as MEASURE_TABLES
 from branchline.control.measures.measures import Measures
+from branchline.control.plans.kept import TABLES as PLAN_TABLES
+from branchline.control.plans.plans import Plans
 from branchline.control.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
 from branchline.control.reads import element_days, element_hours, site_table, user_costs, wagon_costs
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
@@ -56,7 +58,16 @@ class ControlRoom:
         self.folder = folder
         self._database = Database(
             folder,
-            (JOB_TABLES, NOTE_TABLES, ACCOUNT_TABLES, REGISTRY_TABLES, TRIAL_TABLES, TRAIN_TABLES, MEASURE_TABLES),
+            (
+                JOB_TABLES,
+                NOTE_TABLES,
+                ACCOUNT_TABLES,
+                REGISTRY_TABLES,
+                TRIAL_TABLES,
+                TRAIN_TABLES,
+                PLAN_TABLES,
+                MEASURE_TABLES,
+            ),
         )
         try:
             self._history = HistoryFolder(self._database, folder / "history")
@@ -69,6 +80,7 @@ class ControlRoom:
         self.registry = Registry(self._database, self.sources)
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", running)
         self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains", running)
+        self.plans = Plans(self._database, self.registry, self.trials, self.trains, self.accounts)
         self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
         self.measures = Measures(self._database, self.trains)
         self.upkeep = Upkeep(self._database, self._history, retention)
@@ -131,6 +143,7 @@ class ControlRoom:
     def close(self) -> None:
         """Ends what runs, closes it, and lets another process open it."""
         self.findings.stop()
+        self.plans.stop()
         self.trains.stop()
         self.trials.stop()
         self.upkeep.close()

@@ -114,6 +114,7 @@ def serve(
         room.trials.start()
         room.findings.start()
         room.trains.start(None if address.token_file is None else ReportTo(base, address.token_file.absolute()))
+        room.plans.start()
         if exporter is not None:
             exporter.start()
         try:

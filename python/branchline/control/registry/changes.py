@@ -1,4 +1,4 @@
-"""The history of wagons, datasets, activations and measures: who changed what and when, and the difference in words."""
+"""The history of wagons, datasets, activations, measures and plans: who changed what, when, and the difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from branchline.limits import DIFFERENCE_LINES_MAX
 
 # What is changed, and how.
-WAGON, DATASET, ACTIVATION, MEASURE = "wagon", "dataset", "activation", "measure"
+WAGON, DATASET, ACTIVATION, MEASURE, PLAN = "wagon", "dataset", "activation", "measure", "plan"
 CREATED, CHANGED, REMOVED = "created", "changed", "removed"
 
 #: An entry as plain data; None where there is none.
@@ -33,8 +33,8 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class Change:
-    """One change: of which wagon, dataset, activation or measure (``subject``, ``address``), who did it, when (ISO
-    8601, UTC), and what differs. ``number`` grows with every change.
+    """One change: of which wagon, dataset, activation, measure or plan (``subject``, ``address``), who did it, when
+    (ISO 8601, UTC), and what differs. ``number`` grows with every change.
     """
 
     number: int

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from branchline.control.registry.entries import checked_name
@@ -50,10 +52,24 @@ class TrainOrder:
 
 
 @dataclass(frozen=True)
+class Planned:
+    """How a plan orders a train: the address of the plan, why now, and its own limits in seconds and bytes beyond which
+    an operator has to approve (0: only those of all trains). ``note`` is called with the number of the train in the
+    transaction that makes it; if it raises there is no train.
+    """
+
+    plan: str = ""
+    why: str = ""
+    seconds_max: float = 0.0
+    memory_max_bytes: int = 0
+    note: Callable[[sqlite3.Connection, int], None] | None = None
+
+
+@dataclass(frozen=True)
 class Train:
     """A train that was ordered by ``ordered_by``. Times are ISO 8601, UTC. ``seconds`` and ``memory_bytes`` are the
     forecast when it was ordered; ``why`` says why it waits or failed. ``clone_of`` is the number of the train that it
-    repeats, 0 if none.
+    repeats, 0 if none. ``plan`` is the address of the plan that made it, and ``plan_why`` why it did then.
     """
 
     number: int
@@ -69,6 +85,8 @@ class Train:
     why: str = ""
     command: list[str] = field(default_factory=list)
     clone_of: int = 0
+    plan: str = ""
+    plan_why: str = ""
 
     @property
     def is_over(self) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,9 +15,12 @@ from pathlib import Path
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.people import Person
+from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
 from branchline.control.trains import running
+from branchline.control.trains.riders import TABLES as RIDER_TABLES
+from branchline.control.trains.riders import note_riders
 from branchline.control.trains.running import ReportTo
 from branchline.control.trains.train import (
     CANCELLED,
@@ -28,13 +32,15 @@ from branchline.control.trains.train import (
     RUNNING,
     STARTING,
     WAITING,
+    Planned,
     Train,
     TrainOrder,
 )
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.composing import compose
+from branchline.control.trials.together import Together, together
 from branchline.control.trials.trial import DONE, WARNED
-from branchline.control.trials.trials import Trials
+from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
 from branchline.limits import TRAIN_LOOK_S, TRAIN_MEMORY_APPROVED_BYTES, TRAIN_SECONDS_APPROVED, TRAIN_SUBMITTED_LOOK_S
 from branchline.quantities import duration, size
@@ -45,12 +51,12 @@ from branchline.sensors import TrainStatus
 from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.status import DIED, STOPPED
 
-TABLES = """
+TABLES = f"""
 CREATE TABLE IF NOT EXISTS trains (
     number INTEGER PRIMARY KEY, content TEXT NOT NULL, state TEXT NOT NULL, process INTEGER NOT NULL DEFAULT 0,
     began TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS trains_by_state ON trains (state, number);
-"""
+{RIDER_TABLES}"""
 _COLUMNS = "number, content, state, process, began, ended, why"
 
 
@@ -78,6 +84,7 @@ class Trains:
         self._is_stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._ordering = threading.Lock()
         self._looked_s: dict[int, float] = {}
 
     def start(self, report_to: ReportTo | None = None) -> None:
@@ -92,50 +99,44 @@ class Trains:
         if self._thread is not None:
             self._thread.join()
 
-    def order(self, order: TrainOrder, who: Person, clone_of: int = 0) -> int:
+    @property
+    def refused(self) -> str:
+        """Why this control room runs no trains; empty if it does."""
+        return self._code_running.no_trains
+
+    def order(self, order: TrainOrder, who: Person, clone_of: int = 0, planned: Planned | None = None) -> int:
         """Orders a train and gives its number. It begins at once, or waits for an operator where it is too large.
 
-        Raises OptionError for wagons that did not pass their trials on this dataset, RefusedError, NoSuchEntryError.
+        Raises OptionError for wagons that did not pass their trials on this dataset, RefusedError, NoSuchEntryError,
+        and what the note of a plan raises.
         """
         who.check_owns(order.owner)
-        if self._code_running.no_trains:
-            hint = "run it yourself: the page of each wagon has its source"
-            raise RefusedError(self._code_running.no_trains, hint=hint)
+        if self.refused:
+            raise RefusedError(self.refused, hint="run it yourself: the page of each wagon has its source")
         order.check()
+        trials = self._passed(order)
         wagons = self._with_required(order)
         dataset, _ = self._registry.dataset(order.dataset)
-        seconds, memory_bytes = self._forecast(order)
-        why = _too_large(seconds, memory_bytes, order.place)
-        state = WAITING if why and not who.is_operator else STARTING
+        forecast = together([one.outcome for one in trials.values() if one.outcome is not None])
+        why = _too_large(forecast, order.place, planned or Planned())
         train = Train(
             0,
             order,
-            state,
+            WAITING if why and not who.is_operator else STARTING,
             who.name,
             _now(),
-            seconds=seconds,
-            memory_bytes=memory_bytes,
+            seconds=forecast.seconds,
+            memory_bytes=forecast.memory_bytes,
             clone_of=clone_of,
+            plan=planned.plan if planned is not None else "",
+            plan_why=planned.why if planned is not None else "",
         )
-        with self._database.writing() as connection:
-            [last] = connection.execute("SELECT ifnull(max(number), 0) FROM trains").fetchone()
-            train = replace(train, command=running.command_of(order, dataset, self.folder(last + 1)))
-            content = json.dumps(to_plain(train))
-            made = connection.execute(
-                "INSERT INTO trains (number, content, state, why) VALUES (?, ?, ?, ?)",
-                (last + 1, content, state, why if state == WAITING else ""),
-            )
-            number = int(made.lastrowid or 0)
-        texts = [self._sources.text(one.source_sha256) for one in wagons]
-        try:
-            compose(wagons, texts, self.folder(number))
-            running.note_command(train.command, self.folder(number))
-        except BranchlineError as error:
-            self._set(number, (state,), FAILED, why=str(error))
-            raise
-        if state == STARTING:
-            self._begin(number)
-        return number
+        with self._ordering:
+            train = self._composed(train, wagons, dataset)
+            self._keep(train, why, {one: trials[one].key for one in order.wagons}, planned)
+        if train.state == STARTING:
+            self._begin(train.number)
+        return train.number
 
     def approve(self, number: int, who: Person) -> None:
         """An operator has a train begin that waits for it. Raises RefusedError, ConflictError, NoSuchEntryError."""
@@ -229,8 +230,50 @@ class Trains:
             return state_of(self.results(train))
         return None
 
+    def _composed(self, train: Train, wagons: Sequence[WholeWagon], dataset: DatasetEntry) -> Train:
+        """A train with the next number, whose folder is whole: what is in the database can be started, whenever the
+        server is killed. What an order left that did not come so far is replaced.
+        """
+        with self._database.reading() as connection:
+            [last] = connection.execute("SELECT ifnull(max(number), 0) FROM trains").fetchone()
+        folder = self.folder(last + 1)
+        for left in folder.glob("source_*"):
+            shutil.rmtree(left, ignore_errors=True)
+        texts = [self._sources.text(one.source_sha256) for one in wagons]
+        compose(wagons, texts, folder)
+        command = running.command_of(train.order, dataset, folder)
+        running.note_command(command, folder)
+        return replace(train, number=last + 1, command=command)
+
+    def _keep(self, train: Train, why: str, keys: Mapping[str, str], planned: Planned | None) -> None:
+        content = json.dumps(to_plain(train))
+        with self._database.writing() as connection:
+            connection.execute(
+                "INSERT INTO trains (number, content, state, why) VALUES (?, ?, ?, ?)",
+                (train.number, content, train.state, why if train.state == WAITING else ""),
+            )
+            if planned is not None and planned.note is not None:
+                planned.note(connection, train.number)
+            note_riders(connection, train.number, train.order.dataset, keys)
+
+    def _passed(self, order: TrainOrder) -> dict[str, Trial]:
+        """The trials of the wagons of an order. Raises OptionError unless all passed as they are now."""
+        passed = {}
+        trials = self._trials.last([(one, order.dataset) for one in order.wagons])
+        for address in order.wagons:
+            trial = trials.get((address, order.dataset))
+            if trial is None or trial.state not in (DONE, WARNED):
+                how = "was not tried" if trial is None else f"is {trial.state} in its trial"
+                raise OptionError(f"{address} {how} on {order.dataset}", hint="only wagons that passed can ride")
+            if trial.key != self._trials.key_of(address, order.dataset):
+                raise OptionError(
+                    f"{address} or {order.dataset} has changed since its trial", hint="wait for the new one"
+                )
+            passed[address] = trial
+        return passed
+
     def _with_required(self, order: TrainOrder) -> list[WholeWagon]:
-        """The wagons of an order, each behind those that it requires, which passed their trials as they are now."""
+        """The wagons of an order, each behind those that it requires."""
         chain: dict[str, WholeWagon] = {}
 
         def place(address: str) -> None:
@@ -240,24 +283,9 @@ class Trains:
                     place(needed)
             chain[address] = one
 
-        trials = self._trials.last([(one, order.dataset) for one in order.wagons])
         for address in order.wagons:
             place(address)
-            trial = trials.get((address, order.dataset))
-            if trial is None or trial.state not in (DONE, WARNED):
-                how = "was not tried" if trial is None else f"is {trial.state} in its trial"
-                raise OptionError(f"{address} {how} on {order.dataset}", hint="only wagons that passed can ride")
-            if trial.key != self._trials.key_of(address, order.dataset):
-                raise OptionError(
-                    f"{address} or {order.dataset} has changed since its trial", hint="wait for the new one"
-                )
         return list(chain.values())
-
-    def _forecast(self, order: TrainOrder) -> tuple[float, int]:
-        """Seconds and bytes of memory of all wagons, from their trials: reading is shared, so that is too much."""
-        trials = self._trials.last([(one, order.dataset) for one in order.wagons]).values()
-        outcomes = [one.outcome for one in trials if one.outcome is not None]
-        return sum(one.seconds for one in outcomes), max([one.memory_bytes for one in outcomes], default=0)
 
     def _begin(self, number: int) -> None:
         """Starts the process of a train that is to start. One that another thread starts is left to it."""
@@ -336,12 +364,16 @@ class Trains:
             return [_train(row) for row in connection.execute(query, (state,))]
 
 
-def _too_large(seconds: float, memory_bytes: int, place: str) -> str:
+def _too_large(forecast: Together, place: str, planned: Planned) -> str:
     """Why an operator has to approve a train; empty if nobody has to."""
-    if seconds > TRAIN_SECONDS_APPROVED:
-        return f"it will take {duration(seconds)}, more than {duration(TRAIN_SECONDS_APPROVED)}"
-    if place == HERE and memory_bytes > TRAIN_MEMORY_APPROVED_BYTES:
-        return f"it will take {size(memory_bytes)} of memory, more than {size(TRAIN_MEMORY_APPROVED_BYTES)}"
+    seconds_max = min(planned.seconds_max or TRAIN_SECONDS_APPROVED, TRAIN_SECONDS_APPROVED)
+    if forecast.seconds > seconds_max:
+        return f"it will take {duration(forecast.seconds)}, more than {duration(seconds_max)}"
+    # Elsewhere workers are on machines that the batch system chooses by what they need; a plan may be stricter.
+    memory_max = planned.memory_max_bytes or (TRAIN_MEMORY_APPROVED_BYTES if place == HERE else 0)
+    memory_max = min(memory_max, TRAIN_MEMORY_APPROVED_BYTES) if place == HERE else memory_max
+    if memory_max and forecast.memory_bytes > memory_max:
+        return f"it will take {size(forecast.memory_bytes)} of memory, more than {size(memory_max)}"
     return ""
 
 

@@ -1,0 +1,161 @@
+"""Which wagons wait for the next train of a plan, which do not and why, and what is missing until it is full."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from branchline.control.plans.plan import Fullness, Plan
+from branchline.control.registry.changes import ACTIVATION
+from branchline.control.registry.entries import Activation
+from branchline.control.trains.riders import last_ride
+from branchline.control.trains.train import ENDS, FINISHED, RUNNING, STARTING
+from branchline.control.trains.train import WAITING as FOR_APPROVAL
+from branchline.control.trials.together import together
+from branchline.control.trials.trial import DONE, WARNED
+from branchline.control.trials.trials import Trial
+from branchline.limits import TRAIN_WAGONS_MAX
+from branchline.quantities import counted, duration, size
+
+# How a wagon stands for a plan; of one that was tried and did not pass the state of its trial.
+WAITS, RODE, NOT_TRIED, CHANGED = "waits", "rode unchanged", "not tried", "changed since its trial"
+_UNDER_WAY = (FOR_APPROVAL, STARTING, RUNNING)
+
+
+@dataclass(frozen=True)
+class PlanWagon:
+    """A wagon that is enabled on the dataset of a plan. ``since`` is when it began to wait (ISO 8601, UTC), ``train``
+    the one in which it rode as it is now, 0 if none. ``seconds`` and ``memory_bytes`` are its forecast alone.
+    """
+
+    wagon: str
+    state: str = NOT_TRIED
+    since: str = ""
+    trial: int = 0
+    train: int = 0
+    seconds: float = 0.0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The wagons of a plan, those that wait for longest first. ``full`` says why the train is full, empty if it is not;
+    ``missing`` what would fill it, any one of which is enough. ``seconds`` and ``memory_bytes`` are the forecast of
+    those that wait, together. ``more`` is how many wait beyond what fits into a train.
+    """
+
+    wagons: list[PlanWagon] = field(default_factory=list)
+    count: int = 0
+    seconds: float = 0.0
+    memory_bytes: int = 0
+    full: str = ""
+    missing: list[str] = field(default_factory=list)
+    more: int = 0
+
+    @property
+    def riders(self) -> list[str]:
+        """The addresses of those that ride in a train that is made now."""
+        return [one.wagon for one in self.wagons if one.state == WAITS][:TRAIN_WAGONS_MAX]
+
+
+def counted_states(plan: Plan) -> tuple[str, ...]:
+    """In which state a train counts as the ride of a wagon, so that it does not ride again unchanged.
+
+    After a train that failed a wagon rides again at the next due time. A train that is made when it is full would be
+    full again at once: there an operator runs what is missing, or the wagon is changed.
+    """
+    if plan.full is not None:
+        return (*_UNDER_WAY, *ENDS)
+    return _UNDER_WAY if plan.runs_again else (*_UNDER_WAY, FINISHED)
+
+
+def waiting(
+    connection: sqlite3.Connection,
+    plan: Plan,
+    trials: Mapping[str, Trial],
+    keys: Mapping[str, str],
+    now: datetime,
+) -> Waiting:
+    """What waits at a time, of the wagons in ``keys``: those that are enabled, with the keys that trials of them have
+    now (empty where there can be none). ``trials`` are their last ones.
+    """
+    found = [_wagon(connection, plan, wagon, trials.get(wagon), key) for wagon, key in keys.items()]
+    found.sort(key=lambda one: (one.state != WAITS, one.since, one.wagon))
+    wait = [one for one in found if one.state == WAITS]
+    riders = wait[:TRAIN_WAGONS_MAX]
+    outcomes = [outcome for one in riders if (outcome := trials[one.wagon].outcome) is not None]
+    forecast = together(outcomes)
+    full, missing = "", list[str]()
+    if plan.full is not None:
+        reached, missing = _fullness(plan.full, riders, forecast.seconds, forecast.memory_bytes, now)
+        full = f"full: {reached[0]}" if reached and riders else ""
+    return Waiting(
+        found, len(wait), forecast.seconds, forecast.memory_bytes, full, missing, max(0, len(wait) - TRAIN_WAGONS_MAX)
+    )
+
+
+def _wagon(connection: sqlite3.Connection, plan: Plan, wagon: str, trial: Trial | None, key: str) -> PlanWagon:
+    if trial is None:
+        return PlanWagon(wagon)
+    if trial.state not in (DONE, WARNED):
+        return PlanWagon(wagon, trial.state, trial=trial.number)
+    if trial.key != key:
+        return PlanWagon(wagon, CHANGED, trial=trial.number)
+    train = last_ride(connection, wagon, plan.dataset, key, counted_states(plan))
+    outcome = trial.outcome
+    return PlanWagon(
+        wagon,
+        RODE if train else WAITS,
+        "" if train else _since(connection, wagon, plan.dataset, key),
+        trial.number,
+        train,
+        outcome.seconds if outcome is not None else 0.0,
+        outcome.memory_bytes if outcome is not None else 0,
+    )
+
+
+def _since(connection: sqlite3.Connection, wagon: str, dataset: str, key: str) -> str:
+    """When a wagon had passed as it is now, and was enabled. A trial that somebody repeats changes nothing."""
+    query = "SELECT min(ended) FROM trials WHERE wagon = ? AND dataset = ? AND key = ? AND state IN (?, ?)"
+    [passed] = connection.execute(query, (wagon, dataset, key, DONE, WARNED)).fetchone()
+    query = (
+        "SELECT max(changes.at) FROM entries JOIN changes ON changes.number = entries.revision"
+        " WHERE entries.subject = ? AND entries.address = ?"
+    )
+    [enabled] = connection.execute(query, (ACTIVATION, Activation(wagon, dataset).address)).fetchone()
+    return max(str(passed or ""), str(enabled or ""))
+
+
+def _fullness(
+    full: Fullness, riders: Sequence[PlanWagon], seconds: float, memory_bytes: int, now: datetime
+) -> tuple[list[str], list[str]]:
+    """What of the limits is reached, and what is missing to each of the others, in words."""
+    waits_s = max([(now - datetime.fromisoformat(one.since)).total_seconds() for one in riders if one.since], default=0)
+    reached, missing = [], []
+    if full.wagons:
+        left = full.wagons - len(riders)
+        if left > 0:
+            missing.append(counted(left, "more wagon"))
+        else:
+            reached.append(counted(len(riders), "wagon"))
+    if full.seconds:
+        if seconds < full.seconds:
+            missing.append(f"{duration(full.seconds - seconds)} more of forecast time")
+        else:
+            reached.append(f"{duration(seconds)} of forecast time")
+    if full.memory_bytes:
+        if memory_bytes < full.memory_bytes:
+            missing.append(f"{size(full.memory_bytes - memory_bytes)} more of forecast memory")
+        else:
+            reached.append(f"{size(memory_bytes)} of forecast memory")
+    if full.hours:
+        left_s = full.hours * 3600 - waits_s
+        if not riders:
+            missing.append(f"a wagon that waits for {duration(full.hours * 3600)}")
+        elif left_s > 0:
+            missing.append(f"{duration(left_s)} more of waiting of {riders[0].wagon}")
+        else:
+            reached.append(f"{riders[0].wagon} waits for {duration(waits_s)}")
+    return reached, missing
