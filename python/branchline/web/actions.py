@@ -10,6 +10,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from branchline.control.people import Person
+from branchline.control.registry.changes import DATASET, WAGON
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
 from branchline.control.registry.parameters import Value
 from branchline.control.registry.wagon_source import WagonClass, wagon_classes
@@ -171,6 +172,10 @@ def enable(room: ControlRoom, person: Person, form: Form) -> str:
     else:
         room.registry.enable(form.texts("wagon"), dataset, person, is_enabled=is_enabled)
     room.trials.look()
+    if form.text("back") == WAGON:
+        return f"/wagons/{quote(form.text('wagon'))}"
+    if form.text("back") == DATASET:
+        return f"/datasets/{quote(dataset)}"
     return f"/grid?group={quote(form.text('group'), safe='')}" if form.text("group") else "/grid"
 
 

@@ -30,10 +30,8 @@ from branchline.web.app import create_app
 from branchline.web.connections import TimedConnection
 from branchline.web.keys import AccountKeys, OwnToken
 from branchline.web.otlp import OtlpExporter, Resource
-from branchline.web.settings import LOOPBACK_HOSTS, ServerSettings
+from branchline.web.settings import LOOPBACK_HOSTS, TOKEN_FILE, ServerSettings
 
-#: The file with the token, in the directory of the control room: jobs of the same user read it.
-TOKEN_FILE = "token"  # noqa: S105 - a name of a file
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

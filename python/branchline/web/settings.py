@@ -8,6 +8,8 @@ from branchline.web.keys import AccountKeys, OwnToken
 
 #: The cookie that a browser keeps; the port follows.
 COOKIE = "branchline"
+#: In the directory of a control room: the token of who serves it alone. Jobs of the same user read it.
+TOKEN_FILE = "token"  # noqa: S105 - a name of a file
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from branchline.report.summary import summary
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
 from branchline.web.pages.page import Ask, Page
 from branchline.web.pictures import Line, line_picture
+from branchline.web.settings import TOKEN_FILE
 
 ROWS = 50
 STATES = (RUNNING, SILENT, FINISHED, PARTIAL, FAILED)
@@ -60,7 +62,15 @@ def jobs(ask: Ask) -> Page:
         "jobs.html",
         "Jobs",
         listed,
-        {"asked": asked, "states": STATES, "orders": list(ORDERS), "distances": (NEAR, FAR)},
+        {
+            "asked": asked,
+            "states": STATES,
+            "orders": list(ORDERS),
+            "distances": (NEAR, FAR),
+            "is_empty": not found.total and not any(given.values()),
+            "address": str(ask.request.base_url).rstrip("/"),
+            "token_file": "" if ask.request.app.state.is_shared else shlex.quote(str(ask.room.folder / TOKEN_FILE)),
+        },
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from starlette.exceptions import HTTPException
 
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.registry.changes import Change, FieldChange
 from branchline.control.registry.entries import DatasetEntry, WagonEntry
-from branchline.control.registry.registry import WholeWagon
+from branchline.control.registry.registry import Grid, WholeWagon
 from branchline.control.trials.judging import reasons, warnings
 from branchline.control.trials.profiles import hot_lines, is_whole
 from branchline.control.trials.trial import TrialWarning
@@ -20,13 +20,14 @@ from branchline.web.pages.page import Ask, Page
 
 @dataclass(frozen=True)
 class Cell:
-    """Whether a wagon is enabled on a dataset, and its last trial there."""
+    """Whether a wagon is enabled on a dataset, its last trial there, and whether who looks may change that."""
 
     wagon: str
     dataset: str
     is_enabled: bool = False
     trial: int = 0
     state: str = ""
+    may_change: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,20 +42,22 @@ class GridShown:
 
 @dataclass(frozen=True)
 class WagonShown:
-    """A wagon whole, its source, and its last changes."""
+    """A wagon whole, its source, its last changes, and where it runs: a cell for each dataset."""
 
     wagon: WholeWagon
     text: str
     changes: list[Change]
+    cells: list[Cell] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class DatasetShown:
-    """A dataset and its last changes."""
+    """A dataset, its last changes, and what runs on it: a cell for each wagon."""
 
     dataset: DatasetEntry
     revision: int
     changes: list[Change]
+    cells: list[Cell] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -85,19 +88,24 @@ class Compared:
 def grid(ask: Ask) -> Page:
     """What runs on what."""
     found = ask.room.registry.grid(ask.text("group"))
-    trials = ask.room.trials.last(found.enabled)
-
-    def cell(wagon: str, dataset: str) -> Cell:
-        trial = trials.get((wagon, dataset))
-        is_enabled = (wagon, dataset) in found.enabled
-        if trial is None:
-            return Cell(wagon, dataset, is_enabled)
-        return Cell(wagon, dataset, is_enabled, trial.number, trial.state)
-
-    cells = [[cell(wagon.address, one.address) for one in found.datasets] for wagon in found.wagons]
+    cells = _cells(ask, found)
     groups = sorted({one.group for one in ask.room.registry.wagons() if one.group})
     shown = GridShown(found.wagons, found.datasets, cells, groups)
-    return Page("grid.html", "Wagons and datasets", shown, {"group": ask.text("group"), "person": ask.person})
+    return Page("grid.html", "Wagons and datasets", shown, {"group": ask.text("group")})
+
+
+def _cells(ask: Ask, found: Grid) -> list[list[Cell]]:
+    """For each wagon its cell for each dataset."""
+    pairs = {(wagon.address, dataset.address) for wagon in found.wagons for dataset in found.datasets}
+    trials = ask.room.trials.last(found.enabled & pairs)
+
+    def cell(wagon: WagonEntry, dataset: DatasetEntry) -> Cell:
+        pair = (wagon.address, dataset.address)
+        trial, may_change = trials.get(pair), ask.person.owns(wagon.owner)
+        number, state = (trial.number, trial.state) if trial else (0, "")
+        return Cell(*pair, pair in found.enabled, number, state, may_change)
+
+    return [[cell(wagon, one) for one in found.datasets] for wagon in found.wagons]
 
 
 def wagon(ask: Ask) -> Page:
@@ -108,7 +116,9 @@ def wagon(ask: Ask) -> Page:
     except NoSuchEntryError as error:
         raise HTTPException(404, str(error)) from None
     text = ask.room.sources.text(found.source_sha256)
-    shown = WagonShown(found, text, ask.room.registry.changes("wagon", address, count=20))
+    whole = ask.room.registry.grid()
+    [cells] = _cells(ask, replace(whole, wagons=[found.entry]))
+    shown = WagonShown(found, text, ask.room.registry.changes("wagon", address, count=20), cells)
     return Page("wagon.html", f"Wagon {address}", shown, {"may_change": ask.person.owns(found.entry.owner)})
 
 
@@ -124,7 +134,8 @@ def dataset(ask: Ask) -> Page:
         found, revision = ask.room.registry.dataset(address)
     except NoSuchEntryError as error:
         raise HTTPException(404, str(error)) from None
-    shown = DatasetShown(found, revision, ask.room.registry.changes("dataset", address, count=20))
+    cells = [one for [one] in _cells(ask, replace(ask.room.registry.grid(), datasets=[found]))]
+    shown = DatasetShown(found, revision, ask.room.registry.changes("dataset", address, count=20), cells)
     extra: dict[str, object] = {"may_change": ask.person.owns(found.owner), "others": ask.room.registry.datasets()}
     return Page("dataset.html", f"Dataset {address}", shown, extra)
 
