@@ -482,9 +482,10 @@ def parse_bytes(text: str | int) -> int:
             return _checked_bytes(operator.index(text), text)
         except TypeError:
             raise OptionError(f"{text!r} is not a size", hint=_SIZE_HINT) from None
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    # So many digits are more than any size, and fit into a float.
+    found = re.fullmatch(r"\s*([0-9]{1,100}(?:\.[0-9]{1,100})?)\s*([A-Za-z]*)\s*", text)
     if found is None or found.group(2).upper() not in _UNITS:
-        raise OptionError(f"{text!r} is not a size", hint=_SIZE_HINT)
+        raise OptionError(f"{text!r:.80} is not a size", hint=_SIZE_HINT)
     return _checked_bytes(int(float(found.group(1)) * _UNITS[found.group(2).upper()]), text)
 
 

@@ -21,13 +21,13 @@ from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError, InternalError
 from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import to_plain
-from branchline.web import actions, measure_actions, people_actions, train_actions
+from branchline.web import actions, measure_actions, people_actions, plan_actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
 from branchline.web.login import Logins, NewSecrets
 from branchline.web.metrics_route import monitoring_routes
-from branchline.web.pages import findings, jobs, measures, people, places, train_comparison, trains, wagons
+from branchline.web.pages import findings, jobs, measures, people, places, plans, train_comparison, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
@@ -60,6 +60,9 @@ PAGES: dict[str, Make] = {
     "/new-train": trains.new_train,
     "/trains/{number}": trains.train,
     "/trains/{number}/compare": train_comparison.compare,
+    "/plans": plans.plans,
+    "/plans/{owner}/{name}": plans.plan,
+    "/new-plan": plans.new_plan,
     "/me": people.me,
     "/people": people.people,
 }
@@ -81,6 +84,9 @@ ACTIONS: dict[str, Act] = {
     "/do/cancel-train": train_actions.cancel,
     "/do/run-again": train_actions.again,
     "/do/clone-train": train_actions.clone,
+    "/do/save-plan": plan_actions.save,
+    "/do/pause-plan": plan_actions.pause,
+    "/do/remove-plan": plan_actions.remove,
     "/do/add-person": people_actions.add_person,
     "/do/change-person": people_actions.change_person,
     "/do/change-password": people_actions.change_password,

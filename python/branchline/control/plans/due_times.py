@@ -49,6 +49,12 @@ class Schedule:
         """The last due time up to a moment."""
         return max(one for one in self._around(moment, -1) if one <= moment)
 
+    @property
+    def all_words(self) -> str:
+        """All due times in words: ``Monday, Friday 06:00 Europe/Zurich``."""
+        days = "every day" if len(self.days) == len(DAYS) else ", ".join(one for one in DAYS if one in self.days)
+        return f"{days} {self.at} {self.zone}"
+
     def words(self, due: datetime) -> str:
         """A due time as people say it there: ``Monday 06:00``, with the zone if it is not UTC."""
         local = due.astimezone(_zone(self.zone))

@@ -10,6 +10,7 @@ from branchline.control.registry.entries import checked_name
 from branchline.control.trains.train import HERE, TrainOrder
 from branchline.errors import OptionError
 from branchline.limits import PLAN_HOURS_MAX, PLAN_MEMORY_MAX_BYTES, TRAIN_WAGONS_MAX
+from branchline.quantities import counted, duration, size
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,15 @@ class Fullness:
     seconds: float = 0.0
     memory_bytes: int = 0
     hours: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """The limits, as people say them."""
+        limits = [counted(self.wagons, "wagon")] if self.wagons else []
+        limits += [f"{duration(self.seconds)} of forecast time"] if self.seconds else []
+        limits += [f"{size(self.memory_bytes)} of forecast memory"] if self.memory_bytes else []
+        limits += [f"a wagon that waits for {duration(self.hours * 3600)}"] if self.hours else []
+        return f"when full: {' or '.join(limits)}"
 
     def check(self) -> None:
         """Raises OptionError for what is wrong."""
@@ -61,6 +71,13 @@ class Plan:
     def address(self) -> str:
         """Its owner and name."""
         return f"{self.owner}/{self.name}"
+
+    @property
+    def when(self) -> str:
+        """When it makes its trains, in words."""
+        if self.full is not None:
+            return self.full.words
+        return "" if self.schedule is None else self.schedule.all_words
 
     def order(self, wagons: list[str]) -> TrainOrder:
         """The order of a train of some wagons."""

@@ -17,7 +17,7 @@ from branchline.control.plans import kept as keeping
 from branchline.control.plans.kept import KeptPlan, PlanRun
 from branchline.control.plans.plan import Plan
 from branchline.control.plans.waiting import Waiting, counted_states, waiting
-from branchline.control.registry.registry import Registry
+from branchline.control.registry.registry import Grid, Registry
 from branchline.control.trains.riders import last_ride
 from branchline.control.trains.train import Planned
 from branchline.control.trains.trains import Trains
@@ -114,9 +114,9 @@ class Plans:
         """Why a plan could make no train when it was looked at last; empty if nothing is wrong."""
         return self._troubles.get(address, "")
 
-    def waiting(self, plan: Plan, now: datetime) -> Waiting:
-        """What waits for the next train of a plan."""
-        keys = self._enabled(plan)
+    def waiting(self, plan: Plan, now: datetime, grid: Grid | None = None) -> Waiting:
+        """What waits for the next train of a plan. ``grid`` is that of now, for who asks for several plans."""
+        keys = self._enabled(plan, grid or self._registry.grid())
         pairs = [(wagon, plan.dataset) for wagon in keys]
         trials = {wagon: trial for (wagon, _), trial in self._trials.last(pairs).items()}
         with self._database.reading() as connection:
@@ -124,14 +124,15 @@ class Plans:
 
     def look(self, now: datetime) -> None:
         """Makes the trains that are due or full. Raises DatabaseError if plans cannot be read."""
+        grid = self._registry.grid()
         for kept in self.plans():
             if kept.plan.is_paused or self._end.is_set():
                 continue
             try:
                 if kept.plan.schedule is not None:
-                    self._look_at_clock(kept, now)
+                    self._look_at_clock(kept, now, grid)
                 else:
-                    self._look_at_wagons(kept, now)
+                    self._look_at_wagons(kept, now, grid)
                 self._troubles.pop(kept.plan.address, None)
             except ConflictError:
                 pass  # Somebody changed it, or ordered the same by hand: the next look sees that.
@@ -140,7 +141,7 @@ class Plans:
             except Exception as error:  # noqa: BLE001 - a fault of ours in one plan must not end the others
                 self._troubles[kept.plan.address] = f"{type(error).__name__}: {error}"
 
-    def _look_at_clock(self, kept: KeptPlan, now: datetime) -> None:
+    def _look_at_clock(self, kept: KeptPlan, now: datetime, grid: Grid) -> None:
         """Makes the train of the last due time, once. What cannot be done now, as on a full disk, is tried again."""
         assert kept.plan.schedule is not None
         due = datetime.fromisoformat(kept.due)
@@ -153,7 +154,7 @@ class Plans:
         if late_s > PLAN_LATE_MAX_S:
             self._note_none(kept, last, now, f"missed: it was looked at {duration(late_s)} late, and nothing ran")
             return
-        riders = self.waiting(kept.plan, now).riders
+        riders = self.waiting(kept.plan, now, grid).riders
         if not riders:
             self._note_none(kept, last, now, "no wagon waits")
             return
@@ -163,8 +164,8 @@ class Plans:
         except (OptionError, RefusedError, NoSuchEntryError) as error:
             self._note_none(kept, last, now, f"no train: {error}")
 
-    def _look_at_wagons(self, kept: KeptPlan, now: datetime) -> None:
-        found = self.waiting(kept.plan, now)
+    def _look_at_wagons(self, kept: KeptPlan, now: datetime, grid: Grid) -> None:
+        found = self.waiting(kept.plan, now, grid)
         if found.full:
             self._order(kept, found.riders, found.full, None, now)
 
@@ -172,7 +173,7 @@ class Plans:
         """Orders a train as its owner would by hand, but that no operator has looked at it: a large one waits."""
         plan = kept.plan
         self._check_owner(plan)
-        keys = {one: key for one, key in self._enabled(plan).items() if one in riders}
+        keys = {one: self._key(one, plan.dataset) for one in riders}
 
         def note(connection: sqlite3.Connection, train: int) -> None:
             _refuse_ridden(connection, plan, keys)
@@ -192,11 +193,11 @@ class Plans:
             due = keeping.next_due(connection, kept.plan, now)
             connection.execute("UPDATE plans SET due = ? WHERE address = ?", (due, kept.plan.address))
 
-    def _enabled(self, plan: Plan) -> dict[str, str]:
+    def _enabled(self, plan: Plan, grid: Grid) -> dict[str, str]:
         """The wagons of a plan, with the keys that trials of them have now; empty where there can be none."""
-        grid = self._registry.grid(plan.group)
-        wagons = [one.address for one in grid.wagons if (one.address, plan.dataset) in grid.enabled]
-        return {one: self._key(one, plan.dataset) for one in wagons}
+        wagons = [one.address for one in grid.wagons if not plan.group or one.group == plan.group]
+        enabled = [one for one in wagons if (one, plan.dataset) in grid.enabled]
+        return {one: self._key(one, plan.dataset) for one in enabled}
 
     def _key(self, wagon: str, dataset: str) -> str:
         with self._database.reading() as connection:
