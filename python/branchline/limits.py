@@ -413,6 +413,8 @@ PLANS_MAX = 200
 PLAN_LOOK_S = 10.0
 PLAN_LATE_MAX_S = 4 * 3600.0
 PLAN_HOURS_MAX = 24 * 366
+# Trials whose forecasts are remembered: more than there are wagons on datasets.
+PLAN_NEEDS_KEPT_MAX = 50_000
 PLAN_MEMORY_MAX_BYTES = 2**50
 
 # Measures that jobs obey: how long one may last, and lasts if nobody says it (a shift, after which somebody looks

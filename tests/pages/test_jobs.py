@@ -25,6 +25,8 @@ PAGES = (
     "/compare",
     "/trains",
     "/new-train",
+    "/plans",
+    "/new-plan",
 )
 
 

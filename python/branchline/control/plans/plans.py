@@ -14,10 +14,11 @@ from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.people import Person
 from branchline.control.plans import kept as keeping
+from branchline.control.plans.enabled import EnabledWagons, TrialNeeds
 from branchline.control.plans.kept import KeptPlan, PlanRun
 from branchline.control.plans.plan import Plan
 from branchline.control.plans.waiting import Waiting, counted_states, waiting
-from branchline.control.registry.registry import Grid, Registry
+from branchline.control.registry.registry import Registry
 from branchline.control.trains.riders import last_ride
 from branchline.control.trains.train import Planned
 from branchline.control.trains.trains import Trains
@@ -42,14 +43,11 @@ class Plans:
     ) -> None:
         self._database = database
         self._registry = registry
-        self._trials = trials
         self._trains = trains
         self._accounts = accounts
         self._troubles: dict[str, str] = {}
-        # Keys of wagons on datasets as of a change of the registry: they are made from the sources of all wagons.
-        self._keys: dict[tuple[str, str], str] = {}
-        self._keys_of = -1
-        self._keys_lock = threading.Lock()
+        self._enabled = EnabledWagons(database, registry, trials)
+        self._needs = TrialNeeds()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -114,25 +112,22 @@ class Plans:
         """Why a plan could make no train when it was looked at last; empty if nothing is wrong."""
         return self._troubles.get(address, "")
 
-    def waiting(self, plan: Plan, now: datetime, grid: Grid | None = None) -> Waiting:
-        """What waits for the next train of a plan. ``grid`` is that of now, for who asks for several plans."""
-        keys = self._enabled(plan, grid or self._registry.grid())
-        pairs = [(wagon, plan.dataset) for wagon in keys]
-        trials = {wagon: trial for (wagon, _), trial in self._trials.last(pairs).items()}
+    def waiting(self, plan: Plan, now: datetime) -> Waiting:
+        """What waits for the next train of a plan."""
+        keys = self._enabled.of(plan)
         with self._database.reading() as connection:
-            return waiting(connection, plan, trials, keys, now)
+            return waiting(connection, plan, keys, self._needs, now)
 
     def look(self, now: datetime) -> None:
         """Makes the trains that are due or full. Raises DatabaseError if plans cannot be read."""
-        grid = self._registry.grid()
         for kept in self.plans():
             if kept.plan.is_paused or self._end.is_set():
                 continue
             try:
                 if kept.plan.schedule is not None:
-                    self._look_at_clock(kept, now, grid)
+                    self._look_at_clock(kept, now)
                 else:
-                    self._look_at_wagons(kept, now, grid)
+                    self._look_at_wagons(kept, now)
                 self._troubles.pop(kept.plan.address, None)
             except ConflictError:
                 pass  # Somebody changed it, or ordered the same by hand: the next look sees that.
@@ -141,7 +136,7 @@ class Plans:
             except Exception as error:  # noqa: BLE001 - a fault of ours in one plan must not end the others
                 self._troubles[kept.plan.address] = f"{type(error).__name__}: {error}"
 
-    def _look_at_clock(self, kept: KeptPlan, now: datetime, grid: Grid) -> None:
+    def _look_at_clock(self, kept: KeptPlan, now: datetime) -> None:
         """Makes the train of the last due time, once. What cannot be done now, as on a full disk, is tried again."""
         assert kept.plan.schedule is not None
         due = datetime.fromisoformat(kept.due)
@@ -154,7 +149,7 @@ class Plans:
         if late_s > PLAN_LATE_MAX_S:
             self._note_none(kept, last, now, f"missed: it was looked at {duration(late_s)} late, and nothing ran")
             return
-        riders = self.waiting(kept.plan, now, grid).riders
+        riders = self.waiting(kept.plan, now).riders
         if not riders:
             self._note_none(kept, last, now, "no wagon waits")
             return
@@ -164,8 +159,8 @@ class Plans:
         except (OptionError, RefusedError, NoSuchEntryError) as error:
             self._note_none(kept, last, now, f"no train: {error}")
 
-    def _look_at_wagons(self, kept: KeptPlan, now: datetime, grid: Grid) -> None:
-        found = self.waiting(kept.plan, now, grid)
+    def _look_at_wagons(self, kept: KeptPlan, now: datetime) -> None:
+        found = self.waiting(kept.plan, now)
         if found.full:
             self._order(kept, found.riders, found.full, None, now)
 
@@ -173,7 +168,7 @@ class Plans:
         """Orders a train as its owner would by hand, but that no operator has looked at it: a large one waits."""
         plan = kept.plan
         self._check_owner(plan)
-        keys = {one: self._key(one, plan.dataset) for one in riders}
+        keys = {one: key for one, key in self._enabled.of(plan).items() if one in riders}
 
         def note(connection: sqlite3.Connection, train: int) -> None:
             _refuse_ridden(connection, plan, keys)
@@ -192,30 +187,6 @@ class Plans:
             keeping.check_unchanged(connection, kept)
             due = keeping.next_due(connection, kept.plan, now)
             connection.execute("UPDATE plans SET due = ? WHERE address = ?", (due, kept.plan.address))
-
-    def _enabled(self, plan: Plan, grid: Grid) -> dict[str, str]:
-        """The wagons of a plan, with the keys that trials of them have now; empty where there can be none."""
-        wagons = [one.address for one in grid.wagons if not plan.group or one.group == plan.group]
-        enabled = [one for one in wagons if (one, plan.dataset) in grid.enabled]
-        return {one: self._key(one, plan.dataset) for one in enabled}
-
-    def _key(self, wagon: str, dataset: str) -> str:
-        with self._database.reading() as connection:
-            [last] = connection.execute("SELECT ifnull(max(number), 0) FROM changes").fetchone()
-        with self._keys_lock:
-            if last != self._keys_of:
-                self._keys, self._keys_of = {}, last
-            known = self._keys.get((wagon, dataset))
-        if known is not None:
-            return known
-        key = ""
-        # It was removed or broken meanwhile, which the registry says where it is looked at.
-        with suppress(BranchlineError):
-            key = self._trials.key_of(wagon, dataset)
-        with self._keys_lock:
-            if last == self._keys_of:
-                self._keys[wagon, dataset] = key
-        return key
 
     def _check_owner(self, plan: Plan) -> None:
         """Raises RefusedError where there are accounts, and that of the owner is no operator's."""

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from branchline.control.plans.enabled import TrialNeeds
 from branchline.control.plans.plan import Fullness, Plan
 from branchline.control.registry.changes import ACTIVATION
 from branchline.control.registry.entries import Activation
 from branchline.control.trains.riders import last_ride
 from branchline.control.trains.train import ENDS, FINISHED, RUNNING, STARTING
 from branchline.control.trains.train import WAITING as FOR_APPROVAL
-from branchline.control.trials.together import together
+from branchline.control.trials.together import Needs, together
 from branchline.control.trials.trial import DONE, WARNED
-from branchline.control.trials.trials import Trial
 from branchline.limits import TRAIN_WAGONS_MAX
 from branchline.quantities import counted, duration, size
 
@@ -72,48 +72,39 @@ def counted_states(plan: Plan) -> tuple[str, ...]:
 
 
 def waiting(
-    connection: sqlite3.Connection,
-    plan: Plan,
-    trials: Mapping[str, Trial],
-    keys: Mapping[str, str],
-    now: datetime,
+    connection: sqlite3.Connection, plan: Plan, keys: Mapping[str, str], needs: TrialNeeds, now: datetime
 ) -> Waiting:
     """What waits at a time, of the wagons in ``keys``: those that are enabled, with the keys that trials of them have
-    now (empty where there can be none). ``trials`` are their last ones.
+    now (empty where there can be none).
     """
-    found = [_wagon(connection, plan, wagon, trials.get(wagon), key) for wagon, key in keys.items()]
+    found = [_wagon(connection, plan, wagon, key, needs) for wagon, key in keys.items()]
     found.sort(key=lambda one: (one.state != WAITS, one.since, one.wagon))
     wait = [one for one in found if one.state == WAITS]
     riders = wait[:TRAIN_WAGONS_MAX]
-    outcomes = [outcome for one in riders if (outcome := trials[one.wagon].outcome) is not None]
-    forecast = together(outcomes)
+    forecast = together([needs.of(connection, one.trial) for one in riders])
     full, missing = "", list[str]()
     if plan.full is not None:
-        reached, missing = _fullness(plan.full, riders, forecast.seconds, forecast.memory_bytes, now)
+        reached, missing = _fullness(plan.full, riders, forecast, now)
         full = f"full: {reached[0]}" if reached and riders else ""
     return Waiting(
         found, len(wait), forecast.seconds, forecast.memory_bytes, full, missing, max(0, len(wait) - TRAIN_WAGONS_MAX)
     )
 
 
-def _wagon(connection: sqlite3.Connection, plan: Plan, wagon: str, trial: Trial | None, key: str) -> PlanWagon:
-    if trial is None:
+def _wagon(connection: sqlite3.Connection, plan: Plan, wagon: str, key: str, needs: TrialNeeds) -> PlanWagon:
+    query = "SELECT number, key, state FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
+    row = connection.execute(query, (wagon, plan.dataset)).fetchone()
+    if row is None:
         return PlanWagon(wagon)
-    if trial.state not in (DONE, WARNED):
-        return PlanWagon(wagon, trial.state, trial=trial.number)
-    if trial.key != key:
-        return PlanWagon(wagon, CHANGED, trial=trial.number)
+    trial, tried, state = int(row[0]), str(row[1]), str(row[2])
+    if state not in (DONE, WARNED):
+        return PlanWagon(wagon, state, trial=trial)
+    if tried != key:
+        return PlanWagon(wagon, CHANGED, trial=trial)
+    forecast = needs.of(connection, trial)
     train = last_ride(connection, wagon, plan.dataset, key, counted_states(plan))
-    outcome = trial.outcome
-    return PlanWagon(
-        wagon,
-        RODE if train else WAITS,
-        "" if train else _since(connection, wagon, plan.dataset, key),
-        trial.number,
-        train,
-        outcome.seconds if outcome is not None else 0.0,
-        outcome.memory_bytes if outcome is not None else 0,
-    )
+    since = "" if train else _since(connection, wagon, plan.dataset, key)
+    return PlanWagon(wagon, RODE if train else WAITS, since, trial, train, forecast.seconds, forecast.memory_bytes)
 
 
 def _since(connection: sqlite3.Connection, wagon: str, dataset: str, key: str) -> str:
@@ -128,9 +119,7 @@ def _since(connection: sqlite3.Connection, wagon: str, dataset: str, key: str) -
     return max(str(passed or ""), str(enabled or ""))
 
 
-def _fullness(
-    full: Fullness, riders: Sequence[PlanWagon], seconds: float, memory_bytes: int, now: datetime
-) -> tuple[list[str], list[str]]:
+def _fullness(full: Fullness, riders: Sequence[PlanWagon], needs: Needs, now: datetime) -> tuple[list[str], list[str]]:
     """What of the limits is reached, and what is missing to each of the others, in words."""
     waits_s = max([(now - datetime.fromisoformat(one.since)).total_seconds() for one in riders if one.since], default=0)
     reached, missing = [], []
@@ -141,15 +130,15 @@ def _fullness(
         else:
             reached.append(counted(len(riders), "wagon"))
     if full.seconds:
-        if seconds < full.seconds:
-            missing.append(f"{duration(full.seconds - seconds)} more of forecast time")
+        if needs.seconds < full.seconds:
+            missing.append(f"{duration(full.seconds - needs.seconds)} more of forecast time")
         else:
-            reached.append(f"{duration(seconds)} of forecast time")
+            reached.append(f"{duration(needs.seconds)} of forecast time")
     if full.memory_bytes:
-        if memory_bytes < full.memory_bytes:
-            missing.append(f"{size(full.memory_bytes - memory_bytes)} more of forecast memory")
+        if needs.memory_bytes < full.memory_bytes:
+            missing.append(f"{size(full.memory_bytes - needs.memory_bytes)} more of forecast memory")
         else:
-            reached.append(f"{size(memory_bytes)} of forecast memory")
+            reached.append(f"{size(needs.memory_bytes)} of forecast memory")
     if full.hours:
         left_s = full.hours * 3600 - waits_s
         if not riders:

@@ -38,7 +38,7 @@ from branchline.control.trains.train import (
 )
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.composing import compose
-from branchline.control.trials.together import Together, together
+from branchline.control.trials.together import Needs, needs_of, together
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
@@ -117,7 +117,7 @@ class Trains:
         trials = self._passed(order)
         wagons = self._with_required(order)
         dataset, _ = self._registry.dataset(order.dataset)
-        forecast = together([one.outcome for one in trials.values() if one.outcome is not None])
+        forecast = together([needs_of(one.outcome) for one in trials.values()])
         why = _too_large(forecast, order.place, planned or Planned())
         train = Train(
             0,
@@ -364,7 +364,7 @@ class Trains:
             return [_train(row) for row in connection.execute(query, (state,))]
 
 
-def _too_large(forecast: Together, place: str, planned: Planned) -> str:
+def _too_large(forecast: Needs, place: str, planned: Planned) -> str:
     """Why an operator has to approve a train; empty if nobody has to."""
     seconds_max = min(planned.seconds_max or TRAIN_SECONDS_APPROVED, TRAIN_SECONDS_APPROVED)
     if forecast.seconds > seconds_max:

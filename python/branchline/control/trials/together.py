@@ -9,27 +9,35 @@ from branchline.control.trials.trial import TrialOutcome
 
 
 @dataclass(frozen=True)
-class Together:
-    """Seconds, and bytes of memory of all workers on one machine."""
+class Needs:
+    """What a wagon, or several, will take for a whole dataset: seconds, and bytes of memory of all workers on one
+    machine. ``added_bytes`` is what the wagon adds to a train that runs anyway.
+    """
 
     seconds: float = 0.0
     memory_bytes: int = 0
+    added_bytes: int = 0
 
 
-def together(outcomes: Sequence[TrialOutcome]) -> Together:
+def needs_of(outcome: TrialOutcome | None) -> Needs:
+    """What a trial has found; nothing where it has no outcome."""
+    if outcome is None:
+        return Needs()
+    workers = max(1, outcome.workers)
+    added = sum(workers * (one.memory_bytes + one.output_bytes_forecast) for one in outcome.wagons)
+    return Needs(outcome.seconds, outcome.memory_bytes, added)
+
+
+def together(needs: Sequence[Needs]) -> Needs:
     """The most that a train of these will take: as if nothing were shared but what each worker has anyway.
 
-    Times add up, although reading is shared. To the memory of the largest comes what the wagons of the others add in
-    each worker.
+    Times add up, although reading is shared. To the memory of the largest comes what the others add in each worker.
     """
-    if not outcomes:
-        return Together()
-    largest, *others = sorted(outcomes, key=lambda one: -one.memory_bytes)
-    return Together(
-        sum(one.seconds for one in outcomes), largest.memory_bytes + sum(_added_bytes(one) for one in others)
+    if not needs:
+        return Needs()
+    largest, *others = sorted(needs, key=lambda one: -one.memory_bytes)
+    return Needs(
+        sum(one.seconds for one in needs),
+        largest.memory_bytes + sum(one.added_bytes for one in others),
+        sum(one.added_bytes for one in needs),
     )
-
-
-def _added_bytes(outcome: TrialOutcome) -> int:
-    workers = max(1, outcome.workers)
-    return sum(workers * (one.memory_bytes + one.output_bytes_forecast) for one in outcome.wagons)

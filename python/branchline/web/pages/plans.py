@@ -65,10 +65,9 @@ def plans(ask: Ask) -> Page:
     """The list of plans."""
     first, now = ask.number("first"), datetime.now(UTC)
     found = ask.room.plans.plans()
-    grid = ask.room.registry.grid()
     rows = []
     for kept in found[first : first + ROWS]:
-        waiting = ask.room.plans.waiting(kept.plan, now, grid)
+        waiting = ask.room.plans.waiting(kept.plan, now)
         last = next(iter(ask.room.plans.runs(kept.plan.address, 1)), None)
         trouble = ask.room.plans.trouble(kept.plan.address)
         rows.append(PlanRow(kept, kept.plan.when, waiting.count, waiting.full, waiting.missing, trouble, last))

@@ -118,8 +118,10 @@ def check(room: ControlRoom) -> None:
             if run.train:
                 assert run.train not in found, f"train {run.train} has two runs"
                 found[run.train] = plan.address
+                assert run.train in trains, f"train {run.train} of a run is lost"
                 assert trains[run.train].plan_why == run.why
-    assert {number: one.plan for number, one in trains.items()} == found
+    made = {number: one.plan for number, one in trains.items()}
+    assert made == found, f"trains are {made}, and runs say {found}"
     for number, train in trains.items():
         folder = room.trains.folder(number)
         assert (folder / "wagons.py").read_text().count("_named('") == len(train.order.wagons)

@@ -104,6 +104,7 @@ def test_wagons_that_run_again_do_not_while_they_run(room: ControlRoom) -> None:
 
 
 def test_a_wagon_that_changed_waits_for_its_trial(room: ControlRoom) -> None:
+    assert room.plans.waiting(WEEKLY, NOW).riders == WAGONS
     whole = room.registry.wagon("ada/Count")
     room.registry.save_wagon(replace(whole.entry, values={"weight": 2}), ADA, whole.revision)
     found = room.plans.waiting(WEEKLY, NOW)
