@@ -202,6 +202,13 @@ def test_trains_are_refused_where_their_code_would_run_as_the_server(server: Sha
     answer = server.post("/do/order-train", fields, server.logged_in("lise"), Accept="text/plain")
     assert answer.status == 403
     assert "a shared control room runs no trains" in answer.text
+    plan = {"name": "all", "dataset": "lise/data", "trigger": "schedule", "day": "Monday", "at": "06:00"}
+    for name, why in (("lise", "lise may not change plans"), ("emmy", "a shared control room runs no trains")):
+        cookie = server.logged_in(name)
+        answer = server.post("/do/save-plan", plan, cookie, Accept="text/plain")
+        assert (answer.status, why in answer.text) == (403, True)
+    for action in ("pause-plan", "remove-plan"):
+        assert server.post(f"/do/{action}", {"address": "emmy/all"}, server.logged_in("lise")).status == 403
 
 
 def test_names_and_passwords_are_no_code(server: SharedServer) -> None:
