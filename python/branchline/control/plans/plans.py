@@ -157,6 +157,8 @@ class Plans:
         try:
             self._order(kept, riders, f"{kept.plan.schedule.words(last)}{late}", last, now)
         except (OptionError, RefusedError, NoSuchEntryError) as error:
+            if self.waiting(kept.plan, now).riders != riders:
+                return  # Somebody changed a wagon meanwhile: the next look takes what waits then.
             self._note_none(kept, last, now, f"no train: {error}")
 
     def _look_at_wagons(self, kept: KeptPlan, now: datetime) -> None:
