@@ -126,8 +126,8 @@ def _findings(room: ControlRoom) -> Metric:
 def _upkeep(connection: sqlite3.Connection, room: ControlRoom) -> Iterator[Metric]:
     [rows] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending").fetchone()
     yield Metric("branchline_waiting_rows", GAUGE, "Rows of files that are not in the history yet.", [Reading(rows)])
-    troubles = {"upkeep": room.upkeep.trouble, "findings": room.findings.last("day").trouble}
-    readings = [Reading(int(bool(trouble)), {"part": part}) for part, trouble in troubles.items()]
+    parts = {"upkeep": room.upkeep.trouble, "findings": room.findings.last("day").trouble, "plans": room.plans.troubles}
+    readings = [Reading(int(bool(trouble)), {"part": part}) for part, trouble in parts.items()]
     yield Metric("branchline_trouble", GAUGE, "1 if the last round of this part failed.", readings)
 
 

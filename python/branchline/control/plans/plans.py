@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -108,6 +107,13 @@ class Plans:
         with self._database.reading() as connection:
             return keeping.runs(connection, address, count)
 
+    @property
+    def troubles(self) -> dict[str, str]:
+        """Why plans could make no train when they were looked at last, by address; under an empty one, why they could
+        not be looked at.
+        """
+        return dict(self._troubles)
+
     def trouble(self, address: str) -> str:
         """Why a plan could make no train when it was looked at last; empty if nothing is wrong."""
         return self._troubles.get(address, "")
@@ -200,9 +206,11 @@ class Plans:
 
     def _keep_looking(self) -> None:
         while True:
-            # Where the database cannot be read, as on a full disk, it is tried again; pages say what is wrong.
-            with suppress(BranchlineError):
+            try:
                 self.look(datetime.now(UTC))
+                self._troubles.pop("", None)
+            except Exception as error:  # noqa: BLE001 - it is tried again, as where the disk is full for a while
+                self._troubles[""] = f"{type(error).__name__}: {error}"
             if self._end.wait(PLAN_LOOK_S):
                 return
 

@@ -13,6 +13,7 @@ from tests.unit.control.plans.passed_room import ADA, DATASET, OLGA, PLAN, WAGON
 
 from branchline.control.accounts.accounts import Account
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.metrics import metrics_of
 from branchline.control.people import ADMINISTRATOR, OPERATOR, PHYSICIST
 from branchline.control.plans.due_times import DAYS, Schedule
 from branchline.control.plans.plan import Fullness, Plan
@@ -236,6 +237,11 @@ def test_a_plan_of_somebody_who_is_no_operator_any_more_makes_no_train(room: Con
     assert trains(room) == []
     assert "olga owns plan olga/nightly and is no operator" in whys(room)[0][2]
     assert "is no operator" in room.plans.trouble(FULL.address)
+    assert list(room.plans.troubles) == [FULL.address]
+    [metric] = [one for one in metrics_of(room) if one.name == "branchline_trouble"]
+    assert {one.labels["part"]: one.value for one in metric.readings}["plans"] == 1
+    room.plans.pause(FULL.address, OLGA)
+    assert room.plans.troubles == {}
 
 
 def test_only_operators_change_plans_and_every_change_is_kept(room: ControlRoom) -> None:
