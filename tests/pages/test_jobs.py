@@ -81,7 +81,7 @@ def test_a_cell_of_the_table_of_sites_leads_to_its_jobs(viewer: Open, server: Se
 def test_two_viewers_see_a_job_begin_go_on_and_end_without_loading_again(viewer: Open, server: Server) -> None:
     first, second = viewer("/jobs?user=hedwig"), viewer("/jobs?user=hedwig", NARROW)
     for page in (first, second):
-        expect(page.get_by_text("No job has reported that fits")).to_be_visible()
+        expect(page.get_by_text("No job that fits has reported")).to_be_visible()
         expect(page.get_by_role("status")).to_have_text("live")
         page.evaluate("window.mark = 'not loaded again'")
     who = replace(identity("charm", "hedwig"), started=now().isoformat())
