@@ -568,6 +568,24 @@ LOGINS_AT_ONCE = 2
 LOGIN_PLACES_MAX = 10_000
 # Requests a minute by a person: a job reports 12 times a minute.
 REQUESTS_PER_MINUTE_MAX = 30_000
+# Sessions of people whom a provider of OpenID Connect lets in are shorter: their roles are renewed by logging in.
+OUTSIDER_SESSION_HOURS = 24
+# A log-in at a provider takes up to so long. A provider's answer is waited for so long, and has up to so many bytes.
+OPENID_LOGIN_S = 600.0
+OPENID_WAIT_S = 10.0
+OPENID_ANSWER_MAX_BYTES = 2**20
+OPENID_FILE_MAX_BYTES = 2**16
+# What it says of itself is kept so long; its keys are fetched again for a new one, and not more often than this.
+OPENID_DISCOVERY_S = 3600.0
+OPENID_KEYS_AGAIN_S = 60.0
+OPENID_KEYS_MAX = 100
+OPENID_GROUPS_MAX = 10_000
+# The clocks of the two servers differ by up to so much.
+OPENID_CLOCKS_S = 60.0
+# Log-ins that fail, from an address, before it has to wait, within LOGIN_TRIES_S: many people can share one; and those
+# that are on their way to the provider at once.
+OPENID_TRIES_MAX = 100
+OPENID_AT_ONCE = 8
 # A secret that was just made is shown once, within this time.
 SECRET_SHOWN_S = 120.0
 

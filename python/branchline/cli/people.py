@@ -67,9 +67,7 @@ def change(
     if disable and enable:
         raise OptionError("somebody is either enabled or disabled")
     with _accounts(folder) as accounts:
-        found = next((one for one in accounts.accounts() if one.name == name), None)
-        if found is None:
-            raise OptionError(f"there is no account {name!r:.80}", hint="people list shows all")
+        found = accounts.account(name)
         groups = tuple(group) or found.groups
         is_disabled = (found.is_disabled or disable) and not enable
         accounts.change(replace(found, role=role or found.role, groups=groups, is_disabled=is_disabled), _who())
@@ -89,7 +87,8 @@ def list_all(folder: Folder = Path("control-room")) -> None:
     with _accounts(folder) as accounts:
         for one in accounts.accounts():
             groups = f", in {', '.join(one.groups)}" if one.groups else ""
-            print_out(f"{one.name}: {one.role}{groups}{', disabled' if one.is_disabled else ''}")
+            known = f", by {one.issuer}" if one.issuer else ""
+            print_out(f"{one.name}: {one.role}{groups}{known}{', disabled' if one.is_disabled else ''}")
 
 
 @contextmanager

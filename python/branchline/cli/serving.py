@@ -7,6 +7,7 @@ from typing import Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
+from branchline.errors import OptionError
 from branchline.extras import missing_packages_explained
 from branchline.limits import HISTORY_DAYS, JOBS_DAYS
 
@@ -44,6 +45,12 @@ def serve(
         list[Path],
         Option("--data", metavar="FOLDER", help="Wagons are tried on files below it; may be repeated.", group=SHARING),
     ] = [],  # noqa: B006 - never changed
+    openid: Annotated[
+        Path | None,
+        Option(
+            "--openid", metavar="FILE", help="Let in whom a provider of OpenID Connect knows (TOML).", group=SHARING
+        ),
+    ] = None,
 ) -> None:
     """Serves a control room: pages of jobs that report, of sites and storage elements, of wagons and datasets.
 
@@ -59,6 +66,7 @@ def serve(
     """
     with missing_packages_explained():
         from branchline.control.retention import Retention
+        from branchline.web.openid.settings import load_openid
         from branchline.web.serving import Address, Sharing, serve
 
     def ready(address: Address) -> None:
@@ -68,6 +76,9 @@ def serve(
         for one in address.remarks:
             print_out(one)
 
-    sharing = Sharing(certificate, key, behind_proxy, tuple(data)) if shared else None
+    if not shared and (certificate or key or behind_proxy or data or openid):
+        raise OptionError("certificates, proxies, data and OpenID Connect are for others", hint="add --shared")
+    provider = None if openid is None else load_openid(openid)
+    sharing = Sharing(certificate, key, behind_proxy, tuple(data), provider) if shared else None
     retention = Retention(files_days=keep_files, jobs_days=keep_jobs)
     serve(folder, host=host, port=port, ready=ready, sharing=sharing, retention=retention, otlp=otlp)

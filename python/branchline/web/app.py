@@ -27,6 +27,7 @@ from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
 from branchline.web.login import Logins, NewSecrets
 from branchline.web.metrics_route import monitoring_routes
+from branchline.web.openid.routes import OpenIdLogins
 from branchline.web.pages import findings, jobs, measures, people, places, plans, train_comparison, trains, wagons
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
@@ -132,6 +133,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
         Route("/api/v1/reports", take_report, methods=["POST"]),
         *monitoring_routes(),
         *Logins(settings).routes(),
+        *OpenIdLogins.routes(settings),
     ]
     handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
-from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -17,6 +16,7 @@ from branchline.control.people import Person
 from branchline.control.room import ControlRoom
 from branchline.limits import LOGIN_TRIES_MAX, LOGIN_TRIES_S, LOGINS_AT_ONCE, RETRY_AFTER_S, SECRET_SHOWN_S
 from branchline.web.actions import Form
+from branchline.web.login_page import login_page, own_path
 from branchline.web.rates import Rates
 from branchline.web.rendering import rendered
 from branchline.web.security import LOGIN_PATH, cookie_name, set_cookie
@@ -47,7 +47,7 @@ class Logins:
 
     async def page(self, request: Request) -> Response:
         """The form."""
-        return _form(request.query_params.get("next", "/"), "", 200)
+        return login_page(self.settings, request.query_params.get("next", "/"))
 
     async def log_in(self, request: Request) -> Response:
         """A session for who knows the password, and the page that they wanted to see."""
@@ -57,7 +57,8 @@ class Logins:
         # Each has a count of its own: neither can one address try all names, nor many addresses one name.
         keys = (f"name {name}", f"address {host}")
         if any(self.wrong.is_over(one) for one in keys):
-            answer = _form(wanted, "There were too many wrong passwords. Try again in a quarter of an hour.", 429)
+            trouble = "There were too many wrong passwords. Try again in a quarter of an hour."
+            answer = login_page(self.settings, wanted, trouble, 429)
             answer.headers["Retry-After"] = str(RETRY_AFTER_S)
             return answer
         room: ControlRoom = request.app.state.room
@@ -66,7 +67,7 @@ class Logins:
         if secret is None:
             for one in keys:
                 self.wrong.add(one)
-            return _form(wanted, "This name and this password do not belong together.", 401)
+            return login_page(self.settings, wanted, "This name and this password do not belong together.", 401)
         self.wrong.forget(keys[0])
         redirect = RedirectResponse(own_path(wanted), 303)
         set_cookie(redirect, request.scope, self.settings, secret)
@@ -81,16 +82,6 @@ class Logins:
         answer = RedirectResponse(LOGIN_PATH, 303)
         answer.delete_cookie(name, secure=self.settings.is_secure, httponly=True, samesite="lax")
         return answer
-
-
-def _form(wanted: str, trouble: str, status: int) -> HTMLResponse:
-    return HTMLResponse(rendered("login.html", wanted=own_path(wanted), trouble=trouble), status)
-
-
-def own_path(wanted: str) -> str:
-    """A path of this server; the first page for anything that leads elsewhere."""
-    is_own = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
-    return quote(wanted, safe="/?=&%:.,-_~+@!$'()*;") if is_own and not wanted.startswith(LOGIN_PATH) else "/"
 
 
 @dataclass

@@ -19,6 +19,9 @@ from branchline.web.settings import COOKIE, ServerSettings
 
 _READS = ("GET", "HEAD")
 LOGIN_PATH = "/login"
+#: Where a browser goes to log in by a provider of OpenID Connect, and where it comes back to.
+OPENID_PATH = "/login/openid"
+OPENID_RETURN_PATH = "/login/openid/back"
 REPORTS_PATH = "/api/v1/reports"
 #: Nothing but files of this server runs or is shown, no page is framed, no form leads elsewhere.
 _HEADERS = {
@@ -139,7 +142,9 @@ def set_cookie(answer: Response, scope: Scope, settings: ServerSettings, secret:
 def _is_open(scope: Scope) -> bool:
     """Whether nobody needs to be known: to log in, and for what the page of that is made of."""
     path = str(scope["path"])
-    return path == LOGIN_PATH or (path.startswith("/static/") and scope["method"] in _READS)
+    return path in (LOGIN_PATH, OPENID_PATH, OPENID_RETURN_PATH) or (
+        path.startswith("/static/") and scope["method"] in _READS
+    )
 
 
 def _here(scope: Scope) -> str:

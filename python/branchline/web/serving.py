@@ -29,6 +29,7 @@ from branchline.report.whole_files import write_whole
 from branchline.web.app import create_app
 from branchline.web.connections import TimedConnection
 from branchline.web.keys import AccountKeys, OwnToken
+from branchline.web.openid.settings import OpenIdSettings
 from branchline.web.otlp import OtlpExporter, Resource
 from branchline.web.settings import LOOPBACK_HOSTS, TOKEN_FILE, ServerSettings
 
@@ -51,13 +52,14 @@ class Address:
 class Sharing:
     """How others reach a shared control room: by a ``certificate`` with its ``key`` (PEM), or through a proxy that does
     TLS and is reached at ``public_url``. On the loopback neither is needed, to try it. Wagons are tried on files below
-    ``data``.
+    ``data``. People whom the provider ``openid`` knows need no account that was made for them.
     """
 
     certificate: Path | None = None
     key: Path | None = None
     public_url: str = ""
     data: tuple[Path, ...] = ()
+    openid: OpenIdSettings | None = None
 
     def check(self, host: str) -> None:
         """Raises OptionError where passwords would go over a network as they are."""
@@ -143,10 +145,15 @@ def _alone(folder: Path, base: str) -> tuple[ServerSettings, Address]:
 def _shared(
     room: ControlRoom, base: str, host: str, sharing: Sharing, running: CodeRunning
 ) -> tuple[ServerSettings, Address]:
-    if not any(one.role == ADMINISTRATOR and not one.is_disabled for one in room.accounts.accounts()):
+    is_by_groups = sharing.openid is not None and sharing.openid.makes_administrators
+    if not is_by_groups and not any(
+        one.role == ADMINISTRATOR and not one.is_disabled for one in room.accounts.accounts()
+    ):
         hint = f"branchline people add NAME --role administrator {room.folder}"
         raise OptionError("nobody has an account here who could let others in", hint=hint)
-    settings = ServerSettings(AccountKeys(room.accounts), sharing.hosts(host), sharing.is_secure)
+    settings = ServerSettings(
+        AccountKeys(room.accounts), sharing.hosts(host), sharing.is_secure, base=base, openid=sharing.openid
+    )
     return settings, Address(base, base, None, [one for one in (running.no_trials, running.no_trains) if one])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from branchline.web.keys import AccountKeys, OwnToken
+from branchline.web.openid.settings import OpenIdSettings
 
 #: The cookie that a browser keeps; the port follows.
 COOKIE = "branchline"
@@ -17,11 +18,14 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 class ServerSettings:
     """``keys`` tell who asks. ``hosts`` are the names by which browsers may call the server: any other name in a
     request is that of a page elsewhere, which has its address point here. ``is_secure``: browsers reach it by https.
+    ``base`` is the address that is printed, and ``openid`` a provider that people may log in by.
     """
 
     keys: OwnToken | AccountKeys
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     is_secure: bool = False
+    base: str = ""
+    openid: OpenIdSettings | None = None
 
     @property
     def is_shared(self) -> bool:

@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from branchline.control.accounts.outside import TABLE as OUTSIDERS
+from branchline.control.accounts.outside import Outsider, account_name
 from branchline.control.accounts.passwords import check_password, hashed, is_password
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError
+from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.people import PHYSICIST, ROLES, Person
 from branchline.control.registry.changes import CHANGED, CREATED
 from branchline.control.registry.entries import checked_name
 from branchline.errors import OptionError
 from branchline.limits import (
     GROUPS_OF_PERSON_MAX,
+    OUTSIDER_SESSION_HOURS,
     SESSION_DAYS,
     SESSIONS_OF_PERSON_MAX,
     TOKEN_DAYS_MAX,
@@ -26,7 +29,7 @@ from branchline.limits import (
     USED_NOTED_S,
 )
 
-TABLES = """
+TABLES = f"""{OUTSIDERS}
 CREATE TABLE IF NOT EXISTS people (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, password TEXT NOT NULL,
     is_disabled INTEGER NOT NULL DEFAULT 0, made TEXT NOT NULL) WITHOUT ROWID;
@@ -47,13 +50,16 @@ SCOPES = (REPORT, READ, ALL)
 
 @dataclass(frozen=True)
 class Account:
-    """A person as they are known here. Times are ISO 8601, UTC."""
+    """A person as they are known here. Times are ISO 8601, UTC. ``issuer`` is the provider of OpenID Connect that knows
+    them, and says their role and groups; empty for somebody with a password.
+    """
 
     name: str
     role: str = PHYSICIST
     groups: tuple[str, ...] = ()
     is_disabled: bool = False
     made: str = ""
+    issuer: str = ""
 
     @property
     def person(self) -> Person:
@@ -104,11 +110,15 @@ class Accounts:
 
     def change(self, account: Account, who: str) -> None:
         """Gives somebody another role or other groups, or disables them, which ends their sessions. The last
-        administrator stays one. Raises OptionError, NoSuchEntryError, ConflictError.
+        administrator stays one. Raises OptionError, NoSuchEntryError, ConflictError, and RefusedError for a role that a
+        provider says.
         """
         _check(account)
         with self._database.writing() as connection:
             before = _found(connection, account.name)
+            if before.issuer and (before.role, before.groups) != (account.role, account.groups):
+                what = f"the role and the groups of {account.name} are those that {before.issuer} says"
+                raise RefusedError(what, hint="change them there; they hold from the next login on")
             values = (account.role, json.dumps(account.groups), account.is_disabled, account.name)
             connection.execute("UPDATE people SET role = ?, groups = ?, is_disabled = ? WHERE name = ?", values)
             query = "SELECT count(*) FROM people WHERE role = 'administrator' AND NOT is_disabled"
@@ -119,11 +129,15 @@ class Accounts:
             _note(connection, who, before, account)
 
     def set_password(self, name: str, password: str, who: str) -> None:
-        """Changes a password, which ends all sessions of the person. Raises OptionError, NoSuchEntryError."""
+        """Changes a password, which ends all sessions of the person. Raises OptionError, NoSuchEntryError, and
+        RefusedError for somebody who logs in by a provider.
+        """
         check_password(password)
         kept = hashed(password)
         with self._database.writing() as connection:
             account = _found(connection, name)
+            if account.issuer:
+                raise RefusedError(f"{name} has no password here, and logs in by {account.issuer}")
             connection.execute("UPDATE people SET password = ? WHERE name = ?", (kept, name))
             connection.execute("DELETE FROM sessions WHERE person = ?", (name,))
             _note(connection, who, account, account)
@@ -131,7 +145,12 @@ class Accounts:
     def accounts(self) -> list[Account]:
         """All of them, by name."""
         with self._database.reading() as connection:
-            return [_account(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM people ORDER BY name")]  # noqa: S608
+            return [_account(row) for row in connection.execute(f"{_ACCOUNTS} ORDER BY name")]
+
+    def account(self, name: str) -> Account:
+        """The one of somebody. Raises NoSuchEntryError."""
+        with self._database.reading() as connection:
+            return _found(connection, name)
 
     def log_in(self, name: str, password: str) -> str | None:
         """The secret of a new session; None for a wrong name or password, or a disabled account, in the same time."""
@@ -140,18 +159,30 @@ class Accounts:
         kept, is_disabled = row or ("", 0)
         if not is_password(password, kept) or is_disabled:
             return None
-        secret = secrets.token_urlsafe(32)
-        now = datetime.now(UTC)
         with self._database.writing() as connection:
-            connection.execute("DELETE FROM sessions WHERE ends < ?", (_text(now),))
-            values = (_hash(secret), name, _text(now), _text(now + timedelta(days=SESSION_DAYS)))
-            connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", values)
-            connection.execute(
-                "DELETE FROM sessions WHERE person = ? AND secret NOT IN"
-                " (SELECT secret FROM sessions WHERE person = ? ORDER BY began DESC LIMIT ?)",
-                (name, name, SESSIONS_OF_PERSON_MAX),
-            )
-        return secret
+            return _new_session(connection, name, timedelta(days=SESSION_DAYS))
+
+    def log_in_outsider(self, outsider: Outsider) -> str:
+        """The secret of a new session of somebody whom a provider has let in. Their account is made at the first time;
+        role and groups are those that the provider says now. Raises OptionError, and RefusedError for somebody who is
+        disabled.
+        """
+        with self._database.writing() as connection:
+            name = account_name(connection, outsider)
+            account = Account(name, outsider.role, outsider.groups, issuer=outsider.issuer)
+            _check(account)
+            before = _find(connection, name)
+            if before is None:
+                query = "INSERT INTO people (name, role, groups, password, made) VALUES (?, ?, ?, '', ?)"
+                connection.execute(query, (name, account.role, json.dumps(account.groups), _now()))
+            elif before.is_disabled:
+                raise RefusedError(f"the account {name} is disabled", hint="ask an administrator")
+            elif (before.role, before.groups) != (account.role, account.groups):
+                query = "UPDATE people SET role = ?, groups = ? WHERE name = ?"
+                connection.execute(query, (account.role, json.dumps(account.groups), name))
+            if before is None or _plain(before) != _plain(account):
+                _note(connection, outsider.issuer, before, account)
+            return _new_session(connection, name, timedelta(hours=OUTSIDER_SESSION_HOURS))
 
     def log_out(self, secret: str) -> None:
         """Ends a session."""
@@ -218,8 +249,8 @@ class Accounts:
         return Login(_account(account).person, scope)
 
 
-_COLUMNS = "name, role, groups, is_disabled, made"
-_PERSON = ", ".join(f"people.{one}" for one in _COLUMNS.split(", "))
+_PERSON = "people.name, people.role, people.groups, people.is_disabled, people.made"
+_ACCOUNTS = f"SELECT {_PERSON}, coalesce(issuer, '') FROM people LEFT JOIN outsiders ON person = people.name"  # noqa: S608
 
 
 def _check(account: Account) -> None:
@@ -232,16 +263,37 @@ def _check(account: Account) -> None:
         checked_name("the name of a group", one)
 
 
+def _new_session(connection: sqlite3.Connection, name: str, span: timedelta) -> str:
+    """The secret of a new session; of too many the oldest end."""
+    secret = secrets.token_urlsafe(32)
+    now = datetime.now(UTC)
+    connection.execute("DELETE FROM sessions WHERE ends < ?", (_text(now),))
+    values = (_hash(secret), name, _text(now), _text(now + span))
+    connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", values)
+    connection.execute(
+        "DELETE FROM sessions WHERE person = ? AND secret NOT IN"
+        " (SELECT secret FROM sessions WHERE person = ? ORDER BY began DESC LIMIT ?)",
+        (name, name, SESSIONS_OF_PERSON_MAX),
+    )
+    return secret
+
+
+def _find(connection: sqlite3.Connection, name: str) -> Account | None:
+    row = connection.execute(f"{_ACCOUNTS} WHERE people.name = ?", (name,)).fetchone()
+    return None if row is None else _account(row)
+
+
 def _found(connection: sqlite3.Connection, name: str) -> Account:
-    row = connection.execute(f"SELECT {_COLUMNS} FROM people WHERE name = ?", (name,)).fetchone()  # noqa: S608 - ours
-    if row is None:
+    account = _find(connection, name)
+    if account is None:
         raise NoSuchEntryError(f"there is no account {name!r:.80}")
-    return _account(row)
+    return account
 
 
 def _account(row: Sequence[object]) -> Account:
-    name, role, groups, is_disabled, made = row[:5]
-    return Account(str(name), str(role), tuple(json.loads(str(groups))), bool(is_disabled), str(made))
+    name, role, groups, is_disabled, made, *issuer = row[:6]
+    groups_named = tuple(json.loads(str(groups)))
+    return Account(str(name), str(role), groups_named, bool(is_disabled), str(made), *map(str, issuer))
 
 
 def _note(connection: sqlite3.Connection, who: str, before: Account | None, after: Account) -> None:

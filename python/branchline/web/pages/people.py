@@ -12,10 +12,11 @@ from branchline.web.pages.page import Ask, Page
 
 @dataclass(frozen=True)
 class MeShown:
-    """Somebody, and their tokens. ``is_shared`` says whether there are accounts."""
+    """Somebody, and their tokens. ``is_shared`` says whether there are accounts, and ``account`` is theirs."""
 
     person: Person
     is_shared: bool = False
+    account: Account | None = None
     tokens: list[Token] = field(default_factory=list)
 
 
@@ -29,8 +30,10 @@ class PeopleShown:
 def me(ask: Ask) -> Page:
     """Oneself."""
     is_shared: bool = ask.request.app.state.is_shared
-    tokens = ask.room.accounts.tokens(ask.person) if is_shared else []
-    shown = MeShown(ask.person, is_shared, tokens)
+    accounts = ask.room.accounts
+    shown = MeShown(ask.person)
+    if is_shared:
+        shown = MeShown(ask.person, is_shared, accounts.account(ask.person.name), accounts.tokens(ask.person))
     return Page("me.html", ask.person.name, shown, {"scopes": SCOPES, "usual": REPORT})
 
 

@@ -1,0 +1,159 @@
+"""The file that joins a shared control room to a provider of OpenID Connect."""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from branchline.control.people import ROLES
+from branchline.control.registry.entries import checked_name
+from branchline.errors import OptionError
+from branchline.limits import OPENID_FILE_MAX_BYTES
+
+#: A group that everybody is in whom the provider knows.
+EVERYBODY = "*"
+_HINT = "the guide of the control room has an example"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class OpenIdSettings:
+    """A provider of OpenID Connect, and what its claims mean here.
+
+    ``roles`` has the provider's groups by our roles, the most powerful first, and ``groups`` the provider's groups by
+    ours; without any of these the provider's groups are ours where they can be names. ``url`` is where browsers reach
+    the server, if that is another address than the one that it prints. Without a secret it is a public client.
+    """
+
+    issuer: str
+    client_id: str
+    roles: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    client_secret: str = field(default="", repr=False)
+    groups_claim: str = "groups"
+    name_claim: str = "preferred_username"
+    scopes: tuple[str, ...] = ("openid", "profile")
+    label: str = ""
+    url: str = ""
+
+    @property
+    def shown_name(self) -> str:
+        """What the provider is called on the page of the login."""
+        return self.label or (urlsplit(self.issuer).hostname or self.issuer)
+
+    def role_of(self, groups: frozenset[str]) -> str | None:
+        """The most powerful role of somebody in these groups of the provider; None: they may not come in."""
+        known = groups | {EVERYBODY}
+        return next((role for role in reversed(ROLES) if known & set(self.roles.get(role, ()))), None)
+
+    @property
+    def makes_administrators(self) -> bool:
+        """Whether somebody can be an administrator by their groups."""
+        return bool(self.roles.get(ROLES[-1]))
+
+
+def load_openid(path: Path) -> OpenIdSettings:
+    """The settings of a file in TOML. Raises OptionError, which says what is wrong in it."""
+    text = _text(path, "the settings of OpenID Connect")
+    try:
+        fields = _Fields(path, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"it is no TOML: {error}", path=str(path), hint=_HINT) from None
+    return fields.settings()
+
+
+class _Fields:
+    """The fields of the file, of which each is asked for once; what is left over is a mistake."""
+
+    def __init__(self, path: Path, content: Mapping[str, object]) -> None:
+        self._path = path
+        self._left = dict(content)
+
+    def settings(self) -> OpenIdSettings:
+        """All of them together."""
+        issuer = self._address("issuer")
+        roles = self._lists("roles")
+        wrong = sorted(set(roles) - set(ROLES))
+        if wrong or not any(roles.values()):
+            what = f"there is no role {wrong[0]!r:.80}" if wrong else "no group has a role: nobody could log in"
+            raise self._error(what, f"[roles] has groups of the provider by {', '.join(ROLES)}")
+        groups = self._lists("groups")
+        for one in groups:
+            checked_name("the name of a group", one)
+        found = OpenIdSettings(
+            issuer=issuer,
+            client_id=self._text("client_id"),
+            client_secret=self._secret(),
+            roles=roles,
+            groups=groups,
+            groups_claim=self._text("groups_claim", "groups"),
+            name_claim=self._text("name_claim", "preferred_username"),
+            scopes=self._scopes(),
+            label=self._text("label", " ").strip(),
+            url=self._address("url").rstrip("/") if "url" in self._left else "",
+        )
+        if self._left:
+            raise self._error(f"{min(self._left)!r:.80} is no setting of OpenID Connect")
+        return found
+
+    def _error(self, what: str, hint: str = _HINT) -> OptionError:
+        return OptionError(what, path=str(self._path), hint=hint)
+
+    def _text(self, name: str, usual: str = "") -> str:
+        value = self._left.pop(name, usual)
+        if not isinstance(value, str) or not value or not value.isprintable():
+            raise self._error(f"{name} must be a text")
+        return value
+
+    def _address(self, name: str) -> str:
+        """An address by https, or on the loopback."""
+        value = self._text(name)
+        parts = urlsplit(value)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        if not is_safe or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+            raise self._error(f"{name} must be an address like https://login.example.org, and not {value!r:.200}")
+        return value
+
+    def _texts(self, name: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise self._error(f"{name} must be a list of texts")
+        return tuple(value)
+
+    def _lists(self, name: str) -> dict[str, tuple[str, ...]]:
+        value = self._left.pop(name, {})
+        if not isinstance(value, Mapping):
+            raise self._error(f"{name} must be a section of lists")
+        return {key: self._texts(f"{name}.{key}", one) for key, one in value.items()}
+
+    def _scopes(self) -> tuple[str, ...]:
+        scopes = self._texts("scopes", self._left.pop("scopes", ["openid", "profile"]))
+        return scopes if "openid" in scopes else ("openid", *scopes)
+
+    def _secret(self) -> str:
+        """The content of the file that is named; a secret does not stand among settings, which people show around."""
+        if "client_secret_file" not in self._left:
+            return ""
+        path = self._path.parent / self._text("client_secret_file")
+        secret = _text(path, "the secret of OpenID Connect").strip()
+        if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise OptionError("others can use the secret", path=str(path), hint=f"chmod 600 {path}")
+        if not secret:
+            raise OptionError("the secret is empty", path=str(path))
+        return secret
+
+
+def _text(path: Path, what: str) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(OPENID_FILE_MAX_BYTES + 1)
+        if len(content) > OPENID_FILE_MAX_BYTES:
+            raise OptionError(f"{what} have up to {OPENID_FILE_MAX_BYTES} bytes", path=str(path))
+        return content.decode()
+    except OSError as error:
+        raise OptionError(f"{what} cannot be read: {error.strerror}", path=str(path)) from None
+    except UnicodeDecodeError:
+        raise OptionError(f"{what} are no text in UTF-8", path=str(path)) from None

@@ -1,0 +1,82 @@
+"""The file that joins a control room to a provider: what is wrong in it is said before anybody logs in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from branchline.errors import OptionError
+from branchline.web.openid.settings import load_openid
+
+GOOD = 'issuer = "https://login.example.org/realms/x"\nclient_id = "branchline"\n[roles]\nphysicist = ["*"]\n'
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "openid.toml"
+    path.write_text(text)
+    return path
+
+
+def test_little_is_needed(tmp_path: Path) -> None:
+    found = load_openid(written(tmp_path, GOOD))
+    assert (found.shown_name, found.scopes, found.groups_claim) == (
+        "login.example.org",
+        ("openid", "profile"),
+        "groups",
+    )
+    assert found.role_of(frozenset()) == "physicist"
+    assert not found.makes_administrators
+
+
+def test_the_secret_is_read_from_its_file_and_shown_nowhere(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("very secret\n")
+    secret.chmod(0o600)
+    found = load_openid(written(tmp_path, f'client_secret_file = "secret"\n{GOOD}'))
+    assert found.client_secret == "very secret"
+    assert "very secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x", "it is no TOML"),
+        (GOOD.replace("https", "http"), "issuer must be an address like https://login.example.org"),
+        (GOOD.replace("https://", "https://user:secret@"), "issuer must be an address"),
+        (GOOD.replace('"branchline"', "3"), "client_id must be a text"),
+        (GOOD.replace('client_id = "branchline"', ""), "client_id must be a text"),
+        (GOOD.replace("physicist", "boss"), "there is no role 'boss'"),
+        (GOOD.replace('["*"]', "[]"), "nobody could log in"),
+        (GOOD.replace('["*"]', '"*"'), "roles.physicist must be a list of texts"),
+        (f'client_secret = "x"\n{GOOD}', "'client_secret' is no setting"),
+        (f'client_secret_file = "gone"\n{GOOD}', "No such file"),
+        (f'{GOOD}[groups]\n"a b" = ["x"]\n', "the name of a group cannot be 'a b'"),
+        (f"groups = 3\n{GOOD}", "groups must be a section"),
+        (f"scopes = [3]\n{GOOD}", "scopes must be a list of texts"),
+        (f'url = "http://control.example.org"\n{GOOD}', "url must be an address"),
+        ("#" * 70_000, "have up to 65536 bytes"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said.replace("(", r"\(")) as raised:
+        load_openid(written(tmp_path, text))
+    assert str(tmp_path) in str(raised.value) or "name of a group" in said
+
+
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "secret").chmod(0o644)
+    with pytest.raises(OptionError, match="others can use the secret"):
+        load_openid(written(tmp_path, f'client_secret_file = "secret"\n{GOOD}'))
+
+
+@pytest.mark.parametrize("option", ["--openid", "--data", "--certificate", "--behind-proxy"])
+def test_options_for_others_need_others(tmp_path: Path, option: str) -> None:
+    written(tmp_path, GOOD)
+    command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), option, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "add --shared" in done.stderr
