@@ -444,6 +444,8 @@ COMPARED_BINS_DRAWN_MAX = 250
 
 # Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
 TRIAL_WALL_S = 600.0
+# Wagons that are tried together: each takes a process for a second or more.
+TRAIN_TRIAL_WAGONS_MAX = 40
 TRIAL_CPU_S = 1200
 # Address space of each of its processes: what wagons of the field take, several times over.
 TRIAL_MEMORY_MAX_BYTES = 16 * 2**30

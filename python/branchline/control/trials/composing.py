@@ -18,7 +18,7 @@ def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path) ->
     """Writes the file, and the sources (``texts``, one for each wagon) next to it. Raises OptionError for wagons that
     cannot be in one train, StorageError.
     """
-    names = _names(wagons)
+    names = names_in_train(wagons)
     for wagon, text in zip(wagons, texts, strict=True):
         package, module = _module(wagon).split(".")
         write_whole(folder / package / "__init__.py", b"")
@@ -28,9 +28,9 @@ def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path) ->
     return path
 
 
-def _names(wagons: Sequence[WholeWagon]) -> list[str]:
+def names_in_train(wagons: Sequence[WholeWagon]) -> list[str]:
     """The name of each wagon in the train, by which others require it: its own, or with the owner where two have the
-    same.
+    same. Raises OptionError for wagons that cannot be in one train.
     """
     own = [one.entry.name for one in wagons]
     required = {address for one in wagons for address in one.requires}

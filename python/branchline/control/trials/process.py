@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from branchline.control.trials.trial import TrialFrame, TrialOutcome, TrialProfile, TrialRequest, WagonTrial
+from branchline.control.trials.trial import Blame, TrialFrame, TrialOutcome, TrialProfile, TrialRequest, WagonTrial
 from branchline.errors import BranchlineError
 from branchline.report.whole_files import write_whole
 from branchline.train import Forecast, WagonForecast, forecast
@@ -25,7 +25,7 @@ def tried(request: TrialRequest) -> TrialOutcome:
             tree=request.tree or None,
             companions=request.companions or None,
             memory_limit=request.memory_limit,
-            profile=True,
+            profile=request.profile,
         )
     except BranchlineError as error:
         return TrialOutcome(error=f"{type(error).__name__}: {error}")
@@ -43,6 +43,8 @@ def _outcome(found: Forecast) -> TrialOutcome:
         output_bytes=found.output_bytes,
         basis=list(found.basis),
         differences=[one.sentence() for one in found.differences],
+        # Who changes what another one uses is at fault; where nobody is found, who is changed.
+        blamed=[Blame(name, one.sentence()) for one in found.differences for name in one.changed_by or (one.wagon,)],
     )
 
 

@@ -8,19 +8,24 @@ from dataclasses import dataclass, field
 from branchline.sensors.plain import check_types, from_plain, to_plain
 
 TRIAL_VERSION = 1
+#: In place of a wagon: the trial is of a train of all wagons that have passed alone on the dataset.
+TRAIN = ""
 # States of a trial. One that is warned may ride in a train; one that failed may not.
 QUEUED, RUNNING, DONE, WARNED, FAILED = "queued", "running", "done", "warned", "failed"
 
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """Wagons of a file, to be tried on a dataset: ``files`` are lines as the command line takes them."""
+    """Wagons of a file, to be tried on a dataset: ``files`` are lines as the command line takes them. ``profile``: they
+    have profiles of their time.
+    """
 
     wagons: str
     files: list[str]
     tree: str = ""
     companions: list[str] = field(default_factory=list)
     memory_limit: str = "1 GiB"
+    profile: bool = True
     trial_version: int = TRIAL_VERSION
 
     def as_dict(self) -> dict[str, object]:
@@ -78,10 +83,18 @@ class WagonTrial:
 
 
 @dataclass(frozen=True)
+class Blame:
+    """A wagon that must not ride with the others of a trial, and why."""
+
+    wagon: str
+    why: str
+
+
+@dataclass(frozen=True)
 class TrialOutcome:
     """What a trial found. ``seconds``, ``memory_bytes`` and ``output_bytes`` are forecasts for the whole dataset with
     ``workers`` processes; ``basis`` says how they were made. ``differences`` name wagons that give another result in
-    the train than alone. ``error`` is why the trial ended without an outcome.
+    the train than alone, and ``blamed`` those that are the reason. ``error`` is why the trial ended without an outcome.
     """
 
     wagons: list[WagonTrial] = field(default_factory=list)
@@ -93,6 +106,7 @@ class TrialOutcome:
     output_bytes: int = 0
     basis: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+    blamed: list[Blame] = field(default_factory=list)
     error: str = ""
     trial_version: int = TRIAL_VERSION
 

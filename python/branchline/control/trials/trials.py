@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,10 +19,11 @@ from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
 from branchline.control.trials.code_running import CodeRunning
-from branchline.control.trials.composing import compose
+from branchline.control.trials.composing import compose, names_in_train
 from branchline.control.trials.judging import state_of
 from branchline.control.trials.starting import run_trial
-from branchline.control.trials.trial import QUEUED, RUNNING, TrialOutcome, TrialRequest
+from branchline.control.trials.train_trials import blame, datasets_to_try, last_passed, of_now
+from branchline.control.trials.trial import QUEUED, RUNNING, TRAIN, TrialOutcome, TrialRequest
 from branchline.errors import BranchlineError
 from branchline.limits import TRIAL_CPU_TELLING_S, TRIAL_PAUSE_S
 
@@ -32,13 +34,14 @@ CREATE TABLE IF NOT EXISTS trials (
 CREATE INDEX IF NOT EXISTS trials_of ON trials (wagon, dataset, number);
 CREATE INDEX IF NOT EXISTS trials_by_state ON trials (state, number);
 """
+_CHANGED = "the wagon or the dataset was changed before the trial began"
 _COLUMNS = "number, wagon, dataset, key, state, queued, began, ended, outcome"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial of a wagon on a dataset. ``key`` is the same for the same code, values and dataset. Times are ISO 8601,
-    UTC; ``outcome`` is there once it has ended.
+    """A trial of a wagon on a dataset, or of a TRAIN of those that passed alone. ``key`` is the same for the same code,
+    values and dataset. Times are ISO 8601, UTC; ``outcome`` is there once it has ended.
     """
 
     number: int
@@ -54,10 +57,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A wagon with those that it requires, before it, and the dataset."""
+    """Wagons (one, or those of a train), each behind those that it requires, and the dataset."""
 
     wagons: list[WholeWagon]
     dataset: DatasetEntry
+    is_train: bool = False
 
     @property
     def key(self) -> str:
@@ -69,7 +73,11 @@ class _Wanted:
 
 
 class Trials:
-    """Tries what is enabled, one after the other, from ``start`` to ``stop``; ``running`` says how code runs."""
+    """Tries what is enabled, one after the other, from ``start`` to ``stop``; ``running`` says how code runs.
+
+    When no wagon waits, those that have passed on a dataset are tried together, in one train. That gives way to any
+    wagon that is to be tried alone.
+    """
 
     def __init__(
         self, database: Database, registry: Registry, sources: SourceStore, folder: Path, running: CodeRunning
@@ -81,6 +89,8 @@ class Trials:
         self._running = running
         self._is_wanted = threading.Event()
         self._is_stopped = threading.Event()
+        self._gives_way = threading.Event()
+        self._looked_at: dict[str, tuple[int, int]] = {}
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -94,6 +104,7 @@ class Trials:
     def stop(self) -> None:
         """Ends; the trial that runs is stopped, and tried again after the next start."""
         self._is_stopped.set()
+        self._gives_way.set()
         self._is_wanted.set()
         if self._thread is not None:
             self._thread.join()
@@ -109,8 +120,10 @@ class Trials:
                 continue  # It was removed or broken meanwhile, which the registry says where it is looked at.
             with self._database.writing() as connection:
                 queued += _queue(connection, wagon, dataset, wanted.key, is_again=False)
+        # The registry has changed: another train may have to be tried also where no wagon is.
+        self._is_wanted.set()
         if queued:
-            self._is_wanted.set()
+            self._gives_way.set()
         return queued
 
     def again(self, wagon: str, dataset: str) -> None:
@@ -119,6 +132,8 @@ class Trials:
         with self._database.writing() as connection:
             _queue(connection, wagon, dataset, wanted.key, is_again=True)
         self._is_wanted.set()
+        if wagon != TRAIN:
+            self._gives_way.set()
 
     def last(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Trial]:
         """The last trial of each pair of a wagon and a dataset that has one. It is of an older state of them if its key
@@ -174,14 +189,26 @@ class Trials:
                     place(needed)
             chain[address] = one
 
-        place(wagon)
-        return _Wanted(list(chain.values()), self._registry.dataset(dataset)[0])
+        for one in self._passed(dataset) if wagon == TRAIN else [wagon]:
+            if one not in chain:
+                place(one)
+        return _Wanted(list(chain.values()), self._registry.dataset(dataset)[0], wagon == TRAIN)
+
+    def _passed(self, dataset: str) -> list[str]:
+        """The wagons of a train on a dataset. Raises NoSuchEntryError for fewer than two: nothing to find."""
+        enabled = sorted(wagon for wagon, on in self._registry.grid().enabled if on == dataset)
+        with self._database.reading() as connection:
+            passed = last_passed(connection, enabled, dataset)
+        wagons = of_now(passed, lambda wagon: self.key_of(wagon, dataset))
+        if len(wagons) < 2:
+            raise NoSuchEntryError(f"fewer than two wagons have passed on {dataset}")
+        return wagons
 
     def _keep_trying(self) -> None:
         while not self._is_stopped.is_set():
             self._is_wanted.clear()
             try:
-                is_idle = not self._try_next()
+                is_idle = not self._try_next() and not self._queue_trains()
             except BranchlineError:
                 # The disk is full, or the like: it is tried again, and pages say what is wrong with the database.
                 self._is_stopped.wait(TRIAL_PAUSE_S)
@@ -189,15 +216,38 @@ class Trials:
             if is_idle:
                 self._is_wanted.wait()
 
+    def _queue_trains(self) -> int:
+        """Queues trains of wagons that have passed and were not tried together as they are now; gives how many."""
+        if self._running.no_trials:
+            return 0
+        enabled = self._registry.grid().enabled
+        with self._database.reading() as connection:
+            states = datasets_to_try(connection, enabled)
+        queued = 0
+        for dataset in sorted(one for one, state in states.items() if self._looked_at.get(one) != state):
+            # Fewer than two have passed, or the dataset was removed.
+            with suppress(NoSuchEntryError):
+                key = self.key_of(TRAIN, dataset)
+                with self._database.writing() as connection:
+                    queued += _queue(connection, TRAIN, dataset, key, is_again=False)
+        self._looked_at = states
+        return queued
+
     def _try_next(self) -> bool:
         """Tries what waits for longest; False if nothing does."""
         trial = self._begun()
         if trial is None:
             return False
+        if self._is_unwanted(trial):
+            with self._database.writing() as connection:
+                connection.execute("DELETE FROM trials WHERE number = ?", (trial.number,))
+            return True
         try:
             outcome = self._tried(trial)
             if outcome is not None:
                 self._end(trial, outcome)
+            elif trial.wagon == TRAIN:
+                self._put_back(trial)
         finally:
             # The outcome is in the database.
             shutil.rmtree(self._folder / str(trial.number), ignore_errors=True)
@@ -205,7 +255,10 @@ class Trials:
 
     def _begun(self) -> Trial | None:
         """The trial that waits for longest, which begins now."""
-        query = f"SELECT {_COLUMNS} FROM trials WHERE state IN (?, ?) ORDER BY number LIMIT 1"  # noqa: S608 - ours
+        query = f"SELECT {_COLUMNS} FROM trials WHERE state IN (?, ?) ORDER BY wagon = '', number LIMIT 1"  # noqa: S608
+        self._gives_way.clear()
+        if self._is_stopped.is_set():
+            self._gives_way.set()
         with self._database.writing() as connection:
             # One that seems to run was left by an error of the database.
             row = connection.execute(query, (QUEUED, RUNNING)).fetchone()
@@ -220,13 +273,16 @@ class Trials:
         try:
             wanted = self._wanted(trial.wagon, trial.dataset)
             if wanted.key != trial.key:
-                return TrialOutcome(error="the wagon or the dataset was changed before the trial began")
+                return TrialOutcome(error=_CHANGED)
             folder = self._folder / str(trial.number)
             texts = [self._sources.text(one.source_sha256) for one in wanted.wagons]
             path = compose(wanted.wagons, texts, folder)
             data = wanted.dataset
-            request = TrialRequest(str(path), data.short or data.files, data.tree, data.companions)
-            return run_trial(request, folder, self._running, self._is_stopped)
+            request = TrialRequest(
+                str(path), data.short or data.files, data.tree, data.companions, profile=not wanted.is_train
+            )
+            stopped = self._gives_way if wanted.is_train else self._is_stopped
+            return run_trial(request, folder, self._running, stopped)
         except BranchlineError as error:
             return TrialOutcome(error=str(error))
 
@@ -236,6 +292,34 @@ class Trials:
                 "UPDATE trials SET state = ?, ended = ?, outcome = ? WHERE number = ?",
                 (state_of(outcome), _now(), json.dumps(outcome.as_dict()), trial.number),
             )
+        if trial.wagon == TRAIN and outcome.blamed:
+            self._blame(trial, outcome)
+
+    def _blame(self, trial: Trial, outcome: TrialOutcome) -> None:
+        try:
+            wanted = self._wanted(TRAIN, trial.dataset)
+        except BranchlineError:
+            return
+        if wanted.key != trial.key:
+            return
+        own = [one.entry.address for one in wanted.wagons]
+        addresses = dict(zip(names_in_train(wanted.wagons), own, strict=True))
+        keys = {one: self.key_of(one, trial.dataset) for one in own}
+        with self._database.writing() as connection:
+            blame(connection, outcome, addresses, keys, trial.dataset)
+
+    def _put_back(self, trial: Trial) -> None:
+        """Has a train that gave way wait again."""
+        with self._database.writing() as connection:
+            query = "UPDATE trials SET state = ?, began = '' WHERE number = ?"
+            connection.execute(query, (QUEUED, trial.number))
+
+    def _is_unwanted(self, trial: Trial) -> bool:
+        """Whether a train has other wagons by now, or none. It is queued anew when no wagon waits."""
+        try:
+            return trial.wagon == TRAIN and self.key_of(TRAIN, trial.dataset) != trial.key
+        except NoSuchEntryError:
+            return True
 
 
 def _queue(connection: sqlite3.Connection, wagon: str, dataset: str, key: str, *, is_again: bool) -> int:

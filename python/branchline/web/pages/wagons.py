@@ -12,7 +12,7 @@ from branchline.control.registry.entries import DatasetEntry, WagonEntry
 from branchline.control.registry.registry import Grid, WholeWagon
 from branchline.control.trials.judging import reasons, warnings
 from branchline.control.trials.profiles import hot_lines, is_whole
-from branchline.control.trials.trial import TrialWarning
+from branchline.control.trials.trial import TRAIN, TrialWarning
 from branchline.control.trials.trials import Trial
 from branchline.errors import BranchlineError
 from branchline.web.pages.page import Ask, Page
@@ -52,21 +52,25 @@ class WagonShown:
 
 @dataclass(frozen=True)
 class DatasetShown:
-    """A dataset, its last changes, and what runs on it: a cell for each wagon."""
+    """A dataset, its last changes, and what runs on it: a cell for each wagon, and the last trial of all in a train."""
 
     dataset: DatasetEntry
     revision: int
     changes: list[Change]
     cells: list[Cell] = field(default_factory=list)
+    in_train: Trial | None = None
 
 
 @dataclass(frozen=True)
 class TrialShown:
-    """A trial, with its warnings and why it failed."""
+    """A trial, with its warnings and why it failed; and the last one of a train of all wagons that passed on the same
+    dataset.
+    """
 
     trial: Trial
     warnings: list[TrialWarning]
     reasons: list[str]
+    in_train: Trial | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ def dataset(ask: Ask) -> Page:
     except NoSuchEntryError as error:
         raise HTTPException(404, str(error)) from None
     cells = [one for [one] in _cells(ask, replace(ask.room.registry.grid(), datasets=[found]))]
-    shown = DatasetShown(found, revision, ask.room.registry.changes("dataset", address, count=20), cells)
+    last_changes = ask.room.registry.changes("dataset", address, count=20)
+    shown = DatasetShown(found, revision, last_changes, cells, _in_train(ask, address))
     extra: dict[str, object] = {"may_change": ask.person.owns(found.owner), "others": ask.room.registry.datasets()}
     return Page("dataset.html", f"Dataset {address}", shown, extra)
 
@@ -146,16 +151,28 @@ def new_dataset(ask: Ask) -> Page:
 
 
 def trial(ask: Ask) -> Page:
-    """One trial of a wagon on a dataset."""
+    """One trial of a wagon on a dataset, or of a train."""
     try:
         found = ask.room.trials.trial(ask.path_number("number"))
     except NoSuchEntryError as error:
         raise HTTPException(404, str(error)) from None
     outcome = found.outcome
-    shown = TrialShown(found, warnings(outcome) if outcome else [], reasons(outcome) if outcome else [])
+    is_train = found.wagon == TRAIN
+    shown = TrialShown(
+        found,
+        warnings(outcome) if outcome else [],
+        reasons(outcome) if outcome else [],
+        None if is_train else _in_train(ask, found.dataset),
+    )
     profiled = [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]
     hot = {one.name: hot_lines(one.profile) for one in profiled if one.profile}
-    return Page("trial.html", f"Trial of {found.wagon} on {found.dataset}", shown, {"hot": hot})
+    what = "a train of all that passed" if is_train else found.wagon
+    return Page("trial.html", f"Trial of {what} on {found.dataset}", shown, {"hot": hot})
+
+
+def _in_train(ask: Ask, dataset: str) -> Trial | None:
+    """The last trial of all wagons that passed on a dataset, in one train."""
+    return ask.room.trials.last([(TRAIN, dataset)]).get((TRAIN, dataset))
 
 
 def changes(ask: Ask) -> Page:
