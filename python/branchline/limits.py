@@ -453,6 +453,9 @@ TRIAL_MEMORY_MAX_BYTES = 16 * 2**30
 TRIAL_TASKS_MAX = 2000
 # A file that it writes.
 TRIAL_FILE_MAX_BYTES = 2**30
+# Temporary files in the sandbox of a trial, which are in memory; and how often all its processes are looked at.
+TRIAL_SPACE_BYTES = 2**30
+TRIAL_WATCH_S = 0.5
 # What a process of a trial writes to its terminal, of which the end is kept.
 TRIAL_LOG_MAX_BYTES = 20_000
 # An outcome: its largest parts are tracebacks and names of branches.

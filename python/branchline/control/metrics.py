@@ -19,6 +19,7 @@ from branchline.control.job_list import silent_jobs
 from branchline.control.jobs import SILENT
 from branchline.control.room import ControlRoom
 from branchline.control.spans import FAR, LOCAL, NEAR
+from branchline.control.troubles import troubles_of
 from branchline.limits import METRICS_CELLS_MAX
 from branchline.sensors.record import RUNNING
 
@@ -126,8 +127,7 @@ def _findings(room: ControlRoom) -> Metric:
 def _upkeep(connection: sqlite3.Connection, room: ControlRoom) -> Iterator[Metric]:
     [rows] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending").fetchone()
     yield Metric("branchline_waiting_rows", GAUGE, "Rows of files that are not in the history yet.", [Reading(rows)])
-    parts = {"upkeep": room.upkeep.trouble, "findings": room.findings.last("day").trouble, "plans": room.plans.troubles}
-    readings = [Reading(int(bool(trouble)), {"part": part}) for part, trouble in parts.items()]
+    readings = [Reading(int(bool(one.why)), {"part": one.part}) for one in troubles_of(room)]
     yield Metric("branchline_trouble", GAUGE, "1 if the last round of this part failed.", readings)
 
 

@@ -17,6 +17,7 @@ FINISHED, PARTIAL, FAILED, CANCELLED = "finished", "partial", "failed", "cancell
 ENDS = (FINISHED, PARTIAL, FAILED, CANCELLED)
 #: Where trains run: on the server's machine, or what `--on` of the command line takes.
 HERE = "here"
+_BATCH = ("slurm", "htcondor")
 _PLACE = re.compile(r"here|slurm|htcondor|dask=[a-z]+://[A-Za-z0-9.:\[\]-]{1,200}")
 
 
@@ -34,6 +35,11 @@ class TrainOrder:
     workers: int = 0
     allow_missing: float = 0.0
 
+    @property
+    def is_submitted(self) -> bool:
+        """Whether a batch system runs it."""
+        return self.place in _BATCH
+
     def check(self) -> None:
         """Raises OptionError for what is wrong by itself."""
         checked_name("the owner of a train", self.owner)
@@ -45,6 +51,9 @@ class TrainOrder:
             raise OptionError("a train needs at least one wagon")
         if len(self.wagons) > TRAIN_WAGONS_MAX or len(set(self.wagons)) < len(self.wagons):
             raise OptionError(f"a train has up to {TRAIN_WAGONS_MAX} wagons, each once")
+        if self.workers and self.is_submitted:
+            what = f"the number of workers is that of {self.place}"
+            raise OptionError(what, hint="leave it empty; the site's configuration says how many tasks and cores")
         if not 0 <= self.workers <= 4096:
             raise OptionError(f"{self.workers} workers are impossible", hint="up to 4096")
         if not 0 <= self.allow_missing <= 1:

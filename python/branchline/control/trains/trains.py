@@ -86,6 +86,7 @@ class Trains:
         self._starting = threading.Lock()
         self._ordering = threading.Lock()
         self._looked_s: dict[int, float] = {}
+        self._troubles: dict[int, str] = {}
 
     def start(self, report_to: ReportTo | None = None) -> None:
         """Begins to follow trains; those that the server had just begun when it was killed are begun again."""
@@ -98,6 +99,11 @@ class Trains:
         self._is_stopped.set()
         if self._thread is not None:
             self._thread.join()
+
+    @property
+    def trouble(self) -> str:
+        """Which trains cannot be followed now, and why; empty if all can."""
+        return "; ".join(f"train {number}: {why}" for number, why in sorted(self._troubles.items()))
 
     @property
     def refused(self) -> str:
@@ -152,7 +158,7 @@ class Trains:
         who.check_owns(train.order.owner)
         if train.is_over:
             raise ConflictError(f"train {number} has ended already")
-        if train.order.place in ("slurm", "htcondor") and train.state == RUNNING:
+        if train.order.is_submitted and train.state == RUNNING:
             SubmittedTrain(self.results(train)).cancel()
         if running.lives(train.process, self.results(train)):
             running.end(train.process)
@@ -332,9 +338,17 @@ class Trains:
                 due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
                 if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
                     self._looked_s[train.number] = seconds
-                    # What cannot be looked at now, as on a full disk, is looked at again.
-                    with suppress(BranchlineError):
-                        self._look(train)
+                    self._look_or_say(train)
+
+    def _look_or_say(self, train: Train) -> None:
+        """What cannot be looked at now, as on a full disk, is looked at again."""
+        try:
+            self._look(train)
+            self._troubles.pop(train.number, None)
+        except BranchlineError as error:
+            self._troubles[train.number] = str(error)
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: no train would ever end
+            self._troubles[train.number] = f"{type(error).__name__}: {error}"
 
     def _look(self, train: Train) -> None:
         """Notes the end of a train."""

@@ -1,5 +1,5 @@
-"""The process of a trial: runs code of users. It reads a request and writes an outcome: ``python -m
-branchline.control.trials.process REQUEST OUTCOME``.
+"""The process of a trial: runs code of users. It reads a request and writes an outcome to an open file: ``python -m
+branchline.control.trials.process REQUEST DESCRIPTOR``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 
 from branchline.control.trials.trial import Blame, TrialFrame, TrialOutcome, TrialProfile, TrialRequest, WagonTrial
 from branchline.errors import BranchlineError
-from branchline.report.whole_files import write_whole
 from branchline.train import Forecast, WagonForecast, forecast
 from branchline.train.profiling import Profile
 
@@ -80,9 +79,10 @@ def _profile(found: Profile) -> TrialProfile:
 
 def main() -> None:
     """Tries what the request says."""
-    request_path, outcome_path = (Path(one) for one in sys.argv[1:3])
-    request = TrialRequest.from_dict(json.loads(request_path.read_text(encoding="utf-8")))
-    write_whole(outcome_path, json.dumps(tried(request).as_dict()).encode())
+    request = TrialRequest.from_dict(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    content = json.dumps(tried(request).as_dict()).encode()
+    with open(int(sys.argv[2]), "wb") as outcome:
+        outcome.write(content)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from branchline.limits import (
     TRIAL_CPU_S,
     TRIAL_FILE_MAX_BYTES,
     TRIAL_MEMORY_MAX_BYTES,
+    TRIAL_SPACE_BYTES,
     TRIAL_TASKS_MAX,
 )
 
@@ -41,23 +42,22 @@ class Sandbox:
                 package = {"bwrap": "bubblewrap", "prlimit": "util-linux"}[name]
                 return f"{name} is not installed (package {package})"
         found = cls(str(programs["bwrap"]), str(programs["prlimit"]))
-        command = found.command(["/bin/true"], Path("/"), [], [])
+        command = found.command(["/bin/true"], Path("/"), [])
         try:
             done = subprocess.run(command, capture_output=True, timeout=SANDBOX_PROBE_S, check=False, text=True)  # noqa: S603
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"{found.bwrap} does not run here: {error}"
         return found if done.returncode == 0 else f"{found.bwrap} does not run here: {done.stderr.strip()[:300]}"
 
-    def command(
-        self, command: Sequence[str], folder: Path, writable: Sequence[Path], readable: Sequence[Path]
-    ) -> list[str]:
+    def command(self, command: Sequence[str], folder: Path, readable: Sequence[Path]) -> list[str]:
         """A command that runs in the sandbox, in ``folder``. It may read the system, Python with its packages and
-        ``readable``, and write to ``writable`` and to a temporary folder of its own, which is gone afterwards.
+        ``readable``, and write to a temporary folder of its own, which is bounded and gone afterwards. Nothing that it
+        writes is on a disk: the server would have to look at links, pipes and a million of files.
         """
         bound = [one for one in (*_SYSTEM, sys.prefix, sys.base_prefix) if Path(one).exists()]
         bound += [str(one) for one in (_package(), *readable)]
         reads = [part for one in dict.fromkeys(bound) for part in ("--ro-bind", one, one)]
-        writes = [part for one in writable for part in ("--bind", str(one), str(one))]
+        space = ["--size", str(TRIAL_SPACE_BYTES), "--tmpfs"]
         limits = [
             f"--as={TRIAL_MEMORY_MAX_BYTES}",
             f"--cpu={TRIAL_CPU_S}",
@@ -69,8 +69,8 @@ class Sandbox:
             self.prlimit,
             *limits,
             self.bwrap,
-            *("--tmpfs", "/", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev", *reads),  # noqa: S108
-            *writes,
+            *(*space, "/", *space, "/tmp", "--proc", "/proc", "--dev", "/dev", *space, "/dev/shm", *reads),  # noqa: S108
+            *("--remount-ro", "/dev", "--remount-ro", "/"),
             *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
             *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp"),  # noqa: S108
             *("--setenv", "PYTHONPATH", str(_package().parent), "--setenv", "LANG", "C.UTF-8"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import IO
 
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
+from branchline.control.trials.watching import OutcomePipe, Watch
 from branchline.dataset import Dataset
 from branchline.errors import OptionError
 from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
@@ -24,7 +26,7 @@ from branchline.locations import BETWEEN_REPLICAS, split_location
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
 
-_REQUEST, _OUTCOME = "request.json", "outcome.json"
+_REQUEST = "request.json"
 # The stop of the server is noticed so fast.
 _LOOK_S = 0.1
 
@@ -34,47 +36,59 @@ def run_trial(
 ) -> TrialOutcome | None:
     """Runs it in a process of its own, in the sandbox if there is one; None if ``stopped`` ended it.
 
-    The process, and all that it starts, end after TRIAL_WALL_S seconds. Raises StorageError, DatasetError, OptionError.
+    The process, and all that it starts, end after TRIAL_WALL_S seconds, or when they take too much together. Raises
+    StorageError, DatasetError, OptionError.
     """
     readable: list[Path] = []
     sandbox = running.sandbox
     if sandbox is not None:
         request, readable = _absolute(request, running.data)
-    outcome_path = folder / "out" / _OUTCOME
-    outcome_path.parent.mkdir(parents=True, exist_ok=True)
-    outcome_path.unlink(missing_ok=True)
     write_whole(folder / _REQUEST, json.dumps(request.as_dict()).encode())
-    python = [sys.executable, "-m", "branchline.control.trials.process"]
-    command = [*python, str(folder / _REQUEST), str(outcome_path)]
-    if sandbox is not None:
-        command = sandbox.command(command, folder, [outcome_path.parent], [folder, *readable])
-    with tempfile.TemporaryFile() as log:
+    with OutcomePipe() as pipe, tempfile.TemporaryFile() as log:
+        command = [sys.executable, "-m", "branchline.control.trials.process", str(folder / _REQUEST), str(pipe.writing)]
+        if sandbox is not None:
+            command = sandbox.command(command, folder, [folder, *readable])
         process = subprocess.Popen(  # noqa: S603 - the program is ours
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=[pipe.writing],
         )
-        waited_s = 0.0
+        pipe.close_writing()
         try:
-            while process.poll() is None and waited_s < TRIAL_WALL_S and not stopped.wait(_LOOK_S):
-                waited_s += _LOOK_S
+            why = _waited_for(process, pipe, stopped)
         finally:
-            is_over = process.poll() is not None
             _end(process)
-        if not is_over and stopped.is_set():
-            return None
-        if not is_over:
-            return TrialOutcome(error=f"it ran for more than {TRIAL_WALL_S:.0f} s and was ended{_said(log)}")
-        return _outcome(outcome_path, process.returncode, log)
+        pipe.read()
+        if why:
+            return TrialOutcome(error=f"{why}{_said(log)}")
+        return None if process.returncode == -signal.SIGKILL and stopped.is_set() else _outcome(pipe, process, log)
 
 
-def _outcome(path: Path, code: int, log: IO[bytes]) -> TrialOutcome:
+def _waited_for(process: subprocess.Popen[bytes], pipe: OutcomePipe, stopped: threading.Event) -> str:
+    """Waits for the end of a process, or until it has to be ended; why that is, empty if it ended or was stopped."""
+    begin_s = time.monotonic()
+    watch = Watch(process.pid)
+    while process.poll() is None and not stopped.wait(_LOOK_S):
+        pipe.read()
+        if pipe.is_too_long:
+            return f"its outcome is longer than {TRIAL_OUTCOME_MAX_BYTES} bytes"
+        if time.monotonic() - begin_s > TRIAL_WALL_S:
+            return f"it ran for more than {TRIAL_WALL_S:.0f} s and was ended"
+        if excess := watch.excess():
+            return f"{excess} and was ended"
+    return ""
+
+
+def _outcome(pipe: OutcomePipe, process: subprocess.Popen[bytes], log: IO[bytes]) -> TrialOutcome:
     """What the process wrote; it ran code of users, so nothing of it is believed."""
     try:
-        with path.open("rb") as file:
-            content = file.read(TRIAL_OUTCOME_MAX_BYTES + 1)
-        if len(content) > TRIAL_OUTCOME_MAX_BYTES:
-            return TrialOutcome(error=f"its outcome is longer than {TRIAL_OUTCOME_MAX_BYTES} bytes")
-        return TrialOutcome.from_dict(json.loads(content))
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return TrialOutcome.from_dict(json.loads(bytes(pipe.content)))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        code = process.returncode
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         return TrialOutcome(error=f"its process ended {how} and without an outcome{_said(log)}")
 

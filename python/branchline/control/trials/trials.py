@@ -90,8 +90,14 @@ class Trials:
         self._is_wanted = threading.Event()
         self._is_stopped = threading.Event()
         self._gives_way = threading.Event()
+        self._trouble = ""
         self._looked_at: dict[str, tuple[int, int]] = {}
         self._thread: threading.Thread | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be tried now; empty if it can."""
+        return self._trouble
 
     def start(self) -> None:
         """Begins. What ran when the server ended is tried again."""
@@ -209,8 +215,13 @@ class Trials:
             self._is_wanted.clear()
             try:
                 is_idle = not self._try_next() and not self._queue_trains()
-            except BranchlineError:
+                self._trouble = ""
+            except BranchlineError as error:
                 # The disk is full, or the like: it is tried again, and pages say what is wrong with the database.
+                self._trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: nothing would be tried
+                self._trouble = f"{type(error).__name__}: {error}"
+            if self._trouble:
                 self._is_stopped.wait(TRIAL_PAUSE_S)
                 continue
             if is_idle:
@@ -285,6 +296,10 @@ class Trials:
             return run_trial(request, folder, self._running, stopped)
         except BranchlineError as error:
             return TrialOutcome(error=str(error))
+        except Exception as error:  # noqa: BLE001 - the next ones would wait behind it for ever
+            return TrialOutcome(
+                error=f"this is a fault of Branchline, please report it: {type(error).__name__}: {error}"
+            )
 
     def _end(self, trial: Trial, outcome: TrialOutcome) -> None:
         with self._database.writing() as connection:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from branchline.control.findings.finder import DAYS
 from branchline.control.findings.finding import Finding
+from branchline.control.troubles import troubles_of
 from branchline.quantities import duration, percent, ratio
 from branchline.web.pages.page import Ask, Page
 
@@ -13,7 +14,9 @@ from branchline.web.pages.page import Ask, Page
 def findings(ask: Ask) -> Page:
     """What was found last in a period; of longer ones in the last month."""
     shown = ask.room.findings.last(ask.period if ask.period in DAYS else "month")
-    return Page("findings.html", "Findings", shown, {"periods": list(DAYS), "estimate": estimate})
+    troubles = [one for one in troubles_of(ask.room) if one.why] if ask.person.is_operator else []
+    extra: dict[str, object] = {"periods": list(DAYS), "estimate": estimate, "troubles": troubles}
+    return Page("findings.html", "Findings", shown, extra)
 
 
 def estimate(finding: Finding) -> str:

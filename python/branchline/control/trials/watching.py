@@ -1,0 +1,76 @@
+"""What a trial that runs is watched for, and the pipe by which its outcome comes."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import psutil
+
+from branchline.limits import TRIAL_MEMORY_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_TASKS_MAX, TRIAL_WATCH_S
+from branchline.quantities import count, size
+
+
+@dataclass
+class OutcomePipe:
+    """A pipe into which a process writes its outcome. Code of users can write to it, too: what comes is bounded, read
+    without waiting, and nothing but bytes. A file could be a link to another one, or a pipe without an end.
+    """
+
+    content: bytearray = field(default_factory=bytearray)
+    reading: int = -1
+    writing: int = -1
+
+    def __enter__(self) -> OutcomePipe:
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
+        self.close_writing()
+        os.close(self.reading)
+
+    def close_writing(self) -> None:
+        """Leaves the end for writing to the process that was started."""
+        if self.writing >= 0:
+            os.close(self.writing)
+            self.writing = -1
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether more has come than an outcome has."""
+        return len(self.content) > TRIAL_OUTCOME_MAX_BYTES
+
+    def read(self) -> None:
+        """Takes what is there by now."""
+        with suppress(BlockingIOError):
+            while not self.is_too_long and (piece := os.read(self.reading, 2**16)):
+                self.content += piece
+
+
+@dataclass
+class Watch:
+    """What a process and all that it has started take together: limits of the kernel are for each of them alone."""
+
+    process: int
+    _looked_s: float = float("-inf")
+
+    def excess(self) -> str:
+        """What is too much, as a sentence begins; empty if nothing is, or if it is too early to look again."""
+        if time.monotonic() - self._looked_s < TRIAL_WATCH_S:
+            return ""
+        self._looked_s = time.monotonic()
+        memory_max = min(TRIAL_MEMORY_MAX_BYTES, psutil.virtual_memory().total // 2)
+        memory_bytes = 0
+        with suppress(psutil.Error):
+            tasks = psutil.Process(self.process).children(recursive=True)
+            if len(tasks) > TRIAL_TASKS_MAX:
+                return f"it had more than {count(TRIAL_TASKS_MAX)} processes"
+            for one in tasks:
+                with suppress(psutil.Error):
+                    found = one.memory_info()
+                    memory_bytes += found.rss - found.shared
+        return f"it took more than {size(memory_max)} of memory" if memory_bytes > memory_max else ""
