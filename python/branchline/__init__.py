@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from branchline.running.submitted import SubmittedTrain
     from branchline.sensors import TrainStatus
     from branchline.tables import Table, TableFile
-    from branchline.train import TrainResult, forecast
+    from branchline.train import Shared, TrainResult, forecast
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
 
@@ -69,6 +69,7 @@ __all__ = [
     "OptionError",
     "RecoveredFileWarning",
     "ReportWarning",
+    "Shared",
     "SkippedFileWarning",
     "StorageError",
     "StuckError",
@@ -120,7 +121,7 @@ _find = lazily(
         "branchline.running.submitted": ("SubmittedTrain",),
         "branchline.sensors": ("TrainStatus",),
         "branchline.tables": ("Table", "TableFile"),
-        "branchline.train": ("TrainResult", "forecast"),
+        "branchline.train": ("Shared", "TrainResult", "forecast"),
         "branchline.tree": (
             "Branch",
             "Directory",

@@ -26,6 +26,7 @@ CLASSES = (
     "Dataset",
     "Directory",
     "File",
+    "Shared",
     "SubmittedTrain",
     "Table",
     "TableFile",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from branchline.train.result import TrainResult
     from branchline.train.running import run_train
     from branchline.train.share_result import JobError
+    from branchline.train.sharing import Shared
     from branchline.train.wagons import Wagon, load_wagons, wagons_of
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Events",
     "Forecast",
     "JobError",
+    "Shared",
     "TrainRequest",
     "TrainResult",
     "TrainSettings",
@@ -38,6 +40,7 @@ __getattr__ = lazily(
         "branchline.train.events": ("Events",),
         "branchline.train.forecasting": ("Forecast", "WagonForecast", "forecast"),
         "branchline.train.plan": ("TrainRequest", "TrainSettings"),
+        "branchline.train.sharing": ("Shared",),
         "branchline.train.result": ("TrainResult",),
         "branchline.train.running": ("run_train",),
         "branchline.train.share_result": ("JobError",),

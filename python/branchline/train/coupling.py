@@ -27,6 +27,7 @@ from branchline.train.pickling import CannotPickleError, pickled_bytes, send_and
 from branchline.train.processor import ProcessorEvents
 from branchline.train.recovery import wagon_step
 from branchline.train.share_result import WagonShare
+from branchline.train.sharing import without_shared
 from branchline.train.views import output_view
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
@@ -168,10 +169,11 @@ class Coupling:
                     events = Events(columns, copy.deepcopy(metadata), needed)
                 output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
+            kept = without_shared(output)
             # The rows of tables stay here.
-            if share.chunks == 0 and not found(output, Table):
+            if share.chunks == 0 and not found(kept, Table):
                 with self._clock.during("merge"):
-                    send_and_return(output)
+                    send_and_return(kept)
             outputs[wagon.name] = output
         except KeyboardInterrupt:
             raise
@@ -208,7 +210,7 @@ class Coupling:
     def _add_output(self, wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
         place = f"{chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}"
         try:
-            taken = self._tables.take(wagon.name, output, place)
+            taken = self._tables.take(wagon.name, without_shared(output), place)
             commit = self._totals[wagon.name].prepared(taken.output)
             taken.write()
             commit()

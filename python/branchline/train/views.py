@@ -8,6 +8,8 @@ from typing import Any
 
 import awkward as ak
 
+from branchline.train.sharing import Shared
+
 
 def array_view(array: Any) -> Any:
     """An array over the same buffers: assigning a field to it leaves the original as it is."""
@@ -21,6 +23,8 @@ def output_view(output: Any) -> Any:
 
     Containers, histograms and NumPy arrays are copied. Awkward arrays share their buffers.
     """
+    if isinstance(output, Shared):
+        return output_view(output.value)
     if isinstance(output, ak.Array):
         return array_view(output)
     if type(output) is dict:
