@@ -453,6 +453,9 @@ TRIAL_MEMORY_MAX_BYTES = 16 * 2**30
 TRIAL_TASKS_MAX = 2000
 # A file that it writes.
 TRIAL_FILE_MAX_BYTES = 2**30
+# Sources from git: how long is waited for each step, how large a file of wagons and all that is fetched for it may be.
+GIT_WAIT_S, GIT_AT_ONCE = 60.0, 2
+GIT_FILE_MAX_BYTES, GIT_DISK_BYTES = 2**20, 2**28
 # Temporary files in the sandbox of a trial, which are in memory; and how often all its processes are looked at.
 TRIAL_SPACE_BYTES = 2**30
 TRIAL_WATCH_S = 0.5
@@ -567,8 +570,7 @@ TOKEN_DAYS_MAX = 400
 # How exactly it is kept when a token was used last.
 USED_NOTED_S = 300.0
 # Wrong passwords for a name, and from an address, before both have to wait; passwords checked at once, of 32 MB each.
-LOGIN_TRIES_MAX = 10
-LOGIN_TRIES_S = 900.0
+LOGIN_TRIES_MAX, LOGIN_TRIES_S = 10, 900.0
 LOGINS_AT_ONCE = 2
 LOGIN_PLACES_MAX = 10_000
 # Requests a minute by a person: a job reports 12 times a minute.
@@ -576,21 +578,16 @@ REQUESTS_PER_MINUTE_MAX = 30_000
 # Sessions of people whom a provider of OpenID Connect lets in are shorter: their roles are renewed by logging in.
 OUTSIDER_SESSION_HOURS = 24
 # A log-in at a provider takes up to so long. A provider's answer is waited for so long, and has up to so many bytes.
-OPENID_LOGIN_S = 600.0
-OPENID_WAIT_S = 10.0
-OPENID_ANSWER_MAX_BYTES = 2**20
-OPENID_FILE_MAX_BYTES = 2**16
+OPENID_LOGIN_S, OPENID_WAIT_S = 600.0, 10.0
+OPENID_ANSWER_MAX_BYTES, OPENID_FILE_MAX_BYTES = 2**20, 2**16
 # What it says of itself is kept so long; its keys are fetched again for a new one, and not more often than this.
-OPENID_DISCOVERY_S = 3600.0
-OPENID_KEYS_AGAIN_S = 60.0
-OPENID_KEYS_MAX = 100
-OPENID_GROUPS_MAX = 10_000
+OPENID_DISCOVERY_S, OPENID_KEYS_AGAIN_S = 3600.0, 60.0
+OPENID_KEYS_MAX, OPENID_GROUPS_MAX = 100, 10_000
 # The clocks of the two servers differ by up to so much.
 OPENID_CLOCKS_S = 60.0
 # Log-ins that fail, from an address, before it has to wait, within LOGIN_TRIES_S: many people can share one; and those
 # that are on their way to the provider at once.
-OPENID_TRIES_MAX = 100
-OPENID_AT_ONCE = 8
+OPENID_TRIES_MAX, OPENID_AT_ONCE = 100, 8
 # A secret that was just made is shown once, within this time.
 SECRET_SHOWN_S = 120.0
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.errors import OptionError
 from branchline.extras import missing_packages_explained
 from branchline.limits import HISTORY_DAYS, JOBS_DAYS
+
+if TYPE_CHECKING:
+    from branchline.web.serving import Address
 
 SHARING = "For others, too"
 
@@ -45,6 +48,10 @@ def serve(
         list[Path],
         Option("--data", metavar="FOLDER", help="Wagons are tried on files below it; may be repeated.", group=SHARING),
     ] = [],  # noqa: B006 - never changed
+    git: Annotated[
+        list[str],
+        Option("--git", metavar="HOST", help="Wagons may come from git there; may be repeated.", group=SHARING),
+    ] = [],  # noqa: B006 - never changed
     openid: Annotated[
         Path | None,
         Option(
@@ -67,18 +74,22 @@ def serve(
     with missing_packages_explained():
         from branchline.control.retention import Retention
         from branchline.web.openid.settings import load_openid
-        from branchline.web.serving import Address, Sharing, serve
+        from branchline.web.serving import Sharing, serve
 
-    def ready(address: Address) -> None:
-        print_out(f"open {address.for_browser}")
-        token = "a token of its owner" if address.token_file is None else f"the token in {address.token_file}"
-        print_out(f"jobs report to {address.for_jobs} with {token}")
-        for one in address.remarks:
-            print_out(one)
-
-    if not shared and (certificate or key or behind_proxy or data or openid):
-        raise OptionError("certificates, proxies, data and OpenID Connect are for others", hint="add --shared")
+    for_others = (certificate, key, behind_proxy, data, git, openid)
+    if not shared and any(for_others):
+        what = "certificates, proxies, data, hosts of git and OpenID Connect are for others"
+        raise OptionError(what, hint="add --shared")
     provider = None if openid is None else load_openid(openid)
-    sharing = Sharing(certificate, key, behind_proxy, tuple(data), provider) if shared else None
+    sharing = Sharing(certificate, key, behind_proxy, tuple(data), provider, tuple(git)) if shared else None
     retention = Retention(files_days=keep_files, jobs_days=keep_jobs)
-    serve(folder, host=host, port=port, ready=ready, sharing=sharing, retention=retention, otlp=otlp)
+    serve(folder, host=host, port=port, ready=_say, sharing=sharing, retention=retention, otlp=otlp)
+
+
+def _say(address: Address) -> None:
+    """Says where the server is, once it listens."""
+    print_out(f"open {address.for_browser}")
+    token = "a token of its owner" if address.token_file is None else f"the token in {address.token_file}"
+    print_out(f"jobs report to {address.for_jobs} with {token}")
+    for one in address.remarks:
+        print_out(one)

@@ -25,6 +25,7 @@ from branchline.control.plans.kept import TABLES as PLAN_TABLES
 from branchline.control.plans.plans import Plans
 from branchline.control.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
 from branchline.control.reads import element_days, element_hours, site_table, user_costs, wagon_costs
+from branchline.control.registry.git_sources import GitSources
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry
 from branchline.control.registry.sources import SourceStore
@@ -47,10 +48,16 @@ class ControlRoom:
     They raise DatabaseError where the directory cannot be used.
     """
 
-    def __init__(self, folder: Path, running: CodeRunning | None = None, retention: Retention | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        running: CodeRunning | None = None,
+        retention: Retention | None = None,
+        git: GitSources | None = None,
+    ) -> None:
         """Opens the directory, which is made if it is not there. ``running`` says how code of users runs, by default as
-        the user of this process, between ``trials.start()`` and ``close()``. Raises DatabaseError if another process
-        has the directory, OptionError for a retention that cannot be.
+        the user of this process, between ``trials.start()`` and ``close()``; ``git`` from where it is fetched.
+        Raises DatabaseError if another process has the directory, OptionError for a retention that cannot be.
         """
         retention, running = retention or Retention(), running or CodeRunning()
         retention.check()
@@ -76,6 +83,7 @@ class ControlRoom:
             raise
         self._intake = Intake(self._database)
         self.sources = SourceStore(folder / "sources")
+        self.git = git or GitSources()
         self.accounts = Accounts(self._database)
         self.registry = Registry(self._database, self.sources)
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", running)

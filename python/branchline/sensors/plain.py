@@ -35,6 +35,17 @@ def to_plain(value: Any) -> Any:
     return value
 
 
+def finite(plain: Any) -> Any:
+    """Plain data with None in place of numbers that are not finite, which JSON does not have (RFC 8259, section 6)."""
+    if isinstance(plain, float):
+        return plain if math.isfinite(plain) else None
+    if isinstance(plain, Mapping):
+        return {key: finite(one) for key, one in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [finite(one) for one in plain]
+    return plain
+
+
 def from_plain(wanted: Any, plain: Any) -> Any:
     """A value of the wanted type from plain data: fields that the type does not have are left out, those that the data
     lack have their defaults, and None where a field cannot be None has its default too. Raises ValueError.

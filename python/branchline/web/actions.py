@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from branchline.control.people import Person
 from branchline.control.registry.changes import DATASET, WAGON
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
+from branchline.control.registry.git_sources import GitPlace
 from branchline.control.registry.parameters import Value
 from branchline.control.registry.wagon_source import WagonClass, wagon_classes
 from branchline.control.room import ControlRoom
@@ -67,20 +68,42 @@ class Form:
 def upload(room: ControlRoom, person: Person, form: Form) -> str:
     """Registers wagons of a file: one if a class is named, else all that it has."""
     path, content = form.file("file")
+    place = GitPlace(form.text("repository"), form.text("path"), form.text("ref") or "HEAD")
+    if place.repository and (content or form.text("text")):
+        raise OptionError("the source is a file, a text, or in git, and not several of these")
+    commit = ""
+    if place.repository:
+        fetched = room.git.fetch(place)
+        path, content, commit = place.path, fetched.content, fetched.commit
     if not content and form.text("text"):
         path, content = form.text("path") or "wagons.py", form.text("text").replace("\r\n", "\n").encode()
     if not content:
-        raise OptionError("no file was chosen", hint="choose a Python file, or paste its text")
+        raise OptionError("no file was chosen", hint="choose a Python file, paste its text, or name a repository")
     sha256 = room.sources.keep(content, path)
     found = wagon_classes(content.decode("utf-8"), path)
     chosen = [one for one in found if one.name == form.text("class")] if form.text("class") else found
     if not chosen:
         raise OptionError(f"{path} has no wagon {form.text('class')!r:.80}", hint=", ".join(one.name for one in found))
-    source = WagonSource(sha256, path)
+    source = WagonSource(sha256, path, place.repository, commit)
     owner = form.text("owner") or person.name
     addresses = [_register(room, person, owner, one, source, form) for one in chosen]
     room.trials.look()
     return f"/wagons/{addresses[0]}" if len(addresses) == 1 else "/grid"
+
+
+def renew_wagon(room: ControlRoom, person: Person, form: Form) -> str:
+    """Takes the source of a wagon from git as it is there now."""
+    whole = room.registry.wagon(form.text("address"))
+    person.check_owns(whole.entry.owner)
+    source = whole.entry.source
+    if source is None or not source.repository:
+        raise OptionError(f"the source of {whole.entry.address} is not from git", hint="upload the new one")
+    found = room.git.fetch(GitPlace(source.repository, source.path, form.text("ref") or "HEAD"))
+    renewed = replace(source, sha256=room.sources.keep(found.content, source.path), commit=found.commit)
+    if renewed != source:
+        room.registry.save_wagon(replace(whole.entry, source=renewed), person, form.number("revision"))
+        room.trials.look()
+    return f"/wagons/{whole.entry.address}"
 
 
 def _register(room: ControlRoom, person: Person, owner: str, one: WagonClass, source: WagonSource, form: Form) -> str:

@@ -20,7 +20,7 @@ from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedEr
 from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError, InternalError
 from branchline.limits import REPORTS_AT_ONCE
-from branchline.sensors.plain import to_plain
+from branchline.sensors.plain import finite, to_plain
 from branchline.web import actions, measure_actions, people_actions, plan_actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.job_report import job_report
@@ -50,6 +50,7 @@ PAGES: dict[str, Make] = {
     "/grid": wagons.grid,
     "/changes": wagons.changes,
     "/compare": wagons.compare,
+    "/moments": wagons.moments,
     "/new-wagon": wagons.new_wagon,
     "/new-dataset": wagons.new_dataset,
     "/wagons/{owner}/{name}": wagons.wagon,
@@ -70,6 +71,7 @@ PAGES: dict[str, Make] = {
 #: What forms do.
 ACTIONS: dict[str, Act] = {
     "/do/upload": actions.upload,
+    "/do/renew-wagon": actions.renew_wagon,
     "/do/save-wagon": actions.save_wagon,
     "/do/add-variant": actions.add_variant,
     "/do/remove-wagon": actions.remove_wagon,
@@ -187,7 +189,12 @@ def _script_endpoint(make: Make) -> Endpoint:
 
 
 def _json(plain: object, status: int = 200) -> Response:
-    return Response(json.dumps(plain), status, media_type="application/json")
+    # Numbers that are not finite are no JSON: browsers would refuse the whole answer.
+    try:
+        text = json.dumps(plain, allow_nan=False)
+    except ValueError:
+        text = json.dumps(finite(plain), allow_nan=False)
+    return Response(text, status, media_type="application/json")
 
 
 def _action_endpoint(act: Act) -> Endpoint:

@@ -19,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from branchline.control.people import ADMINISTRATOR, Person
+from branchline.control.registry.git_sources import GitSources
 from branchline.control.retention import Retention
 from branchline.control.room import ControlRoom
 from branchline.control.trains.running import ReportTo
@@ -53,6 +54,7 @@ class Sharing:
     """How others reach a shared control room: by a ``certificate`` with its ``key`` (PEM), or through a proxy that does
     TLS and is reached at ``public_url``. On the loopback neither is needed, to try it. Wagons are tried on files below
     ``data``. People whom the provider ``openid`` knows need no account that was made for them.
+    Sources of wagons are fetched from the hosts ``git``.
     """
 
     certificate: Path | None = None
@@ -60,6 +62,7 @@ class Sharing:
     public_url: str = ""
     data: tuple[Path, ...] = ()
     openid: OpenIdSettings | None = None
+    git: tuple[str, ...] = ()
 
     def check(self, host: str) -> None:
         """Raises OptionError where passwords would go over a network as they are."""
@@ -105,7 +108,8 @@ def serve(
         what = f"{host} can be reached by others, and without accounts they cannot be told apart"
         raise OptionError(what, hint="serve it with --shared, or on 127.0.0.1, and forward the port by ssh")
     running = CodeRunning() if sharing is None else CodeRunning.of_shared_server(sharing.data)
-    with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention)) as room:
+    git = GitSources(None if sharing is None else sharing.git)
+    with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention, git)) as room:
         base = _base(host, listener.getsockname()[1], sharing)
         settings, address = _alone(folder, base) if sharing is None else _shared(room, base, host, sharing, running)
         exporter = OtlpExporter(room, otlp, _resource()) if otlp else None

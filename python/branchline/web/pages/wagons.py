@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from starlette.exceptions import HTTPException
 
 from branchline.control.errors import NoSuchEntryError
-from branchline.control.registry.changes import Change, FieldChange
+from branchline.control.registry.changes import DATASET, PLAN, WAGON, Change, FieldChange
 from branchline.control.registry.entries import DatasetEntry, WagonEntry
 from branchline.control.registry.registry import Grid, WholeWagon
 from branchline.control.trials.judging import reasons, warnings
@@ -16,6 +16,10 @@ from branchline.control.trials.trial import TRAIN, TrialWarning
 from branchline.control.trials.trials import Trial
 from branchline.errors import BranchlineError
 from branchline.web.pages.page import Ask, Page
+
+#: What is kept as it was after each change, and how many changes can be chosen from.
+KEPT = (WAGON, DATASET, PLAN)
+MOMENTS_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,18 @@ class ChangesShown:
 
 
 @dataclass(frozen=True)
+class MomentsShown:
+    """A wagon, a dataset or a plan after two of its ``changes``, whose numbers are ``first`` and ``second``."""
+
+    subject: str
+    address: str
+    changes: list[Change]
+    first: int
+    second: int
+    fields: list[FieldChange]
+
+
+@dataclass(frozen=True)
 class Compared:
     """Two wagons side by side."""
 
@@ -128,7 +144,8 @@ def wagon(ask: Ask) -> Page:
 
 def new_wagon(ask: Ask) -> Page:
     """The form for a new wagon: a file, of which one class is chosen then."""
-    return Page("new_wagon.html", "New wagon", ask.person, {"variants": ask.room.registry.wagons()})
+    extra: dict[str, object] = {"variants": ask.room.registry.wagons(), "git_refused": ask.room.git.refused}
+    return Page("new_wagon.html", "New wagon", ask.person, extra)
 
 
 def dataset(ask: Ask) -> Page:
@@ -179,6 +196,22 @@ def changes(ask: Ask) -> Page:
     """Who changed what, and when."""
     found = ask.room.registry.changes(ask.text("subject"), ask.text("address"), before=ask.number("before"))
     return Page("changes.html", "Changes", ChangesShown(found), {"subject": ask.text("subject")})
+
+
+def moments(ask: Ask) -> Page:
+    """An entry at two moments, side by side: usually before and after its last change."""
+    subject, address = ask.text("subject"), ask.text("address")
+    found = ask.room.registry.changes(subject, address, count=MOMENTS_MAX) if subject in KEPT and address else []
+    if not found:
+        raise HTTPException(404, f"nothing was ever changed of the {subject or 'entry'} {address!r:.160}")
+    numbers = {one.number: one for one in found}
+    second = ask.number("second") or found[0].number
+    first = ask.number("first") or found[min(1, len(found) - 1)].number
+    if first not in numbers or second not in numbers:
+        raise HTTPException(404, f"{address} was not changed so, or too long ago")
+    fields = ask.room.registry.compare_moments(subject, address, numbers[first].at, numbers[second].at)
+    shown = MomentsShown(subject, address, found, first, second, fields)
+    return Page("moments.html", f"{address} at two moments", shown)
 
 
 def compare(ask: Ask) -> Page:
