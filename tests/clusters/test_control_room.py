@@ -137,6 +137,7 @@ def test_a_train_on_slurm_is_followed_to_the_results_of_this_machine(room: Room,
     running = room.values(f"/trains/{number}")
     assert running["train"]["state"] == "running"
     assert running["status"]["subjobs"] == FILES
+    assert "sub-jobs done" in room.server.get(f"/trains/{number}", Accept="text/html").text
     gate.unlink()
     assert room.ended(number)["state"] == "finished"
     assert files_of(room.results(number)) == files_of(room.results(room.here))
@@ -180,15 +181,34 @@ def test_cancelling_ends_the_jobs_and_running_again_does_the_rest(room: Room, sl
     assert files_of(room.results(number)) == files_of(room.results(room.here))
 
 
-def test_failures_are_grouped_and_sent_again_when_their_cause_is_gone(room: Room) -> None:
-    (room.folder / "gate" / "broken").touch()
+def test_failures_are_grouped_and_sent_again_when_their_cause_is_gone(room: Room, slurm: Slurm) -> None:
+    gate = closed(room)
+    lost = room.folder / "data" / "f02.root"
     number = room.ordered("slurm")
-    assert room.ended(number)["state"] in ("failed", "partial")
+    begun(slurm)
+    lost.rename(room.folder / "away.root")
+    try:
+        gate.unlink()
+        assert room.ended(number)["state"] in ("failed", "partial")
+    finally:
+        (room.folder / "away.root").rename(lost)
     shown = room.values(f"/trains/{number}")
     [group] = shown["failures"]
-    assert "the calibration is gone" in str(group)
+    assert "f02.root" in group["example"]
     page = room.server.get(f"/trains/{number}", Accept="text/html").text
-    assert "the calibration is gone" in page
+    assert "1: " in page.partition("<h2>Failures</h2>")[2]
+    room.done("run-again", number=str(number))
+    assert room.ended(number)["state"] == "finished"
+    assert files_of(room.results(number)) == files_of(room.results(room.here))
+
+
+def test_a_wagon_that_fails_is_named_and_runs_again_when_its_cause_is_gone(room: Room) -> None:
+    (room.folder / "gate" / "broken").touch()
+    number = room.ordered("slurm")
+    assert room.ended(number)["state"] == "partial"
+    [wagon] = room.values(f"/trains/{number}")["record"]["wagons"]
+    assert wagon["error"]["message"] == "the calibration is gone"
+    assert "the calibration is gone" in room.server.get(f"/trains/{number}", Accept="text/html").text
     (room.folder / "gate" / "broken").unlink()
     room.done("run-again", number=str(number))
     assert room.ended(number)["state"] == "finished"

@@ -73,6 +73,14 @@ def test_from_the_first_page_to_a_tested_wagon_and_its_results(
     with uproot.open(download.value.path()) as results:
         [name] = results.keys(cycle=False)
         assert results[name].values(flow=True).sum() == 3000
+    page.get_by_role("link", name="Run it with changes").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("first")
+    expect(page.get_by_label("Place:", exact=False)).to_have_value("here")
+    expect(page.get_by_role("checkbox")).to_be_checked()
+    page.get_by_label("Workers", exact=False).fill("1")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Train 2: first")
+    expect(page.get_by_role("link", name="results.root")).to_be_visible(timeout=TRIED_MS)
 
 
 def test_a_wagon_is_enabled_and_disabled_on_its_own_page_and_on_that_of_the_dataset(

@@ -45,6 +45,7 @@ from branchline.errors import BranchlineError, OptionError
 from branchline.limits import TRAIN_LOOK_S, TRAIN_MEMORY_APPROVED_BYTES, TRAIN_SECONDS_APPROVED, TRAIN_SUBMITTED_LOOK_S
 from branchline.quantities import duration, size
 from branchline.running.claim import JOBS, SUBMISSION
+from branchline.running.standing import job_of
 from branchline.running.state import state_of
 from branchline.running.submitted import SubmittedTrain
 from branchline.sensors import TrainStatus
@@ -171,7 +172,7 @@ class Trains:
         """
         train = self.train(number)
         who.check_owns(train.order.owner)
-        is_submitted = (self.results(train) / JOBS / SUBMISSION).is_file()
+        is_submitted = (self.results(train) / JOBS / SUBMISSION).is_file() and not self._has_failed_wagons(train)
         if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if is_submitted else STARTING):
             raise ConflictError(f"nothing is missing of train {number}, or it runs")
         if not is_submitted:
@@ -182,6 +183,11 @@ class Trains:
         except BranchlineError as error:
             self._set(number, (RUNNING,), FAILED, why=str(error))
             raise
+
+    def _has_failed_wagons(self, train: Train) -> bool:
+        """Whether wagons failed by themselves: a new run has these again, and reuses the rest."""
+        record = job_of(self.results(train))
+        return record is not None and any(one.error is not None for one in record.wagons)
 
     def clone(self, number: int, who: Person) -> int:
         """Orders the same train again, of the wagons and the dataset as they are now. Raises what ``order`` raises."""

@@ -11,8 +11,9 @@ from branchline.control.errors import NoSuchEntryError
 from branchline.control.jobs import JobQuery
 from branchline.control.trains.results import files_of
 from branchline.control.trains.running import log_of
-from branchline.control.trains.train import Train
+from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, WARNED
+from branchline.report.sites import site_table
 from branchline.running.standing import job_of
 from branchline.sensors import JobRecord, TrainStatus
 from branchline.sensors.record import FailureGroup
@@ -61,11 +62,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class NewTrain:
-    """Datasets to choose from, and the wagons that are enabled on the chosen one."""
+    """Datasets to choose from, and the wagons that are enabled on the chosen one. ``like`` is an order to begin with:
+    that of an earlier train.
+    """
 
     datasets: list[str]
     dataset: str = ""
     wagons: list[Candidate] = field(default_factory=list)
+    like: TrainOrder | None = None
 
 
 def trains(ask: Ask) -> Page:
@@ -78,10 +82,7 @@ def trains(ask: Ask) -> Page:
 def train(ask: Ask) -> Page:
     """One train, followed live, with its results."""
     number = ask.path_number("number")
-    try:
-        found = ask.room.trains.train(number)
-    except NoSuchEntryError as error:
-        raise HTTPException(404, str(error)) from None
+    found = _train(ask, number)
     folder = ask.room.trains.folder(number)
     results = ask.room.trains.results(found)
     record = job_of(results)
@@ -98,14 +99,27 @@ def train(ask: Ask) -> Page:
         "" if found.is_over and not found.why else log_of(folder),
     )
     pictures = [one for one in names if one.rpartition(".")[2] in PICTURE_TYPES]
-    extra = {"pictures": pictures, "may_change": ask.person.owns(found.order.owner), "person": ask.person}
+    extra = {
+        "pictures": pictures,
+        "may_change": ask.person.owns(found.order.owner),
+        "person": ask.person,
+        "sites": None if record is None else site_table(record),
+    }
     return Page("train.html", f"Train {number}: {found.order.name}", shown, extra)
 
 
+def _train(ask: Ask, number: int) -> Train:
+    try:
+        return ask.room.trains.train(number)
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
+
+
 def new_train(ask: Ask) -> Page:
-    """The form for a new train over a dataset."""
+    """The form for a new train over a dataset; with a ``like`` it is filled in as an earlier train."""
     datasets = [one.address for one in ask.room.registry.datasets()]
-    dataset = ask.text("dataset") or (datasets[0] if len(datasets) == 1 else "")
+    like = _train(ask, ask.number("like")).order if ask.number("like") else None
+    dataset = ask.text("dataset") or (like.dataset if like else datasets[0] if len(datasets) == 1 else "")
     if dataset and dataset not in datasets:
         raise HTTPException(404, f"there is no dataset {dataset!r:.160}")
     pairs = sorted(one for one in ask.room.registry.grid().enabled if one[1] == dataset)
@@ -128,4 +142,5 @@ def new_train(ask: Ask) -> Page:
                 outcome.memory_bytes if outcome else 0,
             )
         )
-    return Page("new_train.html", "New train", NewTrain(datasets, dataset, candidates))
+    shown = NewTrain(datasets, dataset, candidates, like)
+    return Page("new_train.html", "New train", shown, {"like_number": ask.number("like")})

@@ -220,7 +220,7 @@ def test_two_plans_do_not_take_the_same_wagon(room: ControlRoom) -> None:
 
 
 def test_a_due_time_of_what_cannot_run_says_why(room: ControlRoom) -> None:
-    room.plans.save(replace(WEEKLY, place="slurm"), OLGA, now=NOW)
+    room.plans.save(replace(WEEKLY, place="slurm", workers=0), OLGA, now=NOW)
     room.registry.remove_dataset(DATASET, ADA)
     room.plans.look(MONDAY)
     assert trains(room) == []
