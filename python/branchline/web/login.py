@@ -19,7 +19,7 @@ from branchline.web.actions import Form
 from branchline.web.login_page import login_page, own_path
 from branchline.web.rates import Rates
 from branchline.web.rendering import rendered
-from branchline.web.security import LOGIN_PATH, cookie_name, set_cookie
+from branchline.web.security import LOGIN_PATH, NEW_TOKEN_PATH, cookie_name, set_cookie
 from branchline.web.settings import ServerSettings
 
 MAKE_TOKEN = "/do/make-token"  # noqa: S105 - an address
@@ -42,7 +42,7 @@ class Logins:
             Route(LOGIN_PATH, self.log_in, methods=["POST"]),
             Route("/logout", self.log_out, methods=["POST"]),
             Route(MAKE_TOKEN, make_token, methods=["POST"]),
-            Route("/new-token", new_token),
+            Route(NEW_TOKEN_PATH, new_token),
         ]
 
     async def page(self, request: Request) -> Response:
@@ -56,22 +56,32 @@ class Logins:
         host = request.client.host if request.client else ""
         # Each has a count of its own: neither can one address try all names, nor many addresses one name.
         keys = (f"name {name}", f"address {host}")
-        if any(self.wrong.is_over(one) for one in keys):
-            trouble = "There were too many wrong passwords. Try again in a quarter of an hour."
-            answer = login_page(self.settings, wanted, trouble, 429)
-            answer.headers["Retry-After"] = str(RETRY_AFTER_S)
-            return answer
+        if self._is_over(keys):
+            return self._too_many(wanted)
         room: ControlRoom = request.app.state.room
         async with self.turns:
+            # Many may have waited for their turns since they were let through.
+            if self._is_over(keys):
+                return self._too_many(wanted)
             secret = await run_in_threadpool(room.accounts.log_in, name, password)
+            if secret is None:
+                for one in keys:
+                    self.wrong.add(one)
         if secret is None:
-            for one in keys:
-                self.wrong.add(one)
             return login_page(self.settings, wanted, "This name and this password do not belong together.", 401)
         self.wrong.forget(keys[0])
         redirect = RedirectResponse(own_path(wanted), 303)
         set_cookie(redirect, request.scope, self.settings, secret)
         return redirect
+
+    def _is_over(self, keys: tuple[str, str]) -> bool:
+        return any(self.wrong.is_over(one) for one in keys)
+
+    def _too_many(self, wanted: str) -> Response:
+        trouble = "There were too many wrong passwords. Try again in a quarter of an hour."
+        answer = login_page(self.settings, wanted, trouble, 429)
+        answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+        return answer
 
     async def log_out(self, request: Request) -> Response:
         """Ends the session."""
@@ -112,7 +122,7 @@ async def make_token(request: Request) -> Response:
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse({"secret": secret})
     request.app.state.secrets.keep(person.name, secret)
-    return RedirectResponse("/new-token", 303)
+    return RedirectResponse(NEW_TOKEN_PATH, 303)
 
 
 async def new_token(request: Request) -> Response:

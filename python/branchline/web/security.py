@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -23,6 +24,7 @@ LOGIN_PATH = "/login"
 OPENID_PATH = "/login/openid"
 OPENID_RETURN_PATH = "/login/openid/back"
 REPORTS_PATH = "/api/v1/reports"
+NEW_TOKEN_PATH = "/new-token"  # noqa: S105 - an address
 #: Nothing but files of this server runs or is shown, no page is framed, no form leads elsewhere.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -80,6 +82,8 @@ class Guard:
             return PlainTextResponse("This server is not known by that name.\n", 421)
         if _is_too_long(headers):
             return PlainTextResponse(f"A request has up to {REQUEST_MAX_BYTES} bytes.\n", 413)
+        if not _is_utf8(headers):
+            return PlainTextResponse("Forms are in UTF-8.\n", 415)
         bearer = _bearer(headers)
         if bearer is not None:
             login = await self._settings.keys.of_bearer(bearer)
@@ -106,7 +110,8 @@ class Guard:
         is_report = scope["path"] == REPORTS_PATH and scope["method"] == "POST"
         if login.scope == REPORT and not is_report:
             return PlainTextResponse("This token is for reports of jobs alone.\n", 403)
-        if login.scope == READ and scope["method"] not in _READS:
+        # The secret of a new token may open more than reading.
+        if login.scope == READ and (scope["method"] not in _READS or scope["path"] == NEW_TOKEN_PATH):
             return PlainTextResponse("This token is for reading alone.\n", 403)
         if not self._rates.add(login.person.name):
             return _too_many()
@@ -182,6 +187,12 @@ def _is_own_page(headers: Headers) -> bool:
         return site in ("same-origin", "none")
     origin = headers.get("origin")
     return origin is not None and urlsplit(origin).netloc == headers.get("host")
+
+
+def _is_utf8(headers: Headers) -> bool:
+    """Whether a form is in UTF-8, if it says what it is in. Python has codecs that run for minutes."""
+    _, options = parse_options_header(headers.get("content-type", ""))
+    return options.get(b"charset", b"utf-8").lower() in (b"utf-8", b"utf8")
 
 
 def _is_too_long(headers: Headers) -> bool:

@@ -160,6 +160,10 @@ class Accounts:
         if not is_password(password, kept) or is_disabled:
             return None
         with self._database.writing() as connection:
+            # It takes a while to check a password, and it may have been changed since.
+            query = "SELECT 1 FROM people WHERE name = ? AND password = ? AND NOT is_disabled"
+            if connection.execute(query, (name, kept)).fetchone() is None:
+                return None
             return _new_session(connection, name, timedelta(days=SESSION_DAYS))
 
     def log_in_outsider(self, outsider: Outsider) -> str:

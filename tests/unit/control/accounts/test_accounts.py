@@ -144,3 +144,20 @@ def test_changes_are_kept_and_secrets_are_not(accounts: Accounts, tmp_path: Path
     content = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
     for one in (PASSWORD, secret, token):
         assert one.encode() not in content
+
+
+@pytest.mark.parametrize("how", ["password", "disabled"])
+def test_an_account_that_changes_while_its_password_is_checked_lets_nobody_in(
+    accounts: Accounts, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    accounts.add(Account("bob"), PASSWORD, "ada")
+
+    def checked(password: str, kept: str) -> bool:
+        if how == "password":
+            accounts.set_password("bob", "another long password", "ada")
+        else:
+            accounts.change(Account("bob", is_disabled=True), "ada")
+        return is_password(password, kept)
+
+    monkeypatch.setattr("branchline.control.accounts.accounts.is_password", checked)
+    assert accounts.log_in("bob", PASSWORD) is None
