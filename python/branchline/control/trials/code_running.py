@@ -11,12 +11,12 @@ from branchline.control.trials.sandbox import Sandbox
 
 @dataclass(frozen=True)
 class CodeRunning:
-    """Without ``sandbox`` code runs as the user of this process. In it, it reads only files below ``data``; below any
-    folder if that is None. ``no_trials`` and ``no_trains`` say why none may run; they are empty where they may.
+    """Without ``sandbox`` code runs as the user of this process. In it, it reads only files below ``data``.
+    ``no_trials`` and ``no_trains`` say why none may run; they are empty where they may.
     """
 
     sandbox: Sandbox | None = None
-    data: tuple[Path, ...] | None = None
+    data: tuple[Path, ...] = ()
     no_trials: str = ""
     no_trains: str = ""
 

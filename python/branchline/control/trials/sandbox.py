@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from branchline.limits import (
     SANDBOX_PROBE_S,
@@ -32,6 +33,8 @@ class Sandbox:
 
     bwrap: str
     prlimit: str
+    #: That of these programs: code in the sandbox can read it, so that it has nothing of the server's.
+    environment: ClassVar[dict[str, str]] = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
     @classmethod
     def find(cls) -> Sandbox | str:

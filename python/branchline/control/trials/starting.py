@@ -19,7 +19,6 @@ from typing import IO
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
 from branchline.control.trials.watching import OutcomePipe, Watch
-from branchline.dataset import Dataset
 from branchline.errors import OptionError
 from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
 from branchline.locations import BETWEEN_REPLICAS, split_location
@@ -37,12 +36,13 @@ def run_trial(
     """Runs it in a process of its own, in the sandbox if there is one; None if ``stopped`` ended it.
 
     The process, and all that it starts, end after TRIAL_WALL_S seconds, or when they take too much together. Raises
-    StorageError, DatasetError, OptionError.
+    StorageError, OptionError.
     """
     readable: list[Path] = []
     sandbox = running.sandbox
     if sandbox is not None:
-        request, readable = _absolute(request, running.data)
+        request = _on_data(request, running.data)
+        readable = [one for one in running.data if one.exists()]
     write_whole(folder / _REQUEST, json.dumps(request.as_dict()).encode())
     with OutcomePipe() as pipe, tempfile.TemporaryFile() as log:
         command = [sys.executable, "-m", "branchline.control.trials.process", str(folder / _REQUEST), str(pipe.writing)]
@@ -55,6 +55,8 @@ def run_trial(
             stdout=log,
             stderr=log,
             start_new_session=True,
+            # What the sandbox clears can still be read of the program that makes it.
+            env=None if sandbox is None else sandbox.environment,
             pass_fds=[pipe.writing],
         )
         pipe.close_writing()
@@ -108,34 +110,28 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _absolute(request: TrialRequest, data: Sequence[Path] | None) -> tuple[TrialRequest, list[Path]]:
-    """The request with the files of the dataset one by one, and their folders, which the sandbox may read: companions
-    lie beside the files. All of them are below one of ``data``, unless it is None: what the server may read besides is
-    nothing for others, not even whether it is there.
-
-    Raises DatasetError, and OptionError for data elsewhere: the sandbox has no network.
+def _on_data(request: TrialRequest, data: Sequence[Path]) -> TrialRequest:
+    """The request with lines that lead to no link outside of ``data``, which is all that the sandbox has. Lists and
+    patterns are read in there: what the server may read or ask besides is nothing for others, not even whether it is
+    there. Raises OptionError for data elsewhere: the sandbox has no network.
     """
-    for one in request.files:
-        _check_place(one, [split_location(each)[0] for each in one.split(BETWEEN_REPLICAS)], data)
-    files = Dataset.of(request.files, request.tree or None).files
-    # A list of files names others, and a link leads to others.
-    for file in files:
-        _check_place(file.path, [file.path], data)
-    paths = [Path(one.path).resolve() for one in files]
-    lines = [f"{path}:{one.tree}" if one.tree else str(path) for path, one in zip(paths, files, strict=True)]
-    return replace(request, files=lines), sorted({one.parent for one in paths})
+    lines = [
+        BETWEEN_REPLICAS.join(_placed(one, *split_location(one), data) for one in line.split(BETWEEN_REPLICAS))
+        for line in request.files
+    ]
+    return replace(request, files=lines)
 
 
-def _check_place(shown: str, paths: Sequence[str], data: Sequence[Path] | None) -> None:
-    """Raises OptionError for what the sandbox of a trial may not have."""
-    for path in paths:
-        if "://" in path or "::" in path:
-            what = f"{shown!r:.200} is at a server, and the sandbox of a trial has no network"
-            raise OptionError(what, hint="give the dataset a short sample on this machine")
-        if data is None:
-            continue
-        place = Path(os.path.realpath(path))
-        if not os.path.isabs(path) or not any(place.is_relative_to(one) for one in data):
-            where = ", ".join(map(str, data)) or "none"
-            what = f"{shown!r:.200} is not in a folder of data that wagons may be tried on: {where}"
-            raise OptionError(what, hint="whoever runs the server names such folders with --data")
+def _placed(shown: str, path: str, tree: str | None, data: Sequence[Path]) -> str:
+    """A location without links. Raises OptionError for what the sandbox of a trial may not have."""
+    if "://" in path or "::" in path:
+        what = f"{shown!r:.200} is at a server, and the sandbox of a trial has no network"
+        raise OptionError(what, hint="give the dataset a short sample on this machine")
+    place = os.path.realpath(path)
+    if not os.path.isabs(path) or not any(Path(place).is_relative_to(one) for one in data):
+        where = ", ".join(map(str, data)) or "none"
+        what = f"{shown!r:.200} is not in a folder of data that wagons may be tried on: {where}"
+        raise OptionError(what, hint="whoever runs the server names such folders with --data")
+    # A slash at the end says that it is a folder.
+    place = f"{place}/" if path.endswith("/") else place
+    return f"{place}:{tree}" if tree else place

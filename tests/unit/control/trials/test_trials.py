@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ WAIT_S = 60.0
 class Room:
     """A registry with a dataset of two files, and its trials."""
 
-    def __init__(self, folder: Path, sandbox: Sandbox | None = None, data: tuple[Path, ...] | None = None) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox | None = None, data: tuple[Path, ...] = ()) -> None:
         (folder / "data").mkdir(exist_ok=True)
         write_events(folder / "data", 2, 400)
         self.sources = SourceStore(folder / "sources")
@@ -247,6 +248,8 @@ class Hostile:
         attempt("others", lambda: [one for one in os.listdir("/proc") if one == str(PARENT)] or 1 / 0)
         attempt("kill", lambda: os.kill(PARENT, 0))
         attempt("environment", lambda: os.environ["BRANCHLINE_SECRET_OF_THE_TEST"])
+        attempt("environment of all", lambda: [1 for one in os.listdir("/proc") if one.isdecimal()
+            and b"s3cr3t" in pathlib.Path("/proc", one, "environ").read_bytes()][0])
         attempt("database", lambda: open(ROOM + "/control.sqlite", "rb").read(10))
         raise RuntimeError("; ".join(f"{key}={value}" for key, value in found.items()))
 """
@@ -255,13 +258,11 @@ class Hostile:
 def test_code_in_the_sandbox_reaches_nothing_but_its_data(
     tmp_path: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import socket
-
     monkeypatch.setenv("BRANCHLINE_SECRET_OF_THE_TEST", "s3cr3t")
     secret = tmp_path / "private" / "secret.txt"
     secret.parent.mkdir()
     secret.write_text("s3cr3t")
-    room = Room(tmp_path, sandbox)
+    room = Room(tmp_path, sandbox, (tmp_path / "data",))
     with socket.create_server(("127.0.0.1", 0)) as server:
         names = f"SECRET = {str(secret)!r}\nDATA = {str(tmp_path / 'data')!r}\nROOM = {str(tmp_path / 'room')!r}\n"
         names += f"PORT = {server.getsockname()[1]}\nPARENT = {os.getpid()}\n"
@@ -274,7 +275,7 @@ def test_code_in_the_sandbox_reaches_nothing_but_its_data(
     text = " ".join(reasons(trial.outcome))
     assert "RuntimeError" in text, text
     attempts = dict(one.split("=", 1) for one in text.partition("RuntimeError: ")[2].partition(" (")[0].split("; "))
-    assert len(attempts) == 10
+    assert len(attempts) == 11
     assert {key: one for key, one in attempts.items() if not one.startswith("refused")} == {}
     assert "s3cr3t" not in text
     assert not (tmp_path / "data" / "new").exists()
@@ -290,7 +291,7 @@ def test_a_good_wagon_is_done_in_the_sandbox_too(tmp_path: Path, sandbox: Sandbo
     assert trial.state == DONE, reasons(trial.outcome) if trial.outcome else ""
 
 
-@pytest.mark.parametrize("given", ["secret", "link", "list", "dots", "server", "chain", "replica"])
+@pytest.mark.parametrize("given", ["secret", "link", "dots", "server", "chain", "replica"])
 def test_others_are_tried_on_no_files_but_those_that_are_for_them(tmp_path: Path, sandbox: Sandbox, given: str) -> None:
     data, private = tmp_path / "data", tmp_path / "private"
     private.mkdir()
@@ -298,11 +299,9 @@ def test_others_are_tried_on_no_files_but_those_that_are_for_them(tmp_path: Path
     secret = next(private.glob("*.root"))
     room = Room(tmp_path, sandbox, data=(data,))
     (data / "link.root").symlink_to(secret)
-    (data / "list.txt").write_text(f"{secret}\n")
     files = {
         "secret": f"{private}/*.root",
         "link": str(data / "link.root"),
-        "list": str(data / "list.txt"),
         "dots": f"{data}/../private/{secret.name}",
         "server": "http://127.0.0.1:9/f.root",
         "chain": f"simplecache::file://{secret}",
@@ -317,6 +316,47 @@ def test_others_are_tried_on_no_files_but_those_that_are_for_them(tmp_path: Path
     assert trial.state == FAILED
     assert trial.outcome is not None
     assert "not in a folder of data" in trial.outcome.error or "at a server" in trial.outcome.error
+
+
+@pytest.mark.parametrize(
+    "line", ["{private}/*.root", "{private}/", "http://127.0.0.1:{port}/*.root", "{data}/in/*.root"]
+)
+def test_lists_and_links_below_the_data_lead_nowhere_else(tmp_path: Path, sandbox: Sandbox, line: str) -> None:
+    """The server may read more than others, and may ask servers that they cannot: it opens no list of theirs."""
+    data, private = tmp_path / "data", tmp_path / "private"
+    private.mkdir()
+    write_events(private, 1, 10)
+    secret = next(private.glob("*.root")).rename(private / "unheard-of.root")
+    room = Room(tmp_path, sandbox, data=(data,))
+    (data / "in").symlink_to(private)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        text = line.format(private=private, data=data, port=server.getsockname()[1])
+        (data / "list.txt").write_text(f"{text}\n")
+        room.registry.save_dataset(DatasetEntry("ada", "theirs", files=[str(data / "list.txt")]), ADA)
+        room.wagon("Total", "total", dataset="theirs")
+        room.trials.start()
+        trial = room.ended("total", "theirs")
+        room.trials.stop()
+        room.database.close()
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert (trial.state, trial.outcome is not None) == (FAILED, True)
+    assert secret.name not in str(trial.outcome)
+
+
+def test_a_folder_and_a_list_of_the_data_are_read_in_the_sandbox(tmp_path: Path, sandbox: Sandbox) -> None:
+    room = Room(tmp_path, sandbox, data=(tmp_path / "data",))
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "data")
+    (tmp_path / "data" / "list.txt").write_text(f"{tmp_path}/data/*.root\n")
+    for name, line in {"folder": "data/", "linked": "elsewhere/*.root", "list": "data/list.txt"}.items():
+        room.registry.save_dataset(DatasetEntry("ada", name, files=[f"{tmp_path}/{line}"]), ADA)
+        room.wagon("Total", f"total-{name}", dataset=name)
+    room.trials.start()
+    ended = [room.ended(f"total-{name}", name) for name in ("folder", "linked", "list")]
+    room.trials.stop()
+    room.database.close()
+    assert [one.state for one in ended] == [DONE] * 3, [one.outcome for one in ended]
 
 
 def test_a_trial_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
