@@ -78,8 +78,7 @@ BATCH_TASKS_WANTED_MAX = 1000
 BATCH_TASKS_MAX = 10_000
 # Slurm's MaxArraySize unless a site sets another one.
 SLURM_ARRAY_TASKS = 1001
-# A task has so much to read, some ten seconds, beside the two
-# or three that its start takes.
+# A task has so much to read, some ten seconds, beside the two or three that its start takes.
 BATCH_TASK_BYTES = 1000 * MB
 # Parts that the last job of a train folds by itself; where there are more, jobs before it fold neighbours.
 BATCH_FINAL_PARTS_MAX = FOLD_FAN_IN**2
@@ -89,8 +88,7 @@ LEASE_INTERVAL_S = 15.0
 LEASE_STALE_S = 120.0
 # How often somebody who waits for submitted jobs looks.
 BATCH_LOOK_INTERVAL_S = 1.0
-# How often the last job of a submitted train sends again what is missing: once for a node that died, and once more for
-# less memory.
+# How often the last job of a submitted train sends again what is missing: for a node that died, and for less memory.
 BATCH_RETRIES = 2
 # A task that died of memory requests so much more when it is sent again, and in all so much more than at first unless
 # the site says another bound: both retries may double it.
@@ -104,8 +102,7 @@ STATUS_INTERVAL_S = 1.0
 STATUS_HEARTBEAT_S = 15.0
 # The process of a state that is so old stands still, or is gone: it writes much more often.
 STATUS_OLD_S = 60.0
-# A job reports to a control room so often, if anything changed: pages are live, and 1000 jobs make 200 requests a
-# second.
+# A job reports to a control room so often, if anything changed: 1000 jobs make 200 requests a second.
 REPORT_INTERVAL_S = 5.0
 # How often it does where nothing has changed: a job that is silent for longer stands still, or is gone. While the
 # server is away, states alone are kept on disk so often: only the last one matters then.
@@ -357,22 +354,25 @@ JOBS_FORGOTTEN_TOGETHER = 200
 UPKEEP_END_S = 30.0
 # Values of a wagon's parameters, as JSON.
 PARAMETER_LENGTH_MAX = 10_000
-# A file of wagons, and the wagons in it.
-WAGON_SOURCE_MAX_BYTES = 1_000_000
+# A file of wagons, and the wagons in it. The server stands still while it parses one: half a second for so much.
+WAGON_SOURCE_MAX_BYTES = 400_000
 WAGON_CLASSES_MAX = 200
+# Classes of such a file, and statements and parameters of a wagon; its names of branches are up to 20 times as many.
+SOURCE_PARTS_MAX = 1000
+# Files of which it is remembered what wagons they have.
+SOURCES_REMEMBERED_MAX = 500
 # Wagons that one requires directly.
 REQUIRED_WAGONS_MAX = 50
 # Lines of a registered dataset; a longer one is a list in a file.
 DATASET_LINES_MAX = 10_000
 DESCRIPTION_LENGTH_MAX = 4000
-# Lines of a difference of two sources that a page shows.
+# Lines of a difference of two sources that a page shows, and in which it is looked for what stayed.
 DIFFERENCE_LINES_MAX = 2000
 
 # Requests to the server: the largest are batches of jobs and files of wagons.
 REQUEST_MAX_BYTES = 8 * 2**20
 REPORT_PLAIN_MAX_BYTES = 64 * 2**20
-# The head of a request is one packet, and its body takes seconds over the slowest line; what is slower only holds a
-# connection.
+# The head of a request is one packet, and its body takes seconds over the slowest line.
 REQUEST_HEAD_S = 10.0
 REQUEST_BODY_S = 60.0
 # All bodies under way together: those of 200 jobs that report at once, with a file of wagons or two.
@@ -417,8 +417,7 @@ PLAN_HOURS_MAX = 24 * 366
 PLAN_NEEDS_KEPT_MAX = 50_000
 PLAN_MEMORY_MAX_BYTES = 2**50
 
-# Measures that jobs obey: how long one may last, and lasts if nobody says it (a shift, after which somebody looks
-# again).
+# Measures that jobs obey: how long one may last, and lasts if nobody says it (a shift).
 MEASURE_HOURS_MAX = 168
 MEASURE_HOURS = 8
 MEASURE_SECONDS_MAX = MEASURE_HOURS_MAX * 3600.0

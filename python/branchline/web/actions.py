@@ -14,7 +14,7 @@ from branchline.control.registry.changes import DATASET, WAGON
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
 from branchline.control.registry.git_sources import GitPlace
 from branchline.control.registry.parameters import Value
-from branchline.control.registry.wagon_source import WagonClass, wagon_classes
+from branchline.control.registry.wagon_source import WagonClass
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
 
@@ -80,7 +80,7 @@ def upload(room: ControlRoom, person: Person, form: Form) -> str:
     if not content:
         raise OptionError("no file was chosen", hint="choose a Python file, paste its text, or name a repository")
     sha256 = room.sources.keep(content, path)
-    found = wagon_classes(content.decode("utf-8"), path)
+    found = room.sources.classes(sha256, path)
     chosen = [one for one in found if one.name == form.text("class")] if form.text("class") else found
     if not chosen:
         raise OptionError(f"{path} has no wagon {form.text('class')!r:.80}", hint=", ".join(one.name for one in found))

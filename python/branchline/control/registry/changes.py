@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -74,11 +75,38 @@ def line_difference(name: str, before: str, after: str) -> FieldChange | None:
     """The lines in which two texts differ; None if they are the same."""
     if before == after:
         return None
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=3))
+    lines = _different(before.splitlines(), after.splitlines())
     if len(lines) > DIFFERENCE_LINES_MAX:
         left = len(lines) - DIFFERENCE_LINES_MAX
         lines = [*lines[:DIFFERENCE_LINES_MAX], f"... and {left} more lines"]
     return FieldChange(name, lines=lines)
+
+
+def _different(first: list[str], second: list[str]) -> list[str]:
+    """As ``diff -u`` has it. What is the same at both ends is left out first: the time of difflib grows with the square
+    of what it gets, or faster.
+    """
+    head = _same_count(first, second)
+    tail = _same_count(
+        first[: head - 1 : -1] if head else first[::-1], second[: head - 1 : -1] if head else second[::-1]
+    )
+    begin = max(0, head - 3)
+    left, right = (one[begin : len(one) - max(0, tail - 3)] for one in (first, second))
+    if max(len(left), len(right)) > DIFFERENCE_LINES_MAX:
+        return [f"... {len(first)} and {len(second)} lines, of which too many differ to be compared one by one"]
+    lines = difflib.unified_diff(left, right, "before", "after", lineterm="", n=3)
+    return [_moved(line, begin) if line.startswith("@@ -") else line for line in lines]
+
+
+def _same_count(first: list[str], second: list[str]) -> int:
+    """How many lines are the same from the beginning."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
+
+
+def _moved(line: str, lines: int) -> str:
+    """The head of a part, whose numbers are that much larger. Lines of the texts begin with a sign of their own."""
+    return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + lines}", line)
 
 
 def _flat(plain: Plain, prefix: str = "") -> dict[str, str]:

@@ -18,12 +18,11 @@ from branchline.control.registry.changes import (
     FieldChange,
     differences,
     keep_change,
-    line_difference,
 )
 from branchline.control.registry.entries import Activation, DatasetEntry, WagonEntry
 from branchline.control.registry.parameters import Value
 from branchline.control.registry.sources import SourceStore
-from branchline.control.registry.wagon_source import WagonClass, wagon_classes
+from branchline.control.registry.wagon_source import WagonClass
 from branchline.errors import OptionError
 from branchline.sensors.plain import from_plain, to_plain
 
@@ -208,8 +207,7 @@ class Registry:
     def _whole(self, entry: WagonEntry, base: WagonEntry, revision: int) -> WholeWagon:
         """Raises OptionError where values do not fit the class."""
         assert base.source is not None
-        text = self._sources.text(base.source.sha256)
-        classes = {one.name: one for one in wagon_classes(text, base.source.path)}
+        classes = {one.name: one for one in self._sources.classes(base.source.sha256, base.source.path)}
         if base.wagon_class not in classes:
             what = f"{base.source.path} has no wagon {base.wagon_class!r:.80}"
             raise OptionError(what, hint=f"it has {', '.join(classes)}")
@@ -251,8 +249,7 @@ class Registry:
     ) -> list[FieldChange]:
         fields = differences(before, after)
         if first_sha256 != second_sha256 and first_sha256 and second_sha256:
-            texts = self._sources.text(first_sha256), self._sources.text(second_sha256)
-            lines = line_difference("code", *texts)
+            lines = self._sources.difference("code", first_sha256, second_sha256)
             fields += [lines] if lines else []
         return fields
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from branchline.control.errors import NoSuchEntryError
-from branchline.control.registry.wagon_source import wagon_classes
+from branchline.control.registry.changes import FieldChange, line_difference
+from branchline.control.registry.wagon_source import WagonClass, wagon_classes
 from branchline.errors import WagonError
+from branchline.limits import SOURCES_REMEMBERED_MAX
 from branchline.report.whole_files import write_whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -19,6 +24,10 @@ class SourceStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # Whoever looks at the grid needs that of all wagons, and parsing a large file takes a second.
+        self._parsed: dict[tuple[str, str], list[WagonClass]] = {}
+        self._turn = threading.Lock()
+        self._compared = lru_cache(SOURCES_REMEMBERED_MAX // 5)(self._compare)
 
     def keep(self, content: bytes, path: str = "wagons.py") -> str:
         """Keeps a file of wagons and gives its hash. Raises WagonError if it is none, StorageError if it cannot be
@@ -28,10 +37,10 @@ class SourceStore:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise WagonError(f"{path} is no text in UTF-8: {error}", path=path) from None
-        wagon_classes(text, path)
         sha256 = hashlib.sha256(content).hexdigest()
         target = self.path(sha256)
         if not target.exists():
+            self._remember(sha256, path, wagon_classes(text, path))
             target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, content)
         return sha256
@@ -45,6 +54,26 @@ class SourceStore:
         if hashlib.sha256(content).hexdigest() != sha256:
             raise WagonError(f"the file with the hash {sha256} was changed on the disk")
         return content.decode("utf-8")
+
+    def classes(self, sha256: str, path: str) -> list[WagonClass]:
+        """The wagons in a file, whose name its author gave as ``path``. Raises what ``text`` raises."""
+        found = self._parsed.get((sha256, path))
+        return list(found or self._remember(sha256, path, wagon_classes(self.text(sha256), path)))
+
+    def difference(self, name: str, first: str, second: str) -> FieldChange | None:
+        """The lines in which two files differ. Raises what ``text`` raises."""
+        found = self._compared(first, second)
+        return None if found is None else replace(found, name=name)
+
+    def _remember(self, sha256: str, path: str, found: list[WagonClass]) -> list[WagonClass]:
+        with self._turn:
+            if len(self._parsed) >= SOURCES_REMEMBERED_MAX:
+                self._parsed.pop(next(iter(self._parsed)))
+            self._parsed[sha256, path] = found
+        return found
+
+    def _compare(self, first: str, second: str) -> FieldChange | None:
+        return line_difference("", self.text(first), self.text(second))
 
     def path(self, sha256: str) -> Path:
         """Where a file is. Raises NoSuchEntryError for what is no hash: it comes from outside, and becomes a path."""

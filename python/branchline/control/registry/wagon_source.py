@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from branchline.control.registry.parameters import KINDS, SIMPLE_KINDS, Parameter, Value
 from branchline.errors import OptionError, WagonError
-from branchline.limits import WAGON_CLASSES_MAX, WAGON_SOURCE_MAX_BYTES
+from branchline.limits import (
+    SOURCE_PARTS_MAX,
+    WAGON_CLASSES_MAX,
+    WAGON_SOURCE_MAX_BYTES,
+)
+
+_NAMES_MAX = 20 * SOURCE_PARTS_MAX
 
 
 @dataclass(frozen=True)
@@ -48,28 +55,54 @@ def wagon_classes(source: str, path: str = "wagons.py") -> list[WagonClass]:
         raise WagonError(f"{path}, line {error.lineno}: {error.msg}", path=path) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise WagonError(f"{path} cannot be parsed: {error}", path=path) from None
+    try:
+        return _found(tree, path)
+    except RecursionError:
+        raise WagonError(f"{path} is nested too deeply", path=path) from None
+
+
+def _found(tree: ast.Module, path: str) -> list[WagonClass]:
+    """The wagons; WagonError for what would take minutes to look through."""
     classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef)}
-    found = [
-        _wagon(one, _lineage(one, classes), path)
-        for one in classes.values()
-        if not one.name.startswith("_") and _has_process(_lineage(one, classes))
-    ]
-    if not found:
+    _check_count(len(classes), "classes", SOURCE_PARTS_MAX, path)
+    bases = {
+        name: [base for base in dict.fromkeys(_plain_names(one.bases)) if base in classes]
+        for name, one in classes.items()
+    }
+    lineages = {name: [classes[one] for one in _lineage(name, bases)] for name in classes if not name.startswith("_")}
+    for name, lineage in lineages.items():
+        _check_count(sum(len(one.body) for one in lineage), f"statements in {name}", SOURCE_PARTS_MAX, path)
+    lineages = {name: one for name, one in lineages.items() if _has_process(one)}
+    if not lineages:
         raise WagonError(f"{path} holds no wagon", path=path, hint="a wagon is a class with process(self, events)")
-    if len(found) > WAGON_CLASSES_MAX:
-        raise WagonError(f"{path} holds {len(found)} wagons, more than {WAGON_CLASSES_MAX}", path=path)
+    _check_count(len(lineages), "wagons", WAGON_CLASSES_MAX, path)
+    found: list[WagonClass] = []
+    names = 0
+    for lineage in lineages.values():
+        found.append(_wagon(lineage[0], lineage, path))
+        names += len(found[-1].branches or ()) + len(found[-1].requires)
+        _check_count(names, "names of branches", _NAMES_MAX, path)
     return found
 
 
-def _lineage(one: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """A class and those of its file that it is made from, itself first."""
-    lineage: list[ast.ClassDef] = []
-    waiting = [one]
+def _plain_names(nodes: Sequence[ast.expr]) -> list[str]:
+    return [one.id for one in nodes if isinstance(one, ast.Name)]
+
+
+def _check_count(count: int, what: str, count_max: int, path: str) -> None:
+    if count > count_max:
+        raise WagonError(f"{path} holds {count} {what}, more than {count_max}", path=path)
+
+
+def _lineage(name: str, bases: dict[str, list[str]]) -> dict[str, None]:
+    """A class and those of its file that it is made from, itself first, by their names."""
+    lineage: dict[str, None] = {}
+    waiting = deque([name])
     while waiting:
-        now = waiting.pop(0)
+        now = waiting.popleft()
         if now not in lineage:
-            lineage.append(now)
-            waiting += [classes[base.id] for base in now.bases if isinstance(base, ast.Name) and base.id in classes]
+            lineage[now] = None
+            waiting += bases[now]
     return lineage
 
 
@@ -107,6 +140,8 @@ def _of_arguments(made: ast.FunctionDef, name: str, path: str) -> list[Parameter
     if arguments.vararg or arguments.kwarg:
         what = f"{path}, line {made.lineno}: the parameters of {name} are not named one by one"
         raise WagonError(what, path=path, hint="name each one in __init__, with a type")
+    count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+    _check_count(count - 1, f"parameters of {name}", SOURCE_PARTS_MAX, path)
     plain = [*arguments.posonlyargs, *arguments.args][1:]
     defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
     pairs = [*zip(plain, defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
@@ -118,9 +153,10 @@ def _of_fields(lineage: Sequence[ast.ClassDef], path: str) -> list[Parameter]:
     for one in reversed(lineage):
         for part in one.body:
             if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
-                if "ClassVar" in ast.unparse(part.annotation):
+                if "ClassVar" in _written(part.annotation):
                     continue
                 name = part.target.id
+                _check_count(len(found) + (name not in found), "parameters of a wagon", SOURCE_PARTS_MAX, path)
                 found[name] = _parameter(name, part.annotation, part.value, part.lineno, path)
     return list(found.values())
 
@@ -142,7 +178,7 @@ def _parameter(name: str, annotation: ast.expr | None, default: ast.expr | None,
 
 def _kind_of(annotation: ast.expr | None, value: object) -> str | None:
     if annotation is not None:
-        text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
+        text = _written(annotation)
         return text if text in KINDS else None
     if isinstance(value, list):
         inner = {type(one).__name__ for one in value}
@@ -150,6 +186,19 @@ def _kind_of(annotation: ast.expr | None, value: object) -> str | None:
         return f"list[{inner.pop()}]" if len(inner) == 1 and inner <= SIMPLE_KINDS.keys() else None
     name = type(value).__name__
     return name if name in SIMPLE_KINDS else None
+
+
+def _written(annotation: ast.expr) -> str:
+    """A type as it is written, as far as it can be one of KINDS or a ClassVar."""
+    if isinstance(annotation, ast.Constant):
+        return annotation.value if isinstance(annotation.value, str) else ""
+    if isinstance(annotation, ast.Subscript):
+        outer = _last_name(annotation.value)
+        if outer == "ClassVar" or not isinstance(annotation.value, ast.Name):
+            return outer
+        return f"{outer}[{annotation.slice.id}]" if isinstance(annotation.slice, ast.Name) else ""
+    is_plain = isinstance(annotation, ast.Name) or _last_name(annotation) == "ClassVar"
+    return _last_name(annotation) if is_plain else ""
 
 
 def _constant(node: ast.expr) -> object:
@@ -184,6 +233,8 @@ def _names(lineage: Sequence[ast.ClassDef], attribute: str, path: str) -> list[s
             targets = [part.target] if isinstance(part, ast.AnnAssign) else targets
             if value is None or not any(isinstance(target, ast.Name) and target.id == attribute for target in targets):
                 continue
+            if isinstance(value, ast.List | ast.Tuple):
+                _check_count(len(value.elts), f"names in {attribute} of {one.name}", _NAMES_MAX, path)
             found = _constant(value)
             if found is None:
                 return None

@@ -95,3 +95,35 @@ def test_what_is_wrong_is_said_with_its_line(source: str, message: str) -> None:
 def test_the_wagons_of_the_demo_are_found(repository: Path) -> None:
     source = (repository / "python" / "branchline" / "demo" / "wagons.py").read_text(encoding="utf-8")
     assert len(wagon_classes(source)) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("".join(f"class A{i}(A{i - 1}): pass\n" for i in range(1, 3000)), "3000 classes"),
+        ("class A:\n" + "".join(f"    a{i}: int = 0\n" for i in range(3000)), "3001 statements in A"),
+        (
+            f"class A:\n    def __init__(self, {', '.join(f'a{i}=0' for i in range(1600))}): ...\n",
+            "1600 parameters of A",
+        ),
+        (f"class A:\n    branches = [{','.join(['0'] * 30_000)}]\n", "30000 names"),
+        ("".join(f"class A{i}(Base): pass\n" for i in range(300)), "wagons, more than 200"),
+        (
+            "class A:\n    def __init__(self, a: int = " + "-" * 900 + "x): ...\n",
+            "cannot be parsed|nested too deeply|no plain value",
+        ),
+    ],
+)
+def test_a_file_that_would_take_minutes_to_look_through_is_refused(source: str, said: str) -> None:
+    base = "class Base:\n    def process(self, events): ...\n"
+    source = source.replace("A0)", "Base)").replace("class A:", "class A(Base):")
+    with pytest.raises(WagonError, match=said):
+        wagon_classes(base + source)
+
+
+def test_a_class_that_is_made_from_many_in_many_ways_is_found() -> None:
+    source = "class A0:\n    def process(self, events): ...\nclass B0(A0): pass\n"
+    source += "".join(
+        f"class A{i}(A{i - 1}, B{i - 1}): pass\nclass B{i}(B{i - 1}, A{i - 1}): pass\n" for i in range(1, 90)
+    )
+    assert len(wagon_classes(source)) == 180
