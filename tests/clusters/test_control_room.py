@@ -12,6 +12,7 @@ import pytest
 from distributed import LocalCluster
 from tests.clusters.farm import Train, files_of, wait_until
 from tests.clusters.slurm import Slurm
+from tests.pages.conftest import NARROW, WIDE, Keep, browser, expect, picture  # noqa: F401 - fixtures
 from tests.unit.web.server import Server
 
 FILES = 5
@@ -213,6 +214,49 @@ def test_a_wagon_that_fails_is_named_and_runs_again_when_its_cause_is_gone(room:
     room.done("run-again", number=str(number))
     assert room.ended(number)["state"] == "finished"
     assert files_of(room.results(number)) == files_of(room.results(room.here))
+
+
+def test_an_operator_goes_from_wagons_to_merged_results_on_slurm(
+    room: Room,
+    slurm: Slurm,
+    browser: Any,  # noqa: F811 - a fixture
+    picture: Keep,  # noqa: F811 - a fixture
+) -> None:
+    complaints: list[str] = []
+    page = browser.new_context(viewport={"width": WIDE, "height": 900}).new_page()
+    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(room.server.address)
+    page.get_by_role("link", name="Wagons and datasets").click()
+    expect(page.get_by_role("link", name="done", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Trains").click()
+    page.get_by_role("link", name="New train").click()
+    page.get_by_label("Name", exact=True).fill("spectra")
+    page.get_by_label("Place:", exact=False).fill("slurm")
+    gate = closed(room)
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("progressbar", name="sub-jobs done")).to_be_visible()
+    expect(page.get_by_text("running", exact=False).first).to_be_visible()
+    begun(slurm)
+    picture(page, "operator-slurm-running")
+    page.set_viewport_size({"width": NARROW, "height": 900})
+    picture(page, "operator-slurm-running-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
+    gate.unlink()
+    # It appears by itself.
+    expect(page.get_by_role("link", name="results.root")).to_be_visible(timeout=1000 * TIMEOUT_S)
+    picture(page, "operator-slurm-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
+    page.set_viewport_size({"width": WIDE, "height": 900})
+    picture(page, "operator-slurm")
+    number = int(page.url.rpartition("/")[2])
+    with page.expect_download() as download:
+        page.get_by_role("link", name="results.root").click()
+    assert Path(download.value.path()).read_bytes() == (room.results(number) / "results.root").read_bytes()
+    assert files_of(room.results(number)) == files_of(room.results(room.here))
+    page.get_by_role("link", name="Compare with an earlier run").click()
+    expect(page.get_by_text("identical", exact=False).first).to_be_visible()
+    assert complaints == []
 
 
 def test_a_train_on_dask_has_the_results_of_this_machine(room: Room) -> None:

@@ -15,8 +15,8 @@ def findings(ask: Ask) -> Page:
     """What was found last in a period; of longer ones in the last month."""
     shown = ask.room.findings.last(ask.period if ask.period in DAYS else "month")
     troubles = [one for one in troubles_of(ask.room) if one.why] if ask.person.is_operator else []
-    extra: dict[str, object] = {"periods": list(DAYS), "estimate": estimate, "troubles": troubles}
-    return Page("findings.html", "Findings", shown, extra)
+    words = {"estimate": estimate, "command": ask.command}
+    return Page("findings.html", "Findings", shown, {"periods": list(DAYS), "troubles": troubles, **words})
 
 
 def estimate(finding: Finding) -> str:

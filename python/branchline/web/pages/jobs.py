@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,7 +16,6 @@ from branchline.report.summary import summary
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
 from branchline.web.pages.page import Ask, Page
 from branchline.web.pictures import Line, line_picture
-from branchline.web.settings import TOKEN_FILE
 
 ROWS = 50
 STATES = (RUNNING, SILENT, FINISHED, PARTIAL, FAILED)
@@ -68,8 +66,8 @@ def jobs(ask: Ask) -> Page:
             "orders": list(ORDERS),
             "distances": (NEAR, FAR),
             "is_empty": not found.total and not any(given.values()),
-            "address": str(ask.request.base_url).rstrip("/"),
-            "token_file": "" if ask.request.app.state.is_shared else shlex.quote(str(ask.room.folder / TOKEN_FILE)),
+            "address": ask.address,
+            "token_file": ask.token_file,
         },
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from branchline.control.people import Person
 from branchline.control.readings import Period
 from branchline.control.room import ControlRoom
+from branchline.web.settings import TOKEN_FILE
 
 #: Periods that pages offer, in days; 0 is all that is known.
 PERIODS = {"day": 1, "week": 7, "month": 30, "year": 365, "all": 0}
@@ -60,6 +62,23 @@ class Ask:
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             raise HTTPException(404, f"There is nothing with the number {text!r:.40}.")
         return int(text)
+
+    @property
+    def address(self) -> str:
+        """Where this server is for who asks."""
+        return str(self.request.base_url).rstrip("/")
+
+    @property
+    def token_file(self) -> str:
+        """The file with the token of who is alone, for a shell; empty where everybody has tokens of their own."""
+        return "" if self.request.app.state.is_shared else shlex.quote(str(self.room.folder / TOKEN_FILE))
+
+    def command(self, page: str) -> str:
+        """The command that shows the values of a page of this server in a terminal."""
+        path, mark, query = page.partition("?")
+        token = f"$(cat {self.token_file})" if self.token_file else "$TOKEN"
+        url = shlex.quote(f"{self.address}{path}.json{mark}{query}")
+        return f'curl -H "Authorization: Bearer {token}" {url}'
 
     @property
     def period(self) -> str:
