@@ -69,6 +69,7 @@ class Coupling:
         self._interruption = interruption
         self._stopped: frozenset[str] = frozenset()
         self._totals: dict[str, Total] = {}
+        self._dataset = ""
         self._previous: dict[str, Any] = {}
         self._processor_events = ProcessorEvents()
         self.companions = OpenCompanions(access)
@@ -122,6 +123,7 @@ class Coupling:
         sums as they were.
         """
         self.companions.begin(file, chunk)
+        self._dataset = file.dataset
         columns = Columns(chunk, self._clock, learning, self.companions)
         metadata = metadata_of(chunk, file)
         outputs: dict[str, Any] = {}
@@ -210,7 +212,8 @@ class Coupling:
     def _add_output(self, wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
         place = f"{chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}"
         try:
-            taken = self._tables.take(wagon.name, without_shared(output), place)
+            kept = wagon.for_dataset(without_shared(output), self._dataset)
+            taken = self._tables.take(wagon.name, kept, place)
             commit = self._totals[wagon.name].prepared(taken.output)
             taken.write()
             commit()

@@ -18,6 +18,8 @@ from branchline.jobs.program import ModuleFile
 from branchline.jobs.worker import load_module
 
 MODULE_PREFIX = "branchline_wagons_"
+#: In results by dataset, files that belong to none.
+NO_DATASET = "all"
 
 
 class Wagon:
@@ -28,6 +30,7 @@ class Wagon:
         self.name = name or _name_of(thing)
         self.branches = _names_in(thing, "branches", self.name)
         self.requires = _names_in(thing, "requires", self.name) or ()
+        self.by_dataset = bool(getattr(thing, "by_dataset", False))
         self.is_processor = is_coffea_processor(thing)
         self.schema = schema_of(thing) if self.is_processor else None
         if self.is_processor and self.requires:
@@ -37,8 +40,21 @@ class Wagon:
         """What the user's object makes of a chunk of events."""
         return self.thing.process(events)
 
+    def for_dataset(self, output: Any, dataset: str) -> Any:
+        """An output for the sum: by the name of its dataset, if the results of each dataset are kept apart."""
+        if not self.by_dataset or output is None:
+            return output
+        return {dataset or NO_DATASET: output}
+
     def postprocess(self, accumulator: Any) -> Any:
-        """What the user's object makes of the sum of all chunks; the sum itself where it does nothing with it."""
+        """What the user's object makes of the sum of all chunks, or of those of each dataset; the sum itself where it
+        does nothing with it.
+        """
+        if self.by_dataset and isinstance(accumulator, dict):
+            return {dataset: self._finished(total) for dataset, total in accumulator.items()}
+        return self._finished(accumulator)
+
+    def _finished(self, accumulator: Any) -> Any:
         finish = getattr(self.thing, "postprocess", None)
         if finish is None:
             return accumulator

@@ -7,6 +7,7 @@ import shlex
 import zipfile
 from pathlib import Path
 
+from branchline.control.trains.merge_groups import GROUPS_FILE, groups_for_others
 from branchline.control.trains.train import Train
 from branchline.control.trials.composing import WAGONS_FILE
 from branchline.dataset.lists import is_list
@@ -50,13 +51,17 @@ def _files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, by
     files = words[3 : words.index("-o")]
     # A list takes one location in a line, without blanks and comments.
     is_plain = not any(is_list(split_location(one)[0]) or "#" in one or len(one.split()) > 1 for one in files)
-    dataset = [DATASET_FILE] if is_plain else files
+    is_grouped = files == [str(folder / GROUPS_FILE)]
+    dataset = [GROUPS_FILE] if is_grouped else [DATASET_FILE] if is_plain else files
     command = ["branchline", "run", WAGONS_FILE, *dataset, "-o", "results", *_settings(train)]
     found = _sources(folder)
     found[RUN_FILE] = f'#!/bin/sh\ncd "$(dirname "$0")" && exec {shown_command(command)} "$@"\n'.encode()
     if is_plain:
         found[DATASET_FILE] = "".join(f"{without_secrets(one)}\n" for one in files).encode()
-    found["README.md"] = _readme(train, record, DATASET_FILE if is_plain else RUN_FILE).encode()
+    if is_grouped:
+        found[GROUPS_FILE] = groups_for_others(folder / GROUPS_FILE)
+    named_in = dataset[0] if is_grouped or is_plain else RUN_FILE
+    found["README.md"] = _readme(train, record, named_in).encode()
     versions = _versions(record)
     found["requirements.txt"] = "".join(f"{name}=={version}\n" for name, version in versions.items()).encode()
     return found

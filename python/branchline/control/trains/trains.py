@@ -19,6 +19,7 @@ from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
 from branchline.control.trains import running
+from branchline.control.trains.merge_groups import write_groups
 from branchline.control.trains.riders import TABLES as RIDER_TABLES
 from branchline.control.trains.riders import note_riders
 from branchline.control.trains.running import ReportTo
@@ -252,8 +253,9 @@ class Trains:
         for left in folder.glob("source_*"):
             shutil.rmtree(left, ignore_errors=True)
         texts = [self._sources.text(one.source_sha256) for one in wagons]
-        compose(wagons, texts, folder)
-        command = running.command_of(train.order, dataset, folder)
+        compose(wagons, texts, folder, by_dataset=bool(dataset.merge_groups))
+        files = [str(write_groups(dataset, folder))] if dataset.merge_groups else dataset.files
+        command = running.command_of(train.order, replace(dataset, files=files), folder)
         running.note_command(command, folder)
         return replace(train, number=last + 1, command=command)
 

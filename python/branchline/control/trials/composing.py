@@ -14,9 +14,9 @@ from branchline.report.whole_files import write_whole
 WAGONS_FILE = "wagons.py"
 
 
-def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path) -> Path:
-    """Writes the file, and the sources (``texts``, one for each wagon) next to it. Raises OptionError for wagons that
-    cannot be in one train, StorageError.
+def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path, *, by_dataset: bool = False) -> Path:
+    """Writes the file, and the sources (``texts``, one for each wagon) next to it. With ``by_dataset`` their results
+    are kept apart by dataset. Raises OptionError for wagons that cannot be in one train, StorageError.
     """
     names = names_in_train(wagons)
     for wagon, text in zip(wagons, texts, strict=True):
@@ -24,7 +24,7 @@ def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path) ->
         write_whole(folder / package / "__init__.py", b"")
         write_whole(folder / package / f"{module}.py", text.encode())
     path = folder / WAGONS_FILE
-    write_whole(path, _text(wagons, names).encode())
+    write_whole(path, _text(wagons, names, by_dataset=by_dataset).encode())
     return path
 
 
@@ -46,11 +46,14 @@ def names_in_train(wagons: Sequence[WholeWagon]) -> list[str]:
     return names
 
 
-def _text(wagons: Sequence[WholeWagon], names: Sequence[str]) -> str:
+def _text(wagons: Sequence[WholeWagon], names: Sequence[str], *, by_dataset: bool) -> str:
     lines = ['"""The wagons of a train, written by Branchline."""', ""]
     lines += [f"import {module}" for module in sorted({_module(one) for one in wagons})]
     lines += ["", "", "def _named(name, wagon):", "    # Also where the class allows no changes.", ""]
-    lines[-1:] = ['    object.__setattr__(wagon, "name", name)', "    return wagon", "", "", "wagons = ["]
+    lines[-1:] = ['    object.__setattr__(wagon, "name", name)']
+    if by_dataset:
+        lines += ["    # Merge groups are datasets.", '    object.__setattr__(wagon, "by_dataset", True)']
+    lines += ["    return wagon", "", "", "wagons = ["]
     for one, name in zip(wagons, names, strict=True):
         # Values are plain data, whose repr is Python.
         values = ", ".join(f"{key}={value!r}" for key, value in one.values.items())
