@@ -307,7 +307,8 @@ class Trials:
                 "UPDATE trials SET state = ?, ended = ?, outcome = ? WHERE number = ?",
                 (state_of(outcome), _now(), json.dumps(outcome.as_dict()), trial.number),
             )
-        if trial.wagon == TRAIN and outcome.blamed:
+        # Where people do not know each other, one's code could blame another's: both ran in the process that says so.
+        if trial.wagon == TRAIN and outcome.blamed and self._running.sandbox is None:
             self._blame(trial, outcome)
 
     def _blame(self, trial: Trial, outcome: TrialOutcome) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.control.trials.test_excess import sandbox
 from tests.unit.control.trials.test_trials import WAIT_S, Room
 
 from branchline.control.errors import NoSuchEntryError
@@ -100,6 +101,22 @@ def test_a_wagon_that_changes_what_others_use_fails_by_name_and_the_others_ride(
     assert (first.state, names(first)) == (FAILED, ["spoiler", "total", "victim"])
     room.trials.again("ada/spoiler", DATASET)
     waited_for(room, "ada/spoiler", lambda one: one.number > first.number and one.state == FAILED)
+
+
+def test_nobody_s_wagon_fails_by_what_the_code_of_others_says(tmp_path: Path) -> None:
+    room = Room(tmp_path, sandbox(), data=(tmp_path / "data",))
+    for name in ("spoiler", "victim"):
+        room.wagon(name.title(), name, SOURCE)
+    room.trials.start()
+    together = waited_for(room, TRAIN, lambda one: one.ended != "")
+    time.sleep(0.3)
+    states = {name: room.ended(name).state for name in ("spoiler", "victim")}
+    room.trials.stop()
+    room.database.close()
+    assert together.outcome is not None
+    assert together.state == FAILED
+    assert "spoiler changes" in reasons(together.outcome)[0]
+    assert states == {"spoiler": DONE, "victim": DONE}
 
 
 def test_a_train_gives_way_to_a_wagon_that_is_tried_alone(room: Room) -> None:
