@@ -226,7 +226,8 @@ def _page(rows: list[Served]) -> str:
         f"pages ({', '.join(PAGES)}) are open and asked for again at each change, for {first.seconds:.0f} s. The "
         "clients run on the same machine."
     )
-    return "\n\n".join(["# The control room under load", what, table(headings, cells), "\n".join(machine_lines(1))])
+    parts = ["# The control room under load", what, table(headings, cells), "\n".join(machine_lines(1))]
+    return "\n\n".join(parts) + "\n"
 
 
 def _ms(*seconds: float) -> list[str]:

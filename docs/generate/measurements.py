@@ -79,6 +79,8 @@ TABLES = {
     "simulated": "Trains on 1000 workers",
     "dispatch": "Handing out sub-jobs",
     "cluster-peers": "Packages on Dask",
+    "control-room": "The control room",
+    "serving": "The control room under load",
 }
 
 
