@@ -104,13 +104,11 @@ STATUS_HEARTBEAT_S = 15.0
 STATUS_OLD_S = 60.0
 # A job reports to a control room so often, if anything changed: 1000 jobs make 200 requests a second.
 REPORT_INTERVAL_S = 5.0
-# How often it does where nothing has changed: a job that is silent for longer stands still, or is gone. While the
-# server is away, states alone are kept on disk so often: only the last one matters then.
+# How often it does where nothing has changed, and keeps its state on disk while the server is away.
 REPORT_HEARTBEAT_S = 60.0
 # The fastest level of zlib: a report of 5000 files is a tenth of its size after some ten ms.
 REPORT_ZLIB_LEVEL = 1
-# A server answers after some ms, or when a report had its turn among many. One that takes longer is taken for one that
-# is away.
+# A server answers after some ms, or when a report had its turn among many. One that takes longer is away.
 REPORT_ANSWER_S = 30.0
 # What is read of an answer, which is a line of JSON.
 REPORT_ANSWER_BYTES = 64 * 1024
@@ -190,8 +188,7 @@ SITE_ROUND_TRIP_S = 0.001
 WAN_ROUND_TRIP_S = 0.05
 # Up to this a storage element is near: sites are that large, and reading hides it.
 NEAR_ROUND_TRIP_S = 0.003
-# Workers without near work wait this long before they take what is near to others: about a group of sub-jobs, after
-# which another site has had the chance to ask for it.
+# Workers without near work wait this long, about a group of sub-jobs, before they take what is near to others.
 FAR_WORK_WAIT_S = 3.0
 # Round trips that a sub-job carries to its worker, the shortest ones.
 ROUND_TRIPS_SENT_MAX = 64
@@ -392,6 +389,9 @@ PAGES_AT_ONCE = 4
 PAGES_KEPT_MAX = 200
 # Open pages: each costs a few kB and a wake-up a second.
 LIVE_VIEWERS_MAX = 1000
+LIVE_VIEWERS_OF_PERSON_MAX = 200
+# What the server says of requests that are none, and of its faults, in a minute.
+LOG_LINES_MAX, LOG_SPAN_S = 20, 60.0
 # The server waits so long for answers that are under way when it ends.
 SERVER_END_S = 2.0
 # Bars and lines of a picture of storage elements over time.
@@ -399,8 +399,7 @@ ELEMENTS_DRAWN_MAX = 8
 # Steps of a line of such a picture: a week by the hour.
 PICTURE_BINS_MAX = 170
 
-# Trains of the control room: how many wagons, how often those that run are looked at, here and at a batch system, and
-# what needs no operator.
+# Trains of the control room: wagons, how often those that run are looked at, and what needs no operator.
 TRAIN_WAGONS_MAX = 200
 TRAIN_LOOK_S = 1.0
 TRAIN_SUBMITTED_LOOK_S = 10.0

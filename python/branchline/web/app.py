@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.resources import files
@@ -140,7 +141,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     app.state.room = room
-    app.state.viewers = 0
+    app.state.viewers = Counter()
     app.state.ticks = Ticks(room)
     app.state.pages = SharedPages(app.state.ticks)
     app.state.report_turns = asyncio.Semaphore(REPORTS_AT_ONCE)

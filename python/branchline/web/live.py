@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -11,7 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from branchline.control.room import ControlRoom
-from branchline.limits import LIVE_AGE_MAX_S, LIVE_HEARTBEAT_S, LIVE_INTERVAL_S, LIVE_VIEWERS_MAX
+from branchline.limits import (
+    LIVE_AGE_MAX_S,
+    LIVE_HEARTBEAT_S,
+    LIVE_INTERVAL_S,
+    LIVE_VIEWERS_MAX,
+    LIVE_VIEWERS_OF_PERSON_MAX,
+)
 
 
 class Ticks:
@@ -40,7 +47,9 @@ class Ticks:
 async def events(request: Request) -> Response:
     """The stream of a browser, which opens it again when it ends."""
     state = request.app.state
-    if state.viewers >= LIVE_VIEWERS_MAX:
+    # One person must not take the places of all; whoever is alone has them.
+    own_max = LIVE_VIEWERS_OF_PERSON_MAX if state.is_shared else LIVE_VIEWERS_MAX
+    if state.viewers.total() >= LIVE_VIEWERS_MAX or state.viewers[request.state.person.name] >= own_max:
         return Response("Too many pages are open.\n", 503, {"Retry-After": "60"})
     return StreamingResponse(_changes(request), media_type="text/event-stream")
 
@@ -48,7 +57,8 @@ async def events(request: Request) -> Response:
 async def _changes(request: Request) -> AsyncIterator[str]:
     state = request.app.state
     ticks: Ticks = state.ticks
-    state.viewers += 1
+    name = request.state.person.name
+    state.viewers[name] += 1
     try:
         yield "retry: 2000\n\n"
         seen, quiet_s = ticks.now(), 0.0
@@ -64,4 +74,6 @@ async def _changes(request: Request) -> AsyncIterator[str]:
                 quiet_s = 0.0
                 yield ": nothing\n\n"
     finally:
-        state.viewers -= 1
+        state.viewers[name] -= 1
+        # Names of those who have gone are not kept.
+        state.viewers += Counter()

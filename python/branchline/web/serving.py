@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import logging
 import platform
 import re
 import secrets
@@ -32,6 +33,7 @@ from branchline.web.connections import TimedConnection
 from branchline.web.keys import AccountKeys, OwnToken
 from branchline.web.openid.settings import OpenIdSettings
 from branchline.web.otlp import OtlpExporter, Resource
+from branchline.web.server_log import BoundedLines
 from branchline.web.settings import LOOPBACK_HOSTS, TOKEN_FILE, ServerSettings
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -121,8 +123,11 @@ def serve(
         room.plans.start()
         if exporter is not None:
             exporter.start()
+        config = _config(app, sharing)
+        # Configuring sets the handlers of this log anew, and keeps its filters.
+        logging.getLogger("uvicorn.error").addFilter(BoundedLines())
         try:
-            asyncio.run(_Server(_config(app, sharing), lambda: ready(address), ending).serve([listener]))
+            asyncio.run(_Server(config, lambda: ready(address), ending).serve([listener]))
         finally:
             if exporter is not None:
                 exporter.stop()

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import http.client
+import logging
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
-from tests.unit.web.server import Answer
+from tests.unit.web.server import WAIT_S, Answer, Server
 from tests.unit.web.test_shared import PASSWORD, PEOPLE, SharedServer, people
 
-from branchline.limits import LOGIN_PLACES_MAX, LOGIN_TRIES_MAX, LOGINS_AT_ONCE
+from branchline.limits import (
+    LIVE_VIEWERS_OF_PERSON_MAX,
+    LOG_LINES_MAX,
+    LOG_SPAN_S,
+    LOGIN_PLACES_MAX,
+    LOGIN_TRIES_MAX,
+    LOGINS_AT_ONCE,
+)
 from branchline.web.rates import Rates
+from branchline.web.server_log import BoundedLines
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +37,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServer]:
         yield server
         code, said = server.end()
         assert (code, "Traceback" in said) == (0, False), said
+
+
+class Stream:
+    """The live events of an open page, while the block runs."""
+
+    def __init__(self, server: SharedServer, cookie: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_S)
+        self._connection.request("GET", "/events", headers={"Cookie": cookie})
+        self._answer = self._connection.getresponse()
+        self.status = self._answer.status
+        if self.status == 200:
+            # It counts from its first line on.
+            self._answer.readline()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._answer.close()
+        self._connection.close()
 
 
 def form_in(server: SharedServer, charset: str, name: bytes, cookie: str = "", path: str = "/login") -> Answer:
@@ -50,6 +83,38 @@ def test_a_form_in_another_encoding_is_refused(server: SharedServer, charset: st
     cookie = server.logged_in("lise")
     assert form_in(server, charset, b"a-" + b"zb" * 1000, cookie, "/do/save-dataset").status == 415
     assert form_in(server, "UTF-8", b"nobody").status in (401, 429)
+
+
+def test_one_person_does_not_take_the_live_pages_of_the_others(server: SharedServer) -> None:
+    """Each open page has a stream."""
+    lise, emmy = server.logged_in("lise"), server.logged_in("emmy")
+    with ExitStack() as streams:
+        found = Counter(
+            streams.enter_context(Stream(server, lise)).status for _ in range(LIVE_VIEWERS_OF_PERSON_MAX + 5)
+        )
+        assert found == {200: LIVE_VIEWERS_OF_PERSON_MAX, 503: 5}
+        assert streams.enter_context(Stream(server, emmy)).status == 200
+
+
+def test_requests_that_are_none_do_not_fill_the_log(tmp_path: Path) -> None:
+    with Server(tmp_path / "room") as server:
+        for _ in range(100):
+            with socket.create_connection(("127.0.0.1", server.port)) as connection:
+                connection.sendall(b"\0\r\n\r\n")
+                assert b" 400 " in connection.recv(100)
+        code, said = server.end()
+    assert (code, len(said.splitlines())) == (0, LOG_LINES_MAX)
+
+
+def test_the_log_says_how_much_it_left_out() -> None:
+    now_s = [0.0]
+    lines = BoundedLines(lambda: now_s[0])
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "wrong %s", ("thing",), None)
+    assert [lines.filter(record) for _ in range(LOG_LINES_MAX + 3)] == [True] * LOG_LINES_MAX + [False] * 3
+    assert record.getMessage() == "wrong thing"
+    now_s[0] = LOG_SPAN_S + 1.0
+    assert lines.filter(record)
+    assert record.getMessage() == "wrong thing (3 messages before it were left out)"
 
 
 def test_rates_count_names_that_came_too_late() -> None:
