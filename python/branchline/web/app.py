@@ -93,7 +93,6 @@ ACTIONS: dict[str, Act] = {
     "/do/remove-plan": plan_actions.remove,
     "/do/add-person": people_actions.add_person,
     "/do/change-person": people_actions.change_person,
-    "/do/change-password": people_actions.change_password,
     "/do/revoke-token": people_actions.revoke_token,
 }
 #: Pages that the head of every page leads to.

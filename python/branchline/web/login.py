@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from branchline.control.people import Person
 from branchline.control.room import ControlRoom
+from branchline.errors import OptionError
 from branchline.limits import LOGIN_TRIES_MAX, LOGIN_TRIES_S, LOGINS_AT_ONCE, RETRY_AFTER_S, SECRET_SHOWN_S
 from branchline.web.actions import Form
 from branchline.web.login_page import login_page, own_path
@@ -23,6 +24,7 @@ from branchline.web.security import LOGIN_PATH, NEW_TOKEN_PATH, cookie_name, set
 from branchline.web.settings import ServerSettings
 
 MAKE_TOKEN = "/do/make-token"  # noqa: S105 - an address
+_TOO_MANY = "There were too many wrong passwords. Try again in a quarter of an hour."
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Logins:
         return [
             Route(LOGIN_PATH, self.page),
             Route(LOGIN_PATH, self.log_in, methods=["POST"]),
+            Route("/do/change-password", self.change_password, methods=["POST"]),
             Route("/logout", self.log_out, methods=["POST"]),
             Route(MAKE_TOKEN, make_token, methods=["POST"]),
             Route(NEW_TOKEN_PATH, new_token),
@@ -74,12 +77,32 @@ class Logins:
         set_cookie(redirect, request.scope, self.settings, secret)
         return redirect
 
+    async def change_password(self, request: Request) -> Response:
+        """Changes one's own password, which ends all sessions. Who holds a token or a session cannot try passwords."""
+        async with request.form(max_files=0, max_fields=5, max_part_size=10_000) as data:
+            form = Form(data)
+            old, new, again = (form.whole(one) for one in ("old", "password", "again"))
+        room: ControlRoom = request.app.state.room
+        name = request.state.person.name
+        key = f"name {name}"
+        if new != again:
+            raise OptionError("the two new passwords differ")
+        async with self.turns:
+            if self.wrong.is_over(key):
+                raise HTTPException(429, _TOO_MANY)
+            is_right = await run_in_threadpool(room.accounts.log_in, name, old) is not None
+            if not is_right:
+                self.wrong.add(key)
+                raise OptionError("this is not your password", hint="an administrator can give you another one")
+            await run_in_threadpool(room.accounts.set_password, name, new, name)
+        request.app.state.ticks.renew()
+        return RedirectResponse(LOGIN_PATH, 303)
+
     def _is_over(self, keys: tuple[str, str]) -> bool:
         return any(self.wrong.is_over(one) for one in keys)
 
     def _too_many(self, wanted: str) -> Response:
-        trouble = "There were too many wrong passwords. Try again in a quarter of an hour."
-        answer = login_page(self.settings, wanted, trouble, 429)
+        answer = login_page(self.settings, wanted, _TOO_MANY, 429)
         answer.headers["Retry-After"] = str(RETRY_AFTER_S)
         return answer
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from branchline.control.accounts.accounts import Account
 from branchline.control.people import Person
 from branchline.control.room import ControlRoom
-from branchline.errors import OptionError
 from branchline.web.actions import Form
 from branchline.web.pages.people import check_administrator
 
@@ -30,16 +29,6 @@ def change_person(room: ControlRoom, person: Person, form: Form) -> str:
 def _account(form: Form) -> Account:
     groups = tuple(form.text("groups").replace(",", " ").split())
     return Account(form.text("name"), form.text("role"), groups, form.text("disabled") == "yes")
-
-
-def change_password(room: ControlRoom, person: Person, form: Form) -> str:
-    """Changes one's own password, which ends all sessions."""
-    if room.accounts.log_in(person.name, form.whole("old")) is None:
-        raise OptionError("this is not your password", hint="an administrator can give you another one")
-    if form.whole("password") != form.whole("again"):
-        raise OptionError("the two new passwords differ")
-    room.accounts.set_password(person.name, form.whole("password"), person.name)
-    return "/login"
 
 
 def revoke_token(room: ControlRoom, person: Person, form: Form) -> str:

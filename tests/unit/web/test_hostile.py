@@ -128,6 +128,34 @@ def test_rates_count_names_that_came_too_late() -> None:
     assert not rates.is_over("0")
 
 
+def test_a_session_does_not_try_passwords(server: SharedServer) -> None:
+    cookie = server.logged_in("lise")
+    new = {"password": "another long password", "again": "another long password"}
+
+    def changed(old: str) -> int:
+        return server.post("/do/change-password", {"old": old, **new}, cookie, Accept="text/plain").status
+
+    with ThreadPoolExecutor(30) as threads:
+        found = Counter(threads.map(changed, [f"wrong {number}" for number in range(30)]))
+    assert set(found) == {400, 429}
+    assert found[400] <= LOGIN_TRIES_MAX + LOGINS_AT_ONCE
+    assert changed(PASSWORD) == 429
+
+
+def test_a_password_is_changed_by_who_knows_it(server: SharedServer) -> None:
+    cookie = server.logged_in("ada")
+    for old, new, again, status in (
+        ("wrong password", "a new long password", "a new long password", 400),
+        (PASSWORD, "a new long password", "another long password", 400),
+        (PASSWORD, "short", "short", 400),
+        (PASSWORD, "a new long password", "a new long password", 303),
+    ):
+        fields = {"old": old, "password": new, "again": again}
+        assert server.post("/do/change-password", fields, cookie, Accept="text/plain").status == status
+    assert server.page("/jobs", cookie).status == 303
+    server.logged_in("ada", "a new long password")
+
+
 def test_wrong_passwords_that_come_at_once_are_counted(server: SharedServer) -> None:
     def tried(number: int) -> int:
         return server.post("/login", {"name": "emmy", "password": f"wrong {number}"}).status

@@ -139,7 +139,7 @@ def test_nothing_is_open_but_the_login(server: SharedServer) -> None:
         assert server.ask(path, "GET").status == 401, path
         assert server.ask(path, "GET", None, {"Authorization": "Bearer bl_wrong"}).status == 401, path
         assert server.ask(path, "GET", None, {"Cookie": f"branchline-{server.port}=wrong"}).status == 401, path
-    for path in [*ACTIONS, "/do/make-token", "/logout", "/api/v1/reports"]:
+    for path in [*ACTIONS, "/do/make-token", "/do/change-password", "/logout", "/api/v1/reports"]:
         assert server.post(path, {}).status == 401, path
 
 
