@@ -17,7 +17,8 @@ from tests.unit.web.server import Server
 
 from branchline.web.app import ACTIONS, PAGES
 
-PLAIN_PAGES = [path for path in PAGES if "{" not in path]
+#: Moments are those of an entry, which has to be named.
+PLAIN_PAGES = [path for path in PAGES if "{" not in path and path != "/moments"]
 HERE, FAR = "root://se.example", "root://far.org"
 
 

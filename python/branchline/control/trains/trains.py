@@ -119,8 +119,7 @@ class Trains:
         and what the note of a plan raises.
         """
         who.check_owns(order.owner)
-        if self.refused:
-            raise RefusedError(self.refused, hint="run it yourself: the page of each wagon has its source")
+        self._check_runs()
         order.check()
         trials = self._passed(order)
         wagons = self._with_required(order)
@@ -150,9 +149,15 @@ class Trains:
         """An operator has a train begin that waits for it. Raises RefusedError, ConflictError, NoSuchEntryError."""
         if not who.is_operator:
             raise RefusedError(f"{who.name} may not approve trains", hint="ask an operator")
+        self._check_runs()
         if not self._set(number, (WAITING,), STARTING):
             raise ConflictError(f"train {number} does not wait for approval")
         self._begin(number)
+
+    def _check_runs(self) -> None:
+        """Raises RefusedError where no trains run: also those that were ordered when they still did."""
+        if self.refused:
+            raise RefusedError(self.refused, hint="run it yourself: the page of each wagon has its source")
 
     def cancel(self, number: int, who: Person) -> None:
         """Ends a train; what is done is kept. Raises RefusedError, NoSuchEntryError, ConflictError, BatchError."""
@@ -173,6 +178,7 @@ class Trains:
         """
         train = self.train(number)
         who.check_owns(train.order.owner)
+        self._check_runs()
         is_submitted = (self.results(train) / JOBS / SUBMISSION).is_file() and not self._has_failed_wagons(train)
         if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if is_submitted else STARTING):
             raise ConflictError(f"nothing is missing of train {number}, or it runs")

@@ -24,6 +24,7 @@ from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonS
 from branchline.control.room import ControlRoom
 from branchline.control.trains import running
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING, WAITING, TrainOrder
+from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import QUEUED
 from branchline.control.trials.trial import RUNNING as AT_WORK
 from branchline.errors import OptionError
@@ -175,6 +176,19 @@ def test_a_large_train_waits_for_an_operator(room: ControlRoom, monkeypatch: pyt
     assert room.trains.train(number).state == FINISHED
     with pytest.raises(ConflictError):
         room.trains.approve(number, OLGA)
+
+
+def test_trains_of_earlier_do_not_run_where_none_run(room: ControlRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A control room that one person had alone is shared: names of its people may be those of others."""
+    monkeypatch.setattr("branchline.control.trains.trains.TRAIN_SECONDS_APPROVED", 0.001)
+    waiting, cancelled = room.trains.order(ORDER, ADA), room.trains.order(replace(ORDER, name="other"), ADA)
+    room.trains.cancel(cancelled, ADA)
+    monkeypatch.setattr(room.trains, "_code_running", CodeRunning(no_trains="this one runs no trains"))
+    with pytest.raises(RefusedError, match="this one runs no trains"):
+        room.trains.approve(waiting, OLGA)
+    with pytest.raises(RefusedError, match="this one runs no trains"):
+        room.trains.again(cancelled, ADA)
+    assert [one.state for one in room.trains.trains()[0]] == [CANCELLED, WAITING]
 
 
 def test_a_train_goes_on_while_the_server_is_away(room: ControlRoom, gate: Path) -> None:
