@@ -19,7 +19,6 @@ from typing import Any
 
 from benches import data
 from benches.arms import BRANCHLINE, GET_ENTRY, Arm
-from benches.cold import make_cold, sequential_bytes_per_s
 from benches.conditions import conditions
 from benches.layouts_picture import draw
 from benches.requests import Counts, counted
@@ -27,6 +26,7 @@ from benches.rounds import Case, Sample, Spread, check_equal_work
 from benches.split_objects import readable_branches
 from benches.tables import MEGA, spread, table
 from benches.worker import REPOSITORY, Worker
+from branchline.lab.cold import make_cold, sequential_bytes_per_s
 
 JOBS = 4
 SOME_BRANCHES = 10

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benches.cold import make_cold
 from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from branchline import Access
 from branchline._core import Store
+from branchline.lab.cold import make_cold
 from branchline.ranges import ByteRange
 
 RANGE_BYTES = 64 * 1024

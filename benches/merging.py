@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches import data
-from benches.cold import forget
 from benches.rounds import Case, Sample, Spread, ratio, seconds_of
 from benches.tables import MEGA, opening, spread, table
 from benches.worker import REPOSITORY
+from branchline.lab.cold import forget
 
 OURS, LEFT, HADD, CAT = "Branchline, by entry", "Branchline, --no-sync", "hadd -fk", "cat, synced"
 CODEC = "zstd:5"

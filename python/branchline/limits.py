@@ -436,9 +436,10 @@ MEASURE_BEFORE_HOURS = 24
 COMPARED_BYTES_MAX = 256 * 2**20
 COMPARED_FILE_MAX_BYTES = 32 * 2**20
 # Differing values of one file, pictures of one page, and steps of a line in them.
-COMPARED_VALUES_SHOWN_MAX = 50
-COMPARED_PICTURES_MAX = 20
+COMPARED_VALUES_SHOWN_MAX, COMPARED_PICTURES_MAX = 50, 20
 COMPARED_BINS_DRAWN_MAX = 250
+# Comparing two commands: rounds in all, and those that may fail.
+COMPARED_ROUNDS_MAX, COMPARED_LOST_MAX = 500, 3
 
 # Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
 TRIAL_WALL_S = 600.0

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from benches.arms import BRANCHLINE, Arm, one_core_arms, two_core_arms
 from benches.cluster_peers import check_equal
-from benches.cold import StillCachedError, make_cold
 from benches.conditions import SETTINGS, settings_lines
 from benches.dispatch import PLACES, dispatched
 from benches.planning import planned, written
@@ -22,6 +21,7 @@ from benches.rounds import Case, Sample, UnequalWorkError
 from benches.tables import disturbed
 from tests.peers.peers import REPOSITORY
 
+from branchline.lab.cold import StillCachedError, make_cold
 from branchline.tracing.reads import Read
 
 RunBenches = Callable[..., Path]

@@ -45,6 +45,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trace export": "tracing:export",
         "proxy": "proxying:proxy",
     },
+    "Compare": {
+        "compare": "comparing:compare",
+    },
     "Follow jobs": {
         "serve": "serving:serve",
         "people add": "people:add",

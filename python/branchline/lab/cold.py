@@ -10,11 +10,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from branchline.errors import BranchlineError
+
 BLOCK_BYTES = 8 * 2**20
 ATTEMPTS = 3
 
 
-class StillCachedError(RuntimeError):
+class StillCachedError(BranchlineError):
     """The system keeps pages of a file though it was asked to drop them."""
 
 
@@ -55,7 +57,8 @@ def make_cold(files: list[str]) -> None:
             return
         time.sleep(0.2)
     path, size = next(iter(left.items()))
-    raise StillCachedError(f"{size} bytes of {path} stay in the page cache: does another program read it?")
+    what = f"{size} bytes of {path} stay in the page cache"
+    raise StillCachedError(what, path=path, hint="does another program read it?")
 
 
 def sequential_bytes_per_s(path: str) -> float:

@@ -1,0 +1,1 @@
+"""The lab: what is faster, by how much, and how sure that is."""

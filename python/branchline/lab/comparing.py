@@ -1,0 +1,192 @@
+"""Two commands compared: rounds in a drawn order, with the first command twice as its own control, until it is sure."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from branchline.errors import BranchlineError, OptionError
+from branchline.lab.cold import cached_bytes, make_cold
+from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
+from branchline.lab.samples import Command, Sample, taken
+from branchline.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
+
+COMPARISON_VERSION = 1
+#: The arms: two commands, and the first again. Its ratio to itself shows what the machine alone does.
+FIRST, SECOND, CONTROL = "A", "B", "A again"
+ARMS = (FIRST, SECOND, CONTROL)
+#: Less CPU time cannot be compared: the kernel counts it in ticks.
+CPU_TELLING_S = 0.1
+
+
+class FailedCommandError(BranchlineError):
+    """A command that is compared fails."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared, and when that ends: when half of the interval is within ``precision``, a part of the ratio; or
+    after ``budget_s`` seconds. It never ends because a difference was found: then one would be found too often.
+    ``cold`` are files that are thrown out of the page cache before each sample. A sample takes up to ``wait_s``.
+    """
+
+    first: Command
+    second: Command
+    precision: float = 0.02
+    budget_s: float = 600.0
+    wait_s: float = 3600.0
+    seed: int = 0
+    cold: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raises OptionError for what cannot be."""
+        if not 0 < self.precision < 1:
+            raise OptionError(f"a precision of {self.precision:g} is impossible", hint="0.02 are two per cent")
+        if self.budget_s <= 0 or self.wait_s <= 0:
+            raise OptionError("a comparison needs time")
+        outputs = [one.output for one in (self.first, self.second) if one.output is not None]
+        if len({one.resolve() for one in outputs}) < len(outputs):
+            raise OptionError("both trains write to the same directory", hint="give each its own -o")
+
+
+@dataclass(frozen=True)
+class PhaseDifference:
+    """The seconds that a phase takes more in the second command: the median over all rounds."""
+
+    phase: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found: how many times the time of the first command the second one takes, and the first one itself.
+    ``cpu`` is None where there was too little CPU time. ``lost`` counts rounds in which a command failed.
+    """
+
+    commands: list[list[str]]
+    seed: int
+    samples: list[Sample]
+    wall: Ratio
+    control: Ratio
+    cpu: Ratio | None = None
+    phases: list[PhaseDifference] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    lost: int = 0
+    is_precise: bool = False
+    comparison_version: int = COMPARISON_VERSION
+
+
+def compare(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Comparison:
+    """Compares two commands. ``say`` is called after each round with how it stands.
+
+    Raises OptionError for a plan that cannot be, and for a program that is not there; FailedCommandError when a command
+    fails again and again, or in the first round; StillCachedError for files that stay in the page cache.
+    """
+    plan.check()
+    draw = random.Random(plan.seed)  # noqa: S311 - an order that can be drawn again
+    rounds: list[dict[str, Sample]] = []
+    lost = 0
+    begin_s = time.monotonic()
+    while len(rounds) < COMPARED_ROUNDS_MAX:
+        found = _round(plan, len(rounds) + lost, draw)
+        failed = [one for one in found.values() if one.code]
+        if failed:
+            lost += 1
+            if not rounds or lost > COMPARED_LOST_MAX:
+                raise _failure(plan, failed[0])
+            say(f"round {len(rounds) + lost} is left out: {failed[0].arm} ended with code {failed[0].code}")
+        else:
+            rounds.append(found)
+            say(_standing(rounds))
+        if len(rounds) >= PAIRS_MIN and _is_precise(rounds, plan.precision):
+            break
+        # A round that would end after the budget does not begin, but an interval needs some.
+        spent_s = time.monotonic() - begin_s
+        if spent_s + spent_s / (len(rounds) + lost) > plan.budget_s:
+            break
+    return _comparison(plan, rounds, lost)
+
+
+def _round(plan: Plan, number: int, draw: random.Random) -> dict[str, Sample]:
+    """One sample of each arm, in a drawn order; none after one that failed."""
+    order = draw.sample(ARMS, len(ARMS))
+    found: dict[str, Sample] = {}
+    for position, arm in enumerate(order):
+        cached = None
+        if plan.cold:
+            make_cold(list(plan.cold))
+            cached = sum(map(cached_bytes, plan.cold))
+        command = plan.second if arm == SECOND else plan.first
+        sample = taken(command, number, position, cached, plan.wait_s)
+        found[arm] = _named(sample, arm)
+        if sample.code:
+            break
+    return found
+
+
+def _named(sample: Sample, arm: str) -> Sample:
+    return Sample(**{**vars(sample), "arm": arm})
+
+
+def _failure(plan: Plan, sample: Sample) -> FailedCommandError:
+    command = plan.second if sample.arm == SECOND else plan.first
+    said = f":\n{sample.said}" if sample.said else ""
+    what = f"{' '.join(command.whole)} ended with code {sample.code} after {sample.wall_s:.1f} s{said}"
+    return FailedCommandError(what, hint="only commands that work can be compared")
+
+
+def _ratio(rounds: Sequence[dict[str, Sample]], arm: str, *, is_cpu: bool = False) -> Ratio:
+    def times(of: str) -> list[float]:
+        return [one[of].cpu_s if is_cpu else one[of].wall_s for one in rounds]
+
+    return paired_ratio(times(FIRST), times(arm), LEVEL)
+
+
+def _is_precise(rounds: Sequence[dict[str, Sample]], precision: float) -> bool:
+    width = _ratio(rounds, SECOND).half_width
+    return width is not None and width <= precision
+
+
+def _standing(rounds: Sequence[dict[str, Sample]]) -> str:
+    found = _ratio(rounds, SECOND)
+    interval = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f})"
+    return f"{len(rounds)} rounds: B takes {found.value:.3f} times the time of A{interval}"
+
+
+def _comparison(plan: Plan, rounds: Sequence[dict[str, Sample]], lost: int) -> Comparison:
+    cpu_s = [one[arm].cpu_s for one in rounds for arm in (FIRST, SECOND)]
+    names = {name for one in rounds for arm in (FIRST, SECOND) for name in one[arm].phases}
+    has_phases = all(one[arm].phases for one in rounds for arm in (FIRST, SECOND))
+    phases = [PhaseDifference(name, _median_difference(rounds, name)) for name in sorted(names)]
+    return Comparison(
+        commands=[plan.first.whole, plan.second.whole],
+        seed=plan.seed,
+        samples=[sample for one in rounds for sample in one.values()],
+        wall=_ratio(rounds, SECOND),
+        control=_ratio(rounds, CONTROL),
+        cpu=_ratio(rounds, SECOND, is_cpu=True) if min(cpu_s) >= CPU_TELLING_S else None,
+        phases=sorted(phases, key=lambda one: -abs(one.seconds)) if has_phases else [],
+        seconds=[statistics.median(one[arm].wall_s for one in rounds) for arm in (FIRST, SECOND)],
+        lost=lost,
+        is_precise=len(rounds) >= PAIRS_MIN and _is_precise(rounds, plan.precision),
+    )
+
+
+def _median_difference(rounds: Sequence[dict[str, Sample]], phase: str) -> float:
+    def seconds(one: Sample) -> float:
+        return one.phases.get(phase, 0.0)
+
+    return statistics.median(seconds(one[SECOND]) - seconds(one[FIRST]) for one in rounds)
+
+
+def local_files(path: str) -> list[str]:
+    """The files of a path: itself, or all below a folder. Raises OptionError where there are none."""
+    place = Path(path)
+    found = [str(place)] if place.is_file() else sorted(str(one) for one in place.rglob("*") if one.is_file())
+    if not found:
+        raise OptionError(f"there is no file at {path!r:.200} that could be made cold")
+    return found
