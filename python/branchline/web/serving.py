@@ -37,6 +37,7 @@ from branchline.web.server_log import BoundedLines
 from branchline.web.settings import LOOPBACK_HOSTS, TOKEN_FILE, ServerSettings
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - it is asked whether somebody listens there
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,9 @@ def _base(host: str, port: int, sharing: Sharing | None) -> str:
     if sharing is not None and sharing.public_url:
         return sharing.public_url.rstrip("/")
     scheme = "https" if sharing is not None and sharing.is_secure else "http"
+    if host in _EVERYWHERE:
+        # Every address of the machine, of which none is a name for browsers.
+        host = socket.getfqdn().lower()
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 

@@ -123,6 +123,8 @@ def test_trains_take_nothing_of_the_run_before() -> None:
             Command.of("A", text)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_two_trains_are_compared_cold_and_by_phases(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -143,7 +145,7 @@ def test_two_trains_are_compared_cold_and_by_phases(tmp_path: Path) -> None:
     samples = tmp_path / "samples.json"
     words = ["compare", "--cold", str(data), "--precision", "60%", "--seed", "7", "-o", str(samples), *trains]
     done = subprocess.run(
-        [PYTHON, "-m", "branchline", *words], capture_output=True, text=True, timeout=110, check=False
+        [PYTHON, "-m", "branchline", *words], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "A is faster: B takes" in done.stdout
