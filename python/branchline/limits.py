@@ -571,6 +571,7 @@ USED_NOTED_S = 300.0
 # Wrong passwords for a name, and from an address, before both have to wait; passwords checked at once, of 32 MB each.
 LOGIN_TRIES_MAX, LOGIN_TRIES_S = 10, 900.0
 LOGINS_AT_ONCE = 2
+LOGIN_MAX_BYTES = 64 * 1024
 LOGIN_PLACES_MAX = 10_000
 # Requests a minute by a person: a job reports 12 times a minute.
 REQUESTS_PER_MINUTE_MAX = 30_000

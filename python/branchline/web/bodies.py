@@ -23,7 +23,7 @@ class BodyRoom:
     @contextmanager
     def held(self, headers: Headers) -> Iterator[bool]:
         """Holds the memory of a request's body; gives False if there is none left."""
-        size_bytes = _announced_bytes(headers)
+        size_bytes = announced_bytes(headers)
         fits = self._held_bytes + size_bytes <= REQUESTS_MAX_BYTES
         if not fits:
             size_bytes = 0
@@ -34,7 +34,7 @@ class BodyRoom:
             self._held_bytes -= size_bytes
 
 
-def _announced_bytes(headers: Headers) -> int:
+def announced_bytes(headers: Headers) -> int:
     """The size of a body as its head has it; one in pieces may have the largest."""
     if "transfer-encoding" in headers:
         return REQUEST_MAX_BYTES

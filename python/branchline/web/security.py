@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from branchline.control.accounts.accounts import READ, REPORT, Login
-from branchline.limits import REQUEST_MAX_BYTES, REQUESTS_PER_MINUTE_MAX, RETRY_AFTER_S
-from branchline.web.bodies import BodyRoom, bounded
+from branchline.limits import LOGIN_MAX_BYTES, REQUEST_MAX_BYTES, REQUESTS_PER_MINUTE_MAX, RETRY_AFTER_S
+from branchline.web.bodies import BodyRoom, announced_bytes, bounded
 from branchline.web.keys import OwnToken
 from branchline.web.rates import Rates
 from branchline.web.settings import COOKIE, ServerSettings
@@ -94,6 +94,9 @@ class Guard:
                 return await self._with_cookie(scope, query)
         is_foreign = scope["method"] not in _READS and not _is_own_page(headers)
         if self._settings.is_shared and _is_open(scope):
+            # Nobody who is not known may take the memory of the bodies that jobs send.
+            if announced_bytes(headers) > LOGIN_MAX_BYTES and scope["method"] not in _READS:
+                return PlainTextResponse(f"A login has up to {LOGIN_MAX_BYTES} bytes.\n", 413)
             return _foreign() if is_foreign else None
         cookie = cookie_parser(headers.get("cookie", "")).get(cookie_name(scope, self._settings), "")
         login = await self._settings.keys.of_cookie(cookie)

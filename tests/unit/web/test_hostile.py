@@ -22,6 +22,7 @@ from branchline.limits import (
     LOGIN_PLACES_MAX,
     LOGIN_TRIES_MAX,
     LOGINS_AT_ONCE,
+    REQUEST_MAX_BYTES,
 )
 from branchline.web.rates import Rates
 from branchline.web.server_log import BoundedLines
@@ -115,6 +116,14 @@ def test_the_log_says_how_much_it_left_out() -> None:
     now_s[0] = LOG_SPAN_S + 1.0
     assert lines.filter(record)
     assert record.getMessage() == "wrong thing (3 messages before it were left out)"
+
+
+def test_strangers_do_not_take_the_memory_of_the_bodies_of_jobs(server: SharedServer) -> None:
+    own = {"Host": f"127.0.0.1:{server.port}", "Origin": server.base, "Content-Type": "multipart/form-data; boundary=x"}
+    for length in ({"Content-Length": str(REQUEST_MAX_BYTES)}, {"Transfer-Encoding": "chunked"}):
+        # No body follows: an answer that waits for it would never come.
+        assert server.ask("/login", "POST", None, {**own, **length}).status == 413
+    assert server.post("/login", {"name": "lise", "password": PASSWORD}).status in (303, 429)
 
 
 def test_rates_count_names_that_came_too_late() -> None:
