@@ -54,7 +54,7 @@ def test_a_plan_is_made_changed_paused_and_removed_by_forms(server: Server) -> N
     owner, name = address.split("/")
     revision = str(shown["kept"]["revision"])
     assert server.do("save-plan", **SCHEDULE).status == 409
-    changed = {**SCHEDULE, "owner": owner, "name": name, "revision": revision, "place": "slurm"}
+    changed = {**SCHEDULE, "owner": owner, "name": name, "revision": revision, "place": "slurm", "workers": ""}
     assert server.do("save-plan", **changed).status == 200
     assert server.do("pause-plan", address=address).status == 200
     shown = server.get(f"{made['page']}.json").json()
@@ -65,7 +65,7 @@ def test_a_plan_is_made_changed_paused_and_removed_by_forms(server: Server) -> N
     )
     assert [one["action"] for one in shown["changes"]] == ["changed", "changed", "created"]
     assert "paused" in server.get("/plans").text
-    again = {**changed, "revision": str(shown["kept"]["revision"]), "place": "here"}
+    again = {**changed, "revision": str(shown["kept"]["revision"]), "place": "here", "workers": "1"}
     assert server.do("save-plan", **again).status == 200
     assert server.get(f"{made['page']}.json").json()["kept"]["plan"]["is_paused"] is True
     assert server.do("pause-plan", address=address, to="on").status == 200
