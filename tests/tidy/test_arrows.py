@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"_core", "layout", "report", "sensors", "sites", "tree"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
-    "lab": {"report", "sensors"},
+    "lab": {"_core", "dataset", "report", "sensors", "tree"},
     "control": {"dataset", "report", "running", "sensors", "sites", "train"},
     "web": {"control", "report", "running", "sensors"},
     "demo": {"jobs"},

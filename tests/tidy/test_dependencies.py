@@ -62,6 +62,7 @@ EXTRAS_OF_ROOMS = {
     "demo/": {"demo"},
     "jobs/": {"trains"},
     "jobs/dask_": {"cluster"},
+    "lab/study_p": {"reports"},
     "layout/drawing.py": {"reports"},
     "layout/parquet.py": {"parquet"},
     "objects/": {"histograms"},

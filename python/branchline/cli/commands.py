@@ -47,6 +47,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Compare": {
         "compare": "comparing:compare",
+        "study run": "studying:run",
+        "study show": "studying:show",
     },
     "Follow jobs": {
         "serve": "serving:serve",
@@ -65,6 +67,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 GROUPS = {
     "people": "Says who may use a shared control room.",
     "report": "Sends what jobs report to a control room.",
+    "study": "Measures storages, settings and programs against each other.",
     "trace": "Records which bytes a job or any other program reads, shows it, compares it.",
 }
 

@@ -14,7 +14,7 @@ def verdict(found: Comparison) -> list[str]:
     """The control first, then the answer, and where the difference lies."""
     lines = [_control(found), _answer(found)]
     if found.cpu is not None:
-        lines.append(f"CPU time: B takes {_shown(found.cpu)} that of A")
+        lines.append(f"CPU time: B takes {shown_ratio(found.cpu)} that of A")
     lines += _phases(found)
     if found.lost:
         lines.append(f"{counted(found.lost, 'round')} left out, since a command failed in it")
@@ -22,7 +22,7 @@ def verdict(found: Comparison) -> list[str]:
 
 
 def _control(found: Comparison) -> str:
-    line = f"control: A takes {_shown(found.control)} its own time"
+    line = f"control: A takes {shown_ratio(found.control)} its own time"
     if found.control.differs:
         return f"{line}: something else disturbs the machine, and the answer below is doubtful"
     return line
@@ -38,15 +38,18 @@ def _answer(found: Comparison) -> str:
     if not wall.differs:
         most = max(wall.high - 1.0, 1.0 - wall.low)
         return (
-            f"no difference: B takes {_shown(wall)} the time of A ({medians}); one of more than {percent(most, 1.0)} is"
-            " ruled out"
+            f"no difference: B takes {shown_ratio(wall)} the time of A ({medians});"
+            f" one of more than {percent(most, 1.0)} is ruled out"
         )
     if wall.value < 1.0:
-        return f"B is faster: it takes {_shown(wall)} the time of A ({medians}), {1 / wall.value:.3g} times as fast"
-    return f"A is faster: B takes {_shown(wall)} the time of A ({medians})"
+        return (
+            f"B is faster: it takes {shown_ratio(wall)} the time of A ({medians}), {1 / wall.value:.3g} times as fast"
+        )
+    return f"A is faster: B takes {shown_ratio(wall)} the time of A ({medians})"
 
 
-def _shown(ratio: Ratio) -> str:
+def shown_ratio(ratio: Ratio) -> str:
+    """A ratio with its interval."""
     if ratio.low is None or ratio.high is None or ratio.level is None:
         return f"{ratio.value:.3f} times"
     pairs = counted(ratio.pairs, "pair")

@@ -55,6 +55,8 @@ def from_plain(wanted: Any, plain: Any) -> Any:
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is list:
         return [from_plain(arguments[0], one) for one in _checked(plain, list)]
+    if origin is tuple and arguments[1:] == (Ellipsis,):
+        return tuple(from_plain(arguments[0], one) for one in _checked(plain, list | tuple))
     if origin is dict:
         return {str(key): from_plain(arguments[1], one) for key, one in _checked(plain, Mapping).items()}
     if origin is types.UnionType:

@@ -1,0 +1,95 @@
+"""`branchline study`: studies of storages, settings and programs."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Annotated
+
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import log, print_out
+
+
+def run(
+    file: Annotated[Path, Argument(metavar="FILE.toml", help="The study.")],
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="DIR", help="The study's directory (default: beside FILE, by its name)."),
+    ] = None,
+    variables: Annotated[
+        list[str],
+        Option("--set", metavar="NAME=VALUE", help="Stands for ${NAME} in the study; may be repeated."),
+    ] = [],  # noqa: B006 - never changed
+    minutes: Annotated[
+        int | None, Option("--minutes", minimum=1, metavar="N", help="Time that it may take (default: its budget).")
+    ] = None,
+    seed: Annotated[
+        int | None, Option("--seed", minimum=0, metavar="N", help="Draws the order of the samples.")
+    ] = None,
+) -> None:
+    """Measures what a study asks for, says the answer, and writes study.html.
+
+    All arms are measured in rounds, in an order that is drawn, each baseline twice: what it takes beside itself shows
+    what the machine alone does. An interrupted study goes on when it is called again. It ends when its intervals are as
+    narrow as it wants, or when its time is spent.
+
+    Examples:
+        Which storage is best for a job:
+            branchline study run storages.toml
+        At another place:
+            branchline study run storages.toml --set DATA=/scratch/esd -o at-scratch
+
+    """
+    import dataclasses
+
+    from branchline.extras import require
+    from branchline.lab.study_file import load_study
+    from branchline.lab.study_page import write_report
+    from branchline.lab.study_running import StudyRun
+    from branchline.lab.study_verdict import sentences
+    from branchline.lab.taking import HereAtOnce
+
+    require("jinja2", "pyarrow")
+    study = load_study(file, {**os.environ, **_variables(variables)})
+    if minutes is not None:
+        study = dataclasses.replace(study, budget_s=minutes * 60.0)
+    folder = output or file.with_suffix("")
+    drawn = random.SystemRandom().randrange(10**6) if seed is None else seed
+    folder.mkdir(parents=True, exist_ok=True)
+    running = StudyRun(study, folder, drawn, HereAtOnce(folder), log)
+    log(f"the order of the samples is drawn by --seed {running.seed}")
+    found = running.run()
+    for line in sentences(found):
+        print_out(line)
+    print_out(f"the report is {write_report(folder)}")
+
+
+def show(
+    folder: Annotated[Path, Argument(metavar="DIR", help="The directory of a study.")],
+) -> None:
+    """Says what a study has found so far, and writes its report again.
+
+    Examples:
+        What is known already:
+            branchline study show storages
+
+    """
+    from branchline.lab.study_page import kept_result, write_report
+    from branchline.lab.study_verdict import sentences
+
+    for line in sentences(kept_result(folder)):
+        print_out(line)
+    print_out(f"the report is {write_report(folder)}")
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    from branchline.errors import OptionError
+
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise OptionError(f"{one!r:.100} sets nothing", hint="write it like --set DATA=/scratch/esd")
+        found[name] = value
+    return found

@@ -1,0 +1,357 @@
+"""The clients of studies: who reads the files of a job, each with the settings that people use.
+
+A client is made before the clock starts: then it imports and prepares. What it returns is called once, and timed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from branchline.access import Access
+from branchline.errors import BranchlineError, OptionError
+from branchline.lab.job import Counts, JobRequest
+from branchline.limits import parse_bytes
+from branchline.locations import is_url
+
+Reader = Callable[[list[str]], Counts]
+
+#: What the reader of pieces takes at a time where no size is given, as the programs of old studies did.
+PIECE_BYTES = 1024
+#: What the reader of bytes takes at a time, and how many of these at once.
+BLOCK_BYTES, BLOCKS_AT_ONCE = 8 * 2**20, 4
+
+
+class ClientError(BranchlineError):
+    """A client of a study cannot read."""
+
+
+def branchline(request: JobRequest) -> Reader:
+    """Branchline's stream of chunks; options are those of ``branchline.Access``, ``threads`` and ``step_size``."""
+    from branchline.tree import ChunkStream, Source
+
+    threads, step_size = int(request.options.get("threads", 1)), request.options.get("step_size", "100 MB")
+    access = _access(request)
+
+    def read(files: list[str]) -> Counts:
+        sources = [Source(one, request.tree or None) for one in files]
+        entries = 0
+        branches = request.branches or None
+        with ChunkStream(sources, branches, step_size=str(step_size), threads=threads, access=access) as stream:
+            for chunk in stream:
+                entries += len(chunk)
+                chunk.release()
+            records = stream.records()
+        found = records.files
+        phases = {
+            "opening": sum(one.open_s for one in found),
+            "fetching": sum(one.fetch_s for one in found),
+            "decompressing": sum(one.decompress_s for one in found),
+            "decoding": sum(one.decode_s for one in found),
+        }
+        moved, calls = sum(one.bytes_read for one in found), sum(one.read_calls for one in found)
+        return Counts(entries, moved, calls, phases)
+
+    return read
+
+
+def _access(request: JobRequest) -> Access:
+    tuning = {name: value for name, value in request.options.items() if name not in ("threads", "step_size")}
+    try:
+        return Access(**tuning)  # type: ignore[arg-type]  # Access checks them
+    except TypeError:
+        raise OptionError(f"Access has no such option: {', '.join(tuning)}") from None
+
+
+def root(request: JobRequest) -> Reader:
+    """ROOT's loop of GetEntry in Python, or with ``loop`` in C++; ``cache`` is the size of its TTreeCache, 0 for none,
+    and ``learn`` the number of entries from which it learns. Without ``cache`` it is ROOT's own choice.
+    """
+    loaded = _root()
+    options = dict(request.options)
+    cache, learn = options.get("cache"), options.get("learn")
+    if cache is not None and not parse_bytes(str(cache)):
+        # Without this a TTree makes a cache before it can be switched off.
+        loaded.gEnv.SetValue("TTreeCache.Size", 0)
+    loop = (
+        "Long64_t branchline_study_loop(TTree* tree) {"
+        " Long64_t n = tree->GetEntries(); for (Long64_t i = 0; i < n; ++i) tree->GetEntry(i); return n; }"
+    )
+    if not hasattr(loaded, "branchline_study_loop"):
+        loaded.gInterpreter.Declare(loop)
+
+    def read(files: list[str]) -> Counts:
+        entries = moved = calls = 0
+        for path in files:
+            file = loaded.TFile.Open(path)
+            if not file or file.IsZombie():
+                raise ClientError("ROOT cannot open it", path=path)
+            tree = file.Get(request.tree)
+            if not tree:
+                raise ClientError(f"ROOT finds no tree {request.tree!r} in it", path=path)
+            if request.branches:
+                tree.SetBranchStatus("*", False)
+                for name in request.branches:
+                    tree.SetBranchStatus(name, True)
+            if cache is not None:
+                tree.SetCacheSize(parse_bytes(str(cache)))
+            if learn is not None:
+                loaded.TTreeCache.SetLearnEntries(int(learn))
+            entries += int(loaded.branchline_study_loop(tree))
+            moved, calls = moved + int(file.GetBytesRead()), calls + int(file.GetReadCalls())
+            file.Close()
+        return Counts(entries, moved, calls)
+
+    return read
+
+
+def rdataframe(request: JobRequest) -> Reader:
+    """ROOT's RDataFrame: the mean of each branch, in one event loop; ``threads`` above 1 are implicit ones."""
+    loaded = _root()
+    threads = int(request.options.get("threads", 1))
+    if threads > 1:
+        loaded.EnableImplicitMT(threads)
+    if not request.branches:
+        raise OptionError("RDataFrame reads what is used", hint="give it branches of numbers")
+
+    def read(files: list[str]) -> Counts:
+        names = loaded.std.vector("string")()
+        for one in files:
+            names.push_back(one)
+        frame = loaded.RDataFrame(request.tree, names)
+        count = frame.Count()
+        means = [frame.Mean(name) for name in request.branches]
+        entries = int(count.GetValue())
+        for one in means:
+            one.GetValue()
+        return Counts(entries)
+
+    return read
+
+
+def _root() -> Any:
+    warnings.simplefilter("ignore")
+    try:
+        found: Any = importlib.import_module("ROOT")
+    except ImportError:
+        raise ClientError("ROOT is not installed here", hint="pip install --pre root, or take another client") from None
+    found.gErrorIgnoreLevel = found.kFatal
+    found.gROOT.SetBatch(True)
+    return found
+
+
+def uproot(request: JobRequest) -> Reader:
+    """Uproot's arrays, file after file; ``library`` is np by default. Of all branches it takes those it can read."""
+    try:
+        import uproot as peer
+    except ImportError:
+        raise ClientError("uproot is not installed here", hint="pip install uproot, or take another client") from None
+    library = str(request.options.get("library", "np"))
+
+    def read(files: list[str]) -> Counts:
+        entries = calls = moved = 0
+        for one in files:
+            handler = {"handler": peer.XRootDSource} if one.startswith("root://") else {}
+            with peer.open(one, **handler) as file:
+                tree = file[request.tree]
+                names = request.branches or [name for name, branch in tree.iteritems() if _is_plain(branch)]
+                tree.arrays(names, library=library)
+                entries += tree.num_entries
+                calls += file.file.source.num_requests
+                moved += file.file.source.num_requested_bytes
+        return Counts(entries, moved, calls)
+
+    return read
+
+
+def _is_plain(branch: Any) -> bool:
+    """Whether uproot has numbers for a branch, or lists of numbers."""
+    return type(branch.interpretation).__name__ in ("AsDtype", "AsJagged")
+
+
+def pieces(request: JobRequest) -> Reader:
+    """A program that reads local files from begin to end in pieces of ``size`` (1 KiB), buffered by nobody."""
+    size = parse_bytes(str(request.options.get("size", PIECE_BYTES)))
+
+    def read(files: list[str]) -> Counts:
+        moved = calls = 0
+        for one in files:
+            if is_url(one):
+                raise ClientError("the reader of pieces reads local files", path=one, hint="take client bytes")
+            descriptor = os.open(one, os.O_RDONLY)
+            try:
+                while block := os.read(descriptor, size):
+                    moved, calls = moved + len(block), calls + 1
+            finally:
+                os.close(descriptor)
+        return Counts(None, moved, calls)
+
+    return read
+
+
+def whole_bytes(request: JobRequest) -> Reader:
+    """All bytes of the files, four ranges of 8 MiB at a time, nothing decoded: what the storage gives."""
+    from branchline._core import Store
+    from branchline.ranges import ByteRange
+
+    access = _access(request)
+
+    def read(files: list[str]) -> Counts:
+        moved = calls = 0
+        for one in files:
+            store = Store(one, access)
+            size = store.size_bytes
+            ranges = [ByteRange(begin, min(BLOCK_BYTES, size - begin)) for begin in range(0, size, BLOCK_BYTES)]
+            for first in range(0, len(ranges), BLOCKS_AT_ONCE):
+                some = store.read(ranges[first : first + BLOCKS_AT_ONCE])
+                moved, calls = moved + sum(map(len, some.contents)), calls + some.read_calls
+        return Counts(None, moved, calls)
+
+    return read
+
+
+def copy(request: JobRequest) -> Reader:
+    """The copying program of people: cp, xrdcp or curl, by the scheme; ``to`` is a folder (none: to /dev/null)."""
+
+    def read(files: list[str]) -> Counts:
+        folder = request.options.get("to")
+        with _own_folder(str(folder)) if folder else _nothing() as to:
+            for number, one in enumerate(files):
+                copied_to(one, Path("/dev/null") if to is None else to / f"{number}.root")
+        return Counts()
+
+    return read
+
+
+def copied_to(location: str, to: Path) -> None:
+    """Copies a file with the program that people use. Raises ClientError."""
+    scheme = location.partition("://")[0] if is_url(location) else ""
+    if scheme in ("root", "roots", "xroot", "xroots"):
+        words = ["xrdcp", "--silent", "--nopbar", "--force", location, str(to)]
+    elif scheme in ("http", "https", "dav", "davs"):
+        words = ["curl", "--silent", "--show-error", "--fail", "--location", "--output", str(to), location]
+    elif scheme:
+        raise ClientError(f"no copying program for {scheme}:// is known here", path=location, hint="give a command")
+    else:
+        words = ["cp", location, str(to)]
+    _run(words, location)
+
+
+def any_command(request: JobRequest) -> Reader:
+    """Any command; {files}, {folder}, {job} and {tree} in it stand for the job's files, a folder of its own, its number
+    and the tree.
+    """
+
+    def read(files: list[str]) -> Counts:
+        words: list[str] = []
+        for word in shlex.split(request.command):
+            if word == "{files}":
+                words += files
+                continue
+            for name, value in (("job", str(request.number)), ("folder", request.folder), ("tree", request.tree)):
+                word = word.replace(f"{{{name}}}", value)
+            words.append(word)
+        _run(words, request.command)
+        return Counts()
+
+    if not request.command.strip():
+        raise OptionError("client command needs a command", hint='write command = "program {files}"')
+    return read
+
+
+def train(request: JobRequest) -> Reader:
+    """`branchline run` of the wagons in ``train``, with its options as on the command line, in one process."""
+    program = shutil.which("branchline")
+    words = [program] if program else [os.sys.executable, "-m", "branchline"]  # type: ignore[attr-defined]
+    options = {"workers": 0, **request.options}
+    given = [word for name, value in options.items() for word in _option(name, value)]
+    tree = ["--tree", request.tree] if request.tree else []
+    companions = [word for one in request.companions for word in ("--companion", one)]
+    output = Path(request.folder) / "train"
+
+    def read(files: list[str]) -> Counts:
+        last = ["--force", "--no-reuse", "-o", str(output)]
+        _run([*words, "run", request.train, *files, *tree, *companions, *given, *last], request.train)
+        record = json.loads((output / "job.json").read_text(encoding="utf-8"))
+        read_bytes = sum(one.get("bytes_read") or 0 for one in record.get("files", []))
+        calls = sum(one.get("read_calls") or 0 for one in record.get("files", []))
+        phases = {name: float(seconds) for name, seconds in (record.get("phases") or {}).items() if seconds}
+        return Counts(sum(one.get("entries") or 0 for one in record.get("files", [])), read_bytes, calls, phases)
+
+    return read
+
+
+def _option(name: str, value: object) -> list[str]:
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return [flag] if value else []
+    return [flag, str(value)]
+
+
+def _run(words: list[str], about: str) -> None:
+    try:
+        ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
+    except OSError as error:
+        raise ClientError(f"{words[0]} cannot be run: {error.strerror}") from None
+    if ended.returncode:
+        said = (ended.stderr or ended.stdout)[-2000:].decode(errors="replace").strip()
+        raise ClientError(f"{words[0]} ended with code {ended.returncode}: {said}", path=about)
+
+
+@contextmanager
+def _own_folder(below: str) -> Iterator[Path]:
+    folder = Path(below) / f"branchline-study-{os.getpid()}"
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield None
+
+
+def staged(request: JobRequest, reader: Reader) -> Reader:
+    """A reader that copies the files to the worker's disk first, and reads them there."""
+
+    def read(files: list[str]) -> Counts:
+        with _own_folder(request.stage) as folder:
+            places = []
+            for number, one in enumerate(files):
+                places.append(str(folder / f"{number}-{Path(one).name}"))
+                copied_to(one, Path(places[-1]))
+            return reader(places)
+
+    return read
+
+
+CLIENTS: dict[str, Callable[[JobRequest], Reader]] = {
+    "branchline": branchline,
+    "train": train,
+    "root": root,
+    "rdataframe": rdataframe,
+    "uproot": uproot,
+    "copy": copy,
+    "pieces": pieces,
+    "bytes": whole_bytes,
+    "command": any_command,
+}
+
+
+def reader_of(request: JobRequest) -> Reader:
+    """The client of a job, ready to read. Raises OptionError for one that is not known."""
+    if request.client not in CLIENTS:
+        raise OptionError(f"there is no client {request.client!r:.60}", hint=f"there are {', '.join(CLIENTS)}")
+    reader = CLIENTS[request.client](request)
+    return staged(request, reader) if request.stage else reader

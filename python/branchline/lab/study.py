@@ -1,0 +1,160 @@
+"""A study: a question, factors with their levels, and the arms that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from branchline.errors import OptionError
+from branchline.sensors.plain import to_plain
+
+STUDY_VERSION = 1
+#: What a client's option or the value of a level can be.
+Value = str | int | float | bool
+#: What rates count: events, bytes of the files, or jobs.
+PER = ("event", "byte", "job")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """What the jobs of an arm do; every field can be varied by a factor.
+
+    ``jobs`` of them run at once. Each has ``files_per_job`` files of its own; with 0 all files are shared out. Files
+    are patterns below ``where``/``folder``; with several places, job i reads from place i, as with a disk for each job.
+    ``client`` reads them, with ``options`` of its own, ``branches`` of ``tree`` (none: all). ``stage`` is a folder to
+    which files are copied first, as on a worker's disk. ``before`` is a command that runs before each sample.
+    ``cold`` files are thrown out of the page cache, those of ``served_from``, too: folders of a server of ours.
+    ``servers`` are names of its processes: their CPU time is not that of other programs.
+    """
+
+    where: tuple[str, ...] = (".",)
+    folder: str = ""
+    files: tuple[str, ...] = ("*.root",)
+    files_per_job: int = 0
+    jobs: int = 1
+    client: str = "branchline"
+    options: dict[str, Value] = field(default_factory=dict)
+    tree: str = ""
+    branches: tuple[str, ...] = ()
+    train: str = ""
+    companions: tuple[str, ...] = ()
+    command: str = ""
+    stage: str = ""
+    before: str = ""
+    environment: dict[str, Value] = field(default_factory=dict)
+    cold: bool = False
+    served_from: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+
+    def with_level(self, changes: Mapping[str, object]) -> JobSettings:
+        """With the fields that a level sets; options and variables of the environment are added to those before."""
+        merged = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
+        for name in ("options", "environment"):
+            more = merged.get(name)
+            if isinstance(more, Mapping):
+                merged[name] = {**getattr(self, name), **more}
+        return dataclasses.replace(self, **merged)  # type: ignore[arg-type]  # the study's file was checked
+
+
+@dataclass(frozen=True)
+class Level:
+    """One setting of a factor: its name, and the fields of the jobs that it sets."""
+
+    name: str
+    changes: dict[str, object]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What is varied."""
+
+    name: str
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A combination of levels, by factor, and what its jobs do."""
+
+    levels: dict[str, str]
+    settings: JobSettings
+
+    @property
+    def name(self) -> str:
+        """Its levels, as people write them."""
+        return arm_name(self.levels)
+
+
+def arm_name(levels: Mapping[str, str]) -> str:
+    """The name of the arm with these levels."""
+    return ", ".join(f"{factor} {level}" for factor, level in levels.items()) or "the only arm"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question and how it is answered. ``baseline`` gives levels: each arm is compared with the arm that differs from
+    it in these only. Combinations with all levels of one of ``skipped`` are left out.
+
+    It ends when half of every interval is within ``precision``, a part of the ratio, or after ``budget_s`` seconds or
+    ``rounds_max`` rounds; never because a difference was found: then one would be found too often. A job takes up to
+    ``wait_s``. With ``limits`` the storage's own limit is measured beside each arm.
+    """
+
+    question: str
+    job: JobSettings
+    factors: tuple[Factor, ...] = ()
+    baseline: dict[str, str] = field(default_factory=dict)
+    skipped: tuple[dict[str, str], ...] = ()
+    per: str = ""
+    precision: float = 0.02
+    budget_s: float = 600.0
+    rounds_max: int = 30
+    wait_s: float = 3600.0
+    limits: bool = True
+    source: str = ""
+    study_version: int = STUDY_VERSION
+
+    def check(self) -> None:
+        """Raises OptionError for what cannot be."""
+        if not 0 < self.precision < 1:
+            raise OptionError(f"a precision of {self.precision:g} is impossible", hint="0.02 are two per cent")
+        if self.budget_s <= 0 or self.wait_s <= 0 or self.rounds_max < 1:
+            raise OptionError("a study needs time: budget, wait and rounds are above zero")
+        if self.per and self.per not in PER:
+            raise OptionError(f"rates cannot be per {self.per!r}", hint=f"there are {', '.join(PER)}")
+        known = {one.name: [level.name for level in one.levels] for one in self.factors}
+        for levels in (self.baseline, *self.skipped):
+            for factor, level in levels.items():
+                if factor not in known:
+                    raise OptionError(f"there is no factor {factor!r}", hint=f"there are {', '.join(known) or 'none'}")
+                if level not in known[factor]:
+                    raise OptionError(f"{factor} has no level {level!r}", hint=f"there are {', '.join(known[factor])}")
+        if not self.arms():
+            raise OptionError("all arms are skipped", hint="take something out of skip")
+
+    def arms(self) -> list[Arm]:
+        """All combinations of levels that are not skipped, in the order of the file."""
+        found = []
+        for combination in itertools.product(*(one.levels for one in self.factors)):
+            levels = {factor.name: level.name for factor, level in zip(self.factors, combination, strict=True)}
+            if any(one and one.items() <= levels.items() for one in self.skipped):
+                continue
+            settings = self.job
+            for level in combination:
+                settings = settings.with_level(level.changes)
+            found.append(Arm(levels, settings))
+        return found
+
+    def baseline_of(self, arm: Arm) -> str:
+        """The name of the arm that this one is compared with: its own for a baseline. It may be skipped."""
+        return arm_name({**arm.levels, **self.baseline})
+
+    @property
+    def digest(self) -> str:
+        """Another one for every study that measures something else, however its words differ."""
+        measured = {**to_plain(self), "question": "", "source": "", "budget_s": 0, "rounds_max": 0, "precision": 0}
+        return hashlib.sha256(json.dumps(measured, sort_keys=True).encode()).hexdigest()[:16]

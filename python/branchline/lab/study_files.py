@@ -1,0 +1,84 @@
+"""The files of each job of a study's arms, found before anything is measured."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from branchline.dataset.files import DataFile
+from branchline.dataset.locations import expand
+from branchline.dataset.server_files import with_sizes
+from branchline.errors import OptionError
+from branchline.lab.study import JobSettings
+from branchline.locations import is_url
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """The locations of the files of each job, their size in all where it is known, and the local files behind them that
+    can be made cold.
+    """
+
+    of_jobs: list[list[str]]
+    size_bytes: int | None
+    local: tuple[str, ...]
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a server gives them."""
+        return any(is_url(one) for files in self.of_jobs for one in files)
+
+
+def files_of(settings: JobSettings) -> JobFiles:
+    """Finds the files of an arm, and shares them out. Raises OptionError where there are too few, DatasetError for
+    patterns that match nothing.
+    """
+    if settings.client == "command" and "{files}" not in settings.command:
+        return JobFiles([[] for _ in range(settings.jobs)], None, _served(settings))
+    places = [_found(where, settings) for where in settings.where]
+    shared = _shared_out(settings, places)
+    used = [one for files in shared for one in files]
+    local = tuple(dict.fromkeys(one.path for one in used if not is_url(one.path)))
+    names = [[one.location or one.path for one in files] for files in shared]
+    return JobFiles(names, _size_of(used), local + _served(settings))
+
+
+def _found(where: str, settings: JobSettings) -> list[DataFile]:
+    base = where.rstrip("/") + (f"/{settings.folder.strip('/')}" if settings.folder else "")
+    template = DataFile("")
+    if not is_url(base):
+        base = os.path.abspath(os.path.expanduser(base))
+    return [one for pattern in settings.files for one in expand(f"{base}/{pattern}" if base else pattern, template)]
+
+
+def _shared_out(settings: JobSettings, places: list[list[DataFile]]) -> list[list[DataFile]]:
+    """Job i has files of place i, and no two jobs the same."""
+    count = settings.files_per_job
+    jobs: list[list[DataFile]] = []
+    for number in range(settings.jobs):
+        place, turn = number % len(places), number // len(places)
+        of_place = -(-(settings.jobs - place) // len(places))
+        files = places[place]
+        if not count:
+            jobs.append(files[turn::of_place])
+        else:
+            jobs.append(files[turn * count : (turn + 1) * count])
+        if not jobs[-1] or (count and len(jobs[-1]) < count):
+            needed = of_place * (count or 1)
+            where = settings.where[place]
+            what = f"{of_place} jobs need {needed} files at {where}, there are {len(files)}"
+            raise OptionError(what, hint="fewer jobs, or less files_per_job")
+    return jobs
+
+
+def _size_of(files: list[DataFile]) -> int | None:
+    sizes = [one.size_bytes if is_url(one.path) else os.path.getsize(one.path) for one in with_sizes(files)]
+    return None if None in sizes else sum(one for one in sizes if one is not None)
+
+
+def _served(settings: JobSettings) -> tuple[str, ...]:
+    """The files below the folders from which a server of ours takes them."""
+    return tuple(
+        str(one) for folder in settings.served_from for one in sorted(Path(folder).rglob("*")) if one.is_file()
+    )

@@ -1,0 +1,137 @@
+"""Pictures of a study as SVG: lines against the levels of a factor, and intervals of ratios. Numbers in, markup out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from branchline.report.charts import nice_ticks, tick_text
+
+COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44
+_ROW = 26
+#: More lines in one picture cannot be told apart.
+SERIES_MAX = 9
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line: its values at the places of the horizontal axis; None leaves a gap. A limit is dashed."""
+
+    name: str
+    values: list[float | None]
+    colour: str
+    is_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A ratio with its interval, for a row of a picture."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with its title and its keys."""
+
+    title: str
+    unit: str
+    svg: Markup
+    keys: list[tuple[str, str, bool]]
+
+
+def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series], axis: str) -> Picture:
+    """Lines against the levels of a factor, which stand at equal distances."""
+    series = series[:SERIES_MAX]
+    known = [one for line in series for one in line.values if one is not None]
+    top = max(known, default=1.0) * 1.05 or 1.0
+    ticks = nice_ticks(top)
+
+    def x(index: int) -> float:
+        inner = _WIDTH - _LEFT - _RIGHT
+        return _LEFT + inner * (index + 0.5) / max(len(places), 1)
+
+    def y(value: float) -> float:
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / top
+
+    parts = [_line(_LEFT, y(one), _WIDTH - _RIGHT, y(one), "grid") for one in ticks if one <= top]
+    parts += [_text(_LEFT - 8, y(one) + 4, tick_text(one), "end") for one in ticks if one <= top]
+    parts += [_text(x(index), _HEIGHT - _BOTTOM + 18, name, "middle") for index, name in enumerate(places)]
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis, "middle", "axis"))
+    for one in series:
+        parts += _curve(
+            [None if value is None else (x(index), y(value)) for index, value in enumerate(one.values)], one
+        )
+    return Picture(title, unit, _svg(_HEIGHT, title, parts), [(one.name, one.colour, one.is_limit) for one in series])
+
+
+def intervals(title: str, unit: str, rows: Sequence[Interval]) -> Picture:
+    """Ratios with their intervals, a row each, on a logarithmic axis with a line where nothing differs."""
+    ends = [one for row in rows for one in (row.value, row.low or row.value, row.high or row.value)]
+    low, high = min([*ends, 0.95]) / 1.03, max([*ends, 1.05]) * 1.03
+    left, height = 300, _ROW * len(rows) + _BOTTOM
+
+    def x(value: float) -> float:
+        return left + (_WIDTH - _RIGHT - left) * math.log(value / low) / math.log(high / low)
+
+    parts = []
+    for one in _ratio_ticks(low, high):
+        parts.append(_line(x(one), 4, x(one), height - _BOTTOM + 6, "zero" if one == 1.0 else "grid"))
+        parts.append(_text(x(one), height - _BOTTOM + 22, f"{one:g}", "middle"))
+    parts.append(_text((left + _WIDTH - _RIGHT) / 2, height - 4, unit, "middle", "axis"))
+    for number, row in enumerate(rows):
+        middle = _ROW * (number + 0.5) + 4
+        parts.append(_text(left - 12, middle + 4, _short(row.name), "end"))
+        if row.low is not None and row.high is not None:
+            parts.append(_line(x(row.low), middle, x(row.high), middle, "span"))
+        parts.append(Markup('<circle cx="{:.1f}" cy="{:.1f}" r="4" class="dot"/>').format(x(row.value), middle))
+    return Picture(title, "", _svg(height, title, parts), [])
+
+
+def _ratio_ticks(low: float, high: float) -> list[float]:
+    wanted = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 20, 50, 100)
+    inside = [float(one) for one in wanted if low <= one <= high]
+    if high / low > 4:
+        inside = [one for one in inside if one in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)]
+    return inside
+
+
+def _curve(points: Sequence[tuple[float, float] | None], one: Series) -> list[Markup]:
+    path, is_begun = "", False
+    for point in points:
+        if point is None:
+            is_begun = False
+            continue
+        path += f"{'L' if is_begun else 'M'}{point[0]:.1f} {point[1]:.1f}"
+        is_begun = True
+    dash = Markup(' stroke-dasharray="6 5"') if one.is_limit else Markup("")
+    drawn = [Markup('<path d="{}" class="curve" stroke="{}"{}/>').format(path, one.colour, dash)]
+    if not one.is_limit:
+        dot = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="3.5" fill="{}"/>')
+        drawn += [dot.format(*point, one.colour) for point in points if point is not None]
+    return drawn
+
+
+def _svg(height: float, title: str, parts: Sequence[Markup]) -> Markup:
+    head = Markup('<svg class="picture" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(_WIDTH, height, title)
+    return head + Markup("").join(parts) + Markup("</svg>")
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
+    return Markup('<path class="{}" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>').format(kind, x1, y1, x2, y2)
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> Markup:
+    shown = escape(text)
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(kind, x, y, anchor, shown)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 44 else f"{name[:41]}..."

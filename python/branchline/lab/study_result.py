@@ -1,0 +1,223 @@
+"""What the samples of a study say: rates, ratios to the baseline with intervals, and shares of the limit."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
+from branchline.lab.limits_of_storages import limit_name_of
+from branchline.lab.study import Arm, Study
+from branchline.lab.study_samples import StudySample
+from branchline.locations import is_url
+from branchline.quantities import counted
+
+RESULT_VERSION = 1
+#: Less CPU time cannot be compared: the kernel counts it in ticks.
+_CPU_TELLING_S = 0.1
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What was found of an arm. Rates are medians over its samples, of all jobs together: events and bytes of the files
+    per second. ``time`` says how many times the baseline's time it takes for the same work, ``cpu`` the same of CPU
+    time; None for a baseline, and where no pair is whole. ``efficiency`` is CPU time as a part of the jobs' wall time.
+    ``limit_share`` is its rate of bytes as a part of what the storage gives when its files are only read.
+    Bytes over the network and from disks are for each byte of the files.
+    """
+
+    name: str
+    levels: dict[str, str]
+    baseline: str
+    samples: int
+    lost: int
+    wall_s: float | None = None
+    events_per_s: float | None = None
+    bytes_per_s: float | None = None
+    efficiency: float | None = None
+    time: Ratio | None = None
+    cpu: Ratio | None = None
+    limit_bytes_per_s: float | None = None
+    limit_share: float | None = None
+    network_share: float | None = None
+    read_share: float | None = None
+    calls: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    cold: str = ""
+    notes: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.name == self.baseline
+
+
+@dataclass(frozen=True)
+class ControlResult:
+    """A baseline beside itself."""
+
+    name: str
+    time: Ratio | None
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """The answer of a study. ``per`` is what its ratios count."""
+
+    question: str
+    seed: int
+    per: str
+    precision: float
+    rounds: int
+    sessions: int
+    spent_s: float
+    arms: list[ArmResult]
+    controls: list[ControlResult]
+    is_precise: bool = False
+    result_version: int = RESULT_VERSION
+
+    @property
+    def standing(self) -> str:
+        """How it stands, for who waits."""
+        widths = [one.time.half_width for one in self.arms if one.time is not None]
+        if not widths:
+            return "nothing to compare yet"
+        known = [one for one in widths if one is not None]
+        if len(known) < len(widths):
+            fewest = min(one.time.pairs for one in self.arms if one.time is not None)
+            return f"{counted(fewest, 'pair')} of each arm at least, {PAIRS_MIN} give an interval"
+        return f"the widest interval is +-{max(known):.1%}, wanted are +-{self.precision:.1%}"
+
+
+def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyResult:
+    """What the samples say so far."""
+    arms = study.arms()
+    per = study.per or _common_unit(samples)
+    by_arm: dict[tuple[str, str], dict[int, StudySample]] = {}
+    for one in samples:
+        by_arm.setdefault((one.kind, one.arm), {})[one.round] = one
+    found = [_arm_result(study, arm, arms, by_arm, per) for arm in arms]
+    controls = [
+        ControlResult(name, _ratio(by_arm.get(("arm", name), {}), by_arm.get(("control", name), {}), per))
+        for name in dict.fromkeys(one.name for one in found if one.is_baseline)
+    ]
+    ratios = [one.time for one in found if not one.is_baseline] or [one.time for one in controls]
+    return StudyResult(
+        study.question,
+        seed,
+        per,
+        study.precision,
+        max((one.round + 1 for one in samples), default=0),
+        max((one.session + 1 for one in samples), default=0),
+        samples[-1].spent_s if samples else 0.0,
+        found,
+        controls,
+        bool(ratios) and all(_is_narrow(one, study.precision) for one in ratios),
+    )
+
+
+def _is_narrow(ratio: Ratio | None, precision: float) -> bool:
+    return ratio is not None and ratio.half_width is not None and ratio.half_width <= precision
+
+
+def _common_unit(samples: Sequence[StudySample]) -> str:
+    """What all arms count: events if they do, else bytes of the files, else jobs."""
+    good = [one for one in samples if not one.error and one.kind == "arm"]
+    for per in ("event", "byte"):
+        if good and all(one.units(per) for one in good):
+            return per
+    return "job"
+
+
+def _arm_result(
+    study: Study,
+    arm: Arm,
+    arms: Sequence[Arm],
+    by_arm: Mapping[tuple[str, str], Mapping[int, StudySample]],
+    per: str,
+) -> ArmResult:
+    name, baseline = arm.name, study.baseline_of(arm)
+    own, reference = by_arm.get(("arm", name), {}), by_arm.get(("arm", baseline), {})
+    good = [one for one in own.values() if not one.error]
+    limit = [one for one in by_arm.get(("limit", limit_name_of(arm, arms)), {}).values() if not one.error]
+    bytes_per_s, limit_per_s = _median(one.rate("byte") for one in good), _median(one.rate("byte") for one in limit)
+    is_compared = name != baseline
+    return ArmResult(
+        name,
+        arm.levels,
+        baseline,
+        len(good),
+        len(own) - len(good),
+        _median(one.wall_s for one in good),
+        _median(one.rate("event") for one in good),
+        bytes_per_s,
+        _median(_efficiency(one) for one in good),
+        _ratio(reference, own, per) if is_compared else None,
+        _ratio(reference, own, per, is_cpu=True) if is_compared else None,
+        limit_per_s,
+        bytes_per_s / limit_per_s if bytes_per_s and limit_per_s else None,
+        _median(_network_part(one) for one in good) if _is_remote(arm) else None,
+        _median(_part(_sum(job.bytes_read for job in one.jobs), one) for one in good),
+        _median(_sum(job.read_calls for job in one.jobs) for one in good),
+        _phases(good),
+        next((one.cold_remark for one in good if one.cold_remark), ""),
+        dict(Counter(note for one in good for note in one.surroundings.notes)),
+        dict(Counter(one.error.splitlines()[0][:300] for one in own.values() if one.error)),
+    )
+
+
+def _ratio(
+    first: Mapping[int, StudySample], second: Mapping[int, StudySample], per: str, *, is_cpu: bool = False
+) -> Ratio | None:
+    """The time for a unit of work, beside that of the same round; None where no pair is whole."""
+    pairs = [
+        (one, other)
+        for number in sorted(first.keys() & second.keys())
+        if (one := _unit_s(first[number], per, is_cpu)) and (other := _unit_s(second[number], per, is_cpu))
+    ]
+    return paired_ratio([one for one, _ in pairs], [one for _, one in pairs], LEVEL) if pairs else None
+
+
+def _unit_s(sample: StudySample, per: str, is_cpu: bool) -> float | None:
+    units = sample.units(per)
+    seconds = sample.cpu_s if is_cpu else sample.wall_s
+    if sample.error or not units or seconds <= (_CPU_TELLING_S if is_cpu else 0.0):
+        return None
+    return seconds / units
+
+
+def _efficiency(sample: StudySample) -> float | None:
+    wall_s = sum(one.wall_s for one in sample.jobs)
+    return sample.cpu_s / wall_s if wall_s else None
+
+
+def _is_remote(arm: Arm) -> bool:
+    return any(is_url(one) for one in arm.settings.where)
+
+
+def _network_part(sample: StudySample) -> float | None:
+    return _part(sample.surroundings.network_bytes + sample.surroundings.loopback_bytes, sample)
+
+
+def _part(amount: float | None, sample: StudySample) -> float | None:
+    return amount / sample.file_bytes if amount is not None and sample.file_bytes else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    listed = list(values)
+    return None if None in listed else float(sum(one for one in listed if one is not None))
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return statistics.median(known) if known else None
+
+
+def _phases(samples: Sequence[StudySample]) -> dict[str, float]:
+    """Seconds of each phase in all jobs of a sample: medians."""
+    names = dict.fromkeys(name for one in samples for job in one.jobs for name in job.phases)
+    return {
+        name: statistics.median(sum(job.phases.get(name, 0.0) for job in one.jobs) for one in samples) for name in names
+    }

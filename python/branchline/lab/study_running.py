@@ -1,0 +1,186 @@
+"""A study that is run: rounds of all arms in a drawn order, until the intervals are narrow or the budget is spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from branchline._core import __version__
+from branchline.errors import BranchlineError, OptionError
+from branchline.lab.estimates import PAIRS_MIN
+from branchline.lab.limits import STUDY_LIMIT_ROUNDS, STUDY_LOST_MAX
+from branchline.lab.limits_of_storages import limits_of
+from branchline.lab.study import JobSettings, Study
+from branchline.lab.study_files import JobFiles, files_of
+from branchline.lab.study_result import StudyResult, result_of
+from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.taking import Taker, Turn
+from branchline.quantities import duration
+from branchline.report.whole_files import write_whole
+from branchline.sensors.plain import from_plain, to_plain
+
+SAMPLES, STUDY = "samples.jsonl", "study.json"
+
+
+class FailedStudyError(BranchlineError):
+    """No arm of a study can be measured."""
+
+
+@dataclass(frozen=True)
+class KeptStudy:
+    """What a study's directory says of it: the study, the seed of its orders, and the version that began it."""
+
+    study: Study
+    seed: int
+    digest: str
+    branchline: str = ""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One sample of a round."""
+
+    kind: str
+    arm: str
+    settings: JobSettings
+
+
+@dataclass
+class _Progress:
+    """What a study has done so far."""
+
+    samples: list[StudySample] = field(default_factory=list)
+    taken: set[tuple[int, str, str]] = field(default_factory=set)
+    session: int = 0
+    spent_s: float = 0.0
+    begun_s: float = field(default_factory=time.monotonic)
+
+    def add(self, sample: StudySample) -> None:
+        self.samples.append(sample)
+        self.taken.add(sample.key)
+
+    @property
+    def spent_now_s(self) -> float:
+        return self.spent_s + time.monotonic() - self.begun_s
+
+
+class StudyRun:
+    """A study in a directory of its own, where it goes on after an interruption."""
+
+    def __init__(self, study: Study, folder: Path, seed: int, taker: Taker, say: Callable[[str], None]) -> None:
+        self._study, self._folder, self._taker, self._say = study, folder, taker, say
+        folder.mkdir(parents=True, exist_ok=True)
+        self.seed = _kept_seed(study, folder, seed)
+        self._file = SampleFile(folder / SAMPLES)
+        self._progress = _Progress()
+        for sample in self._file.read():
+            self._progress.add(sample)
+        if self._progress.samples:
+            last = self._progress.samples[-1]
+            self._progress.session, self._progress.spent_s = last.session + 1, last.spent_s
+        self._arms = study.arms()
+        self._files: dict[str, JobFiles] = {}
+        self._limits = limits_of(self._arms)
+        self._given_up: set[tuple[str, str]] = set()
+
+    def run(self) -> StudyResult:
+        """Takes samples until the study ends. Raises FailedStudyError where no baseline can be measured, OptionError,
+        DatasetError before anything is measured.
+        """
+        self._find_files()
+        number = 0
+        while number < self._study.rounds_max:
+            self._round(number)
+            number += 1
+            result = result_of(self._study, self.seed, self._progress.samples)
+            self._say(f"round {number}: {result.standing}")
+            if result.is_precise or self._next_is_too_long(number):
+                break
+        return result_of(self._study, self.seed, self._progress.samples)
+
+    def _find_files(self) -> None:
+        for arm in self._arms:
+            self._files[arm.name] = files_of(arm.settings)
+
+    def _round(self, number: int) -> None:
+        entries = list(self._entries(number))
+        random.Random(f"{self.seed}/{number}").shuffle(entries)  # noqa: S311 - an order that can be drawn again
+        for position, entry in enumerate(entries):
+            turn = Turn(number, position, entry.arm, entry.kind)
+            if (number, entry.kind, entry.arm) in self._progress.taken or self._is_given_up(entry):
+                continue
+            sample = self._taker.take(entry.settings, self._files[entry.arm], turn, self._study.wait_s)
+            progress = self._progress
+            sample = dataclasses.replace(sample, spent_s=progress.spent_now_s, session=progress.session)
+            self._file.add(sample)
+            progress.add(sample)
+            if sample.error:
+                self._lost(entry, sample)
+
+    def _entries(self, number: int) -> Iterator[_Entry]:
+        """All that a round measures: each arm, each baseline once more, and in the first rounds the limits."""
+        for arm in self._arms:
+            yield _Entry("arm", arm.name, arm.settings)
+            if self._study.baseline_of(arm) == arm.name:
+                yield _Entry("control", arm.name, arm.settings)
+        if self._study.limits and number < STUDY_LIMIT_ROUNDS:
+            for name, settings in self._limits.items():
+                yield _Entry("limit", name, settings)
+
+    def _lost(self, entry: _Entry, sample: StudySample) -> None:
+        self._say(f"left out of round {sample.round + 1}: {entry.arm} ({entry.kind}): {sample.error}")
+        if not self._is_given_up(entry):
+            return
+        self._say(f"{entry.arm} ({entry.kind}) fails again and again, and is not tried any more")
+        baselines = [one.name for one in self._arms if self._study.baseline_of(one) == one.name]
+        if all(("arm", one) in self._given_up for one in baselines):
+            raise FailedStudyError(f"no baseline can be measured: {sample.error}", path=str(self._folder))
+
+    def _is_given_up(self, entry: _Entry) -> bool:
+        """Whether the samples of this have failed too often, one after another, and no other came."""
+        own = [one for one in self._progress.samples if (one.kind, one.arm) == (entry.kind, entry.arm)]
+        last = own[-STUDY_LOST_MAX:]
+        if len(last) == STUDY_LOST_MAX and all(one.error for one in last):
+            self._given_up.add((entry.kind, entry.arm))
+        return (entry.kind, entry.arm) in self._given_up
+
+    def _next_is_too_long(self, done: int) -> bool:
+        """Whether another round would end after the budget."""
+        spent_s = self._progress.spent_now_s
+        if spent_s * (done + 1) / done <= self._study.budget_s:
+            return False
+        if done < PAIRS_MIN:
+            wanted = duration(spent_s / done * PAIRS_MIN)
+            self._say(f"the budget is spent after {done} rounds; six, which an interval needs, take about {wanted}")
+        return True
+
+
+def _kept_seed(study: Study, folder: Path, seed: int) -> int:
+    """The seed of the study that the directory holds; of a new one it is written down."""
+    path = folder / STUDY
+    if not path.exists():
+        if any(folder.iterdir()):
+            raise OptionError("the directory is not empty, and holds no study", path=str(folder))
+        kept = KeptStudy(study, seed, study.digest, __version__)
+        write_whole(path, json.dumps(to_plain(kept), indent=1).encode())
+        return seed
+    kept = load_kept(folder)
+    if kept.digest != study.digest:
+        raise OptionError("it holds another study", path=str(folder), hint="give another directory with -o")
+    return kept.seed
+
+
+def load_kept(folder: Path) -> KeptStudy:
+    """What a directory says of its study. Raises OptionError."""
+    try:
+        found: KeptStudy = from_plain(KeptStudy, json.loads((folder / STUDY).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise OptionError(f"there is no study in it: {error.strerror}", path=str(folder)) from None
+    except ValueError as error:
+        raise OptionError(f"{STUDY} is damaged: {error}", path=str(folder)) from None
+    return found
