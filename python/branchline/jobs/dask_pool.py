@@ -48,6 +48,8 @@ class DaskPool:
         self._events: queue.SimpleQueue[tuple[int, Future | str]] = queue.SimpleQueue()
         # The worker that each group was last begun at, and when.
         self._begun: dict[int, tuple[str, float]] = {}
+        # Since when the result of a group cannot be fetched.
+        self._unfetched_since_s: dict[int, float] = {}
         # Groups that may only go to some workers.
         self._restricted: dict[int, tuple[Group, frozenset[str]]] = {}
         self._threads: dict[str, int] = {}
@@ -258,17 +260,38 @@ class DaskPool:
             return
         if event is not self._futures[number]:
             return  # It was submitted again.
+        done = self._result_of(number, event)
+        if done is None:
+            return
         del self._futures[number]
         self._restricted.pop(number, None)
-        address, _ = self._begun.pop(number, ("", 0.0))
+        self._begun.pop(number, None)
+        self._unfetched_since_s.pop(number, None)
+        yield done
+
+    def _result_of(self, number: int, future: Future) -> Done | None:
+        """What became of a group; None if its result could not be fetched now, and is fetched again."""
+        address, _ = self._begun.get(number, ("", 0.0))
         try:
-            yield Done(number, event.result(timeout=RESULT_WAIT_S))
+            return Done(number, future.result(timeout=RESULT_WAIT_S))
         except KilledWorker as error:
-            yield Done(number, error=error, worker_died=True, node=host_of(address) if address else "")
+            return Done(number, error=error, worker_died=True, node=host_of(address) if address else "")
         except FutureCancelledError as error:
             raise self._gone() from error
         except Exception as error:  # noqa: BLE001 - Dask hands on whatever was raised
-            yield Done(number, error=error)
+            if self._may_fetch_again(number, future, error):
+                again = threading.Timer(SCHEDULER_LOOK_INTERVAL_S, self._events.put, [(number, future)])
+                again.daemon = True
+                again.start()
+                return None
+            return Done(number, error=error)
+
+    def _may_fetch_again(self, number: int, future: Future, error: Exception) -> bool:
+        """Whether the connection failed and not the work, and not for longer than a silent scheduler is waited for."""
+        if future.status == "error" or not isinstance(error, OSError) or isinstance(error, TimeoutError):
+            return False
+        now_s = time.monotonic()
+        return now_s - self._unfetched_since_s.setdefault(number, now_s) < SCHEDULER_SILENT_S
 
     def _has_left(self, address: str) -> bool:
         """Whether the scheduler expected a worker to end: at the end of its time, or since there were too many."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
-from distributed import get_worker
+from distributed import Worker, get_worker
 from distributed.comm.addressing import get_address_host
+from distributed.utils import sync
 
 from branchline.jobs.agent import cancel_group, stop_agents, work_on_group
 from branchline.jobs.groups import Group, GroupResult
@@ -21,10 +23,17 @@ def work_on_dask_group(group: Group) -> GroupResult:
     worker by itself when this one ends, which nobody would know of.
     """
     worker = get_worker()
-    worker.log_event(topic_of(group.settings.run), {"number": group.number, "worker": worker.address})
+    _say_begun(worker, group)
     memory_limit_bytes = worker.memory_manager.memory_limit or None
     result = work_on_group(replace(group, threads=worker.state.nthreads, memory_limit_bytes=memory_limit_bytes))
     return replace(result, node=host_of(worker.address))
+
+
+def _say_begun(worker: Worker, group: Group) -> None:
+    """Returns when the scheduler has it, so that it is known of a worker that dies at once, too."""
+    message = {"number": group.number, "worker": worker.address}
+    with suppress(OSError):  # A scheduler that is gone is noticed by the job itself.
+        sync(worker.loop, worker.scheduler.log_event, topic=topic_of(group.settings.run), msg=message)
 
 
 def host_of(address: str) -> str:
