@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,14 +12,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
-from branchline.control.trials.watching import OutcomePipe, Watch
+from branchline.control.trials.watching import TRIAL_MARK, OutcomePipe, Watch, end_all
 from branchline.errors import OptionError
 from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
 from branchline.locations import BETWEEN_REPLICAS, split_location
@@ -44,6 +44,7 @@ def run_trial(
         request = _on_data(request, running.data)
         readable = [one for one in running.data if one.exists()]
     write_whole(folder / _REQUEST, json.dumps(request.as_dict()).encode())
+    mark = secrets.token_hex(16)
     with OutcomePipe() as pipe, tempfile.TemporaryFile() as log:
         command = [sys.executable, "-m", "branchline.control.trials.process", str(folder / _REQUEST), str(pipe.writing)]
         if sandbox is not None:
@@ -56,14 +57,14 @@ def run_trial(
             stderr=log,
             start_new_session=True,
             # What the sandbox clears can still be read of the program that makes it.
-            env=None if sandbox is None else sandbox.environment,
+            env={**os.environ, TRIAL_MARK: mark} if sandbox is None else sandbox.environment,
             pass_fds=[pipe.writing],
         )
         pipe.close_writing()
         try:
             why = _waited_for(process, pipe, stopped)
         finally:
-            _end(process)
+            end_all(process, mark)
         pipe.read()
         if why:
             return TrialOutcome(error=f"{why}{_said(log)}")
@@ -101,13 +102,6 @@ def _said(log: IO[bytes]) -> str:
     log.seek(max(0, size - TRIAL_LOG_MAX_BYTES))
     text = printable(log.read().decode(errors="replace")).strip()
     return f"; the last that it wrote:\n{text}" if text else ""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process with all that it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _on_data(request: TrialRequest, data: Sequence[Path]) -> TrialRequest:

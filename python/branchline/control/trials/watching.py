@@ -1,9 +1,12 @@
-"""What a trial that runs is watched for, and the pipe by which its outcome comes."""
+"""What a trial that runs is watched for, the pipe by which its outcome comes, and its end."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,6 +15,11 @@ import psutil
 
 from branchline.limits import TRIAL_MEMORY_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_TASKS_MAX, TRIAL_WATCH_S
 from branchline.quantities import count, size
+
+#: A variable of the environment by which all processes of a trial are found, also those that left its group.
+TRIAL_MARK = "BRANCHLINE_TRIAL"
+# How often processes are looked for, and for how long: those that were found may have started others meanwhile.
+_ENDINGS_MAX, _END_WAIT_S = 20, 0.1
 
 
 @dataclass
@@ -74,3 +82,26 @@ class Watch:
                     found = one.memory_info()
                     memory_bytes += found.rss - found.shared
         return f"it took more than {size(memory_max)} of memory" if memory_bytes > memory_max else ""
+
+
+def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
+    """Ends the process with all that it started. Those of a sandbox end with its first process."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for _ in range(_ENDINGS_MAX):
+        left = list(_marked(mark))
+        for one in left:
+            with suppress(psutil.Error):
+                one.kill()
+        if not left:
+            return
+        psutil.wait_procs(left, timeout=_END_WAIT_S)
+
+
+def _marked(mark: str) -> Iterator[psutil.Process]:
+    """The processes of a trial that still run."""
+    for one in psutil.process_iter():
+        with suppress(psutil.Error):
+            if one.status() != psutil.STATUS_ZOMBIE and one.environ().get(TRIAL_MARK) == mark:
+                yield one

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.clusters.event_files import write_events
 from tests.peers.peers import missing
@@ -82,6 +84,18 @@ for _ in range(60):
 time.sleep(600)
 """
     assert "had more than 30 processes and was ended" in tried(tmp_path, body, running).error
+
+
+def test_nothing_that_code_started_goes_on_after_its_trial(tmp_path: Path, running: CodeRunning) -> None:
+    """Not even what left its group, or has lost its parent."""
+    seconds = f"600.{random.SystemRandom().randrange(10**9):09}"
+    body = f"""
+for _ in range(3):
+    subprocess.Popen(["sh", "-c", "sleep {seconds} & sleep {seconds} &"], start_new_session=True)
+time.sleep(0.3)
+"""
+    assert tried(tmp_path, body, running).error == ""
+    assert [one for one in psutil.process_iter(["cmdline"]) if seconds in (one.info["cmdline"] or [])] == []
 
 
 @pytest.mark.parametrize(
