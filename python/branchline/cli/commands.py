@@ -20,6 +20,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "resume": "submitted:resume",
         "cancel": "submitted:cancel",
         "rerun": "rerunning:rerun",
+        "reproduce": "reproducing:reproduce",
         "ledger": "kept:ledger",
     },
     "Look at files": {

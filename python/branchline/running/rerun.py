@@ -50,6 +50,14 @@ class EarlierRun:
     notes: list[str] = field(default_factory=list)
     unit_of_subjob: bool = False
 
+    def enter(self) -> None:
+        """Goes to where the run began, from where its files may be named."""
+        try:
+            os.chdir(self.stored.directory)
+        except OSError as error:
+            where = f"the directory in which the run began cannot be entered ({error.strerror})"
+            self.notes.append(f"{where}: {self.stored.directory}; relative paths are looked for from here")
+
     def kept(self, plan: TrainPlan, index: int) -> Mapping[str, WagonShare]:
         """What is kept of a sub-job, by wagon."""
         found = self._in_ledger(plan, index)
@@ -87,13 +95,8 @@ def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
     directory, OptionError for a sub-job that is not there, LedgerError while a run is at work there.
     """
     out = out.absolute()
-    earlier = _earlier(out)
-    try:
-        # Files may be named from where the run began.
-        os.chdir(earlier.stored.directory)
-    except OSError as error:
-        where = f"the directory in which the run began cannot be entered ({error.strerror})"
-        earlier.notes.append(f"{where}: {earlier.stored.directory}; relative paths are looked for from here")
+    earlier = earlier_run(out)
+    earlier.enter()
     plan = earlier.stored.loaded()
     index = find_share(plan, which)
     notes_before = len(earlier.notes)
@@ -107,7 +110,8 @@ def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
     return Rerun(index, plan.shares[index].label, result, same, notes)
 
 
-def _earlier(out: Path) -> EarlierRun:
+def earlier_run(out: Path) -> EarlierRun:
+    """The train that is kept in a directory. Raises MissingFileError if there is none, LedgerError."""
     ledger = None
     notes = []
     if (out / LEDGER_NAME).is_file():

@@ -90,6 +90,24 @@ class WagonRecord:
     status: str = FINISHED
 
 
+#: The state of a file of the user: as it was committed, changed since, or unknown to git.
+COMMITTED, CHANGED, NOT_IN_GIT = "as committed", "changed since the commit", "not in git"
+
+
+@dataclass
+class SourceRecord:
+    """A Python file of the user that wagons need, with the ``commit`` that was checked out; ``state`` says whether
+    it is the file of that commit.
+    """
+
+    module: str
+    path: str = ""
+    sha256: str = ""
+    size_bytes: int = 0
+    commit: str = ""
+    state: str = NOT_IN_GIT
+
+
 @dataclass
 class FileRecord(ReadCounts):
     """The cost of reading a file. ``entries`` counts those of its tree, ``events`` those that wagons got. ``open_s`` is
@@ -497,17 +515,20 @@ class JobRecord:
     """A job: its conditions, costs and results.
 
     ``phases`` is the wall time of the job by phases, ``access`` the settings of reading,
-    ``versions`` the packages that results depend on. ``subjobs_reused`` counts sub-jobs whose results all come from an
-    earlier run; ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the workers at
-    each site from each storage element. ``allow_missing`` is the share of the sub-jobs that may be ``missing``; the
-    files of these are in ``skipped`` too. ``left_out`` names files that were not written because a package is not
-    installed. ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was
+    ``versions`` the packages that results depend on, ``sources`` the files of the wagons' code, ``environment`` the
+    variables that can change numbers, such as those of threads. ``subjobs_reused`` counts sub-jobs whose results all
+    come from an earlier run; ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the
+    workers at each site from each storage element. ``allow_missing`` is the share of the sub-jobs that may be
+    ``missing``; the files of these are in ``skipped`` too. ``left_out`` names files that were not written
+    because a package is not installed. ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was
     told of, ``measures_ignored`` how many it did not understand.
     """
 
     schema_version: int = SCHEMA_VERSION
     branchline: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    sources: list[SourceRecord] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
     status: str = FAILED
     command: str = ""
     started: str = ""

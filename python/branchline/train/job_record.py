@@ -47,6 +47,7 @@ from branchline.train.missing import Missing
 from branchline.train.obeying import MeasuresTold
 from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.plan import TrainPlan
+from branchline.train.provenance import Provenance
 from branchline.train.records import companions_missing, skipped_files, storage_elements, storage_remarks, totals_of
 from branchline.train.share_result import JobError, WagonShare, WorkerTimes
 from branchline.train.wagons import Wagon
@@ -106,6 +107,7 @@ class RecordMaker:
     reuse_notes: Sequence[str] = ()
     repeated: Sequence[Repeated] = ()
     told: MeasuresTold = field(default_factory=MeasuresTold)
+    provenance: Provenance = field(default_factory=Provenance)
 
     def record(self, merged: FoldedResult, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
         """The record of the whole job."""
@@ -115,7 +117,9 @@ class RecordMaker:
         wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in plan.loaded.wagons]
         record = JobRecord(
             branchline=branchline_version(),
-            versions=versions(),
+            versions={**self.provenance.versions, **versions()},
+            sources=list(self.provenance.sources),
+            environment=dict(self.provenance.environment),
             host=host(),
             cpu_count=cpu_count(),
             machine_cpu_count=os.cpu_count(),

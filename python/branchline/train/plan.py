@@ -123,7 +123,9 @@ class LoadedWagons:
 
     @classmethod
     def of(cls, given: Any) -> LoadedWagons:
-        """Those of a file, an object or a list. Raises WagonError."""
+        """Those of a file, an object or a list, or what is loaded already. Raises WagonError."""
+        if isinstance(given, LoadedWagons):
+            return given
         wagons, modules = wagons_of(given)
         return cls(tuple(wagons), tuple(modules))
 

@@ -28,6 +28,7 @@ from branchline.train.plan import TrainPlan
 from branchline.train.result_keys import ShareKeys, WagonKey, WagonKeys, other_key, result_key
 from branchline.train.share_result import Learned, ShareResult, WagonShare
 from branchline.train.shares import Share
+from branchline.train.stored_sources import StoredSources
 from branchline.train.stored_train import Learning, StoredTrain
 from branchline.train.wagons import Wagon, with_required
 
@@ -155,15 +156,15 @@ class Reuse:
         self._touched: dict[str, tuple[str, ...]] = {}
         self._missed: dict[str, set[str]] = {}
 
-    def keep_train(self) -> None:
-        """Keeps the train itself, so that one of its sub-jobs can be run again after it; not where its URLs have
-        secrets, which are written nowhere.
+    def keep_train(self, sources: StoredSources | None) -> None:
+        """Keeps the train itself with its code, so that it can be run again; not where its URLs have secrets, which are
+        written nowhere.
         """
         content = b""
         if not self._plan.dataset.has_secrets():
             # Wagons that run in the calling process may be objects that cannot be pickled, and raise anything.
             with suppress(Exception):
-                content = cloudpickle.dumps(StoredTrain.of(self._plan))
+                content = cloudpickle.dumps(StoredTrain.of(self._plan, sources))
         self._put_of_job(TRAIN_NAME, content)
         self._put_of_job(LEARNING_NAME, b"")
 

@@ -41,6 +41,7 @@ from branchline.train.missing import Missing, SetAside
 from branchline.train.obeying import MeasuresTold
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.train.progress import OnProgress, ProgressLog
+from branchline.train.provenance import Provenance
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
 from branchline.train.reuse import KeptNeighbours, KeptResult, Reuse
@@ -79,7 +80,9 @@ def run_train(
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
             plan = request.plan(loaded)
-        run = _Run(plan, start, request.command, interruption, progress, tables, reads, told or MeasuresTold())
+            provenance = Provenance.of(loaded)
+        obeyed = told or MeasuresTold()
+        run = _Run(plan, start, request.command, interruption, progress, tables, reads, obeyed, provenance)
         try:
             with start.clock.during("start"):
                 run.place.prepare()
@@ -111,11 +114,13 @@ class _Run:
         tables: TableFolder,
         reads: OnReads | None,
         told: MeasuresTold,
+        provenance: Provenance,
     ) -> None:
         wagons = plan.loaded.wagons
         self._tables = tables
         self._reads = reads or (lambda _: None)
         self._told = told
+        self._provenance = provenance
         self._plan = plan
         self._start = start
         self._command = command
@@ -158,7 +163,7 @@ class _Run:
             except LedgerError as error:
                 self._reuse_notes.append(f"results are not kept: {error}")
                 return
-            self._reuse.keep_train()
+            self._reuse.keep_train(self._provenance.stored)
             if self._plan.step is not None:
                 self._reuse.begin(self._plan.named_branches, self._plan.step)
                 return
@@ -484,6 +489,7 @@ class _Run:
             missing=missing,
             repeated=self._repeated,
             told=self._told,
+            provenance=self._provenance,
             command=self._command,
             not_reusable=self._reuse.unknown if self._reuse is not None else {},
             reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],

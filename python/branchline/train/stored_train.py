@@ -12,6 +12,7 @@ import cloudpickle
 from branchline.jobs.worker import load_module
 from branchline.train.plan import LoadedWagons, TrainPlan
 from branchline.train.shares import Share
+from branchline.train.stored_sources import StoredSources
 
 
 @dataclass(frozen=True)
@@ -42,20 +43,21 @@ class Learning:
 @dataclass(frozen=True)
 class StoredTrain:
     """A train as it was planned. ``plan`` is without its wagons, which are pickled in ``wagons``; ``directory`` is the
-    one below which names of files are, ``path`` where Python looked for modules.
+    one below which names of files are, ``path`` where Python looked for modules, ``sources`` the code, if it is known.
     """
 
     plan: TrainPlan
     wagons: bytes
     directory: str
     path: tuple[str, ...]
+    sources: StoredSources | None = None
 
     @classmethod
-    def of(cls, plan: TrainPlan) -> StoredTrain:
+    def of(cls, plan: TrainPlan, sources: StoredSources | None = None) -> StoredTrain:
         """A train of this process. Raises what pickling its wagons raises."""
         settings = replace(plan.settings, on=None)
         stored = replace(plan, settings=settings, loaded=LoadedWagons((), plan.loaded.modules))
-        return cls(stored, cloudpickle.dumps(plan.loaded.wagons), str(Path.cwd()), tuple(sys.path))
+        return cls(stored, cloudpickle.dumps(plan.loaded.wagons), str(Path.cwd()), tuple(sys.path), sources)
 
     def loaded(self) -> TrainPlan:
         """The plan with its wagons, whose modules are loaded as their files are now."""
@@ -63,3 +65,10 @@ class StoredTrain:
         for module in self.plan.loaded.modules:
             load_module(module.name, module.path)
         return replace(self.plan, loaded=LoadedWagons(cloudpickle.loads(self.wagons), self.plan.loaded.modules))
+
+    def loaded_as_it_was(self) -> TrainPlan:
+        """The plan with its wagons, whose modules are imported as they were: only this process has them so."""
+        if self.sources is None:
+            return self.loaded()
+        self.sources.install()
+        return replace(self.plan, loaded=LoadedWagons(cloudpickle.loads(self.wagons), ()))

@@ -19,9 +19,9 @@ from branchline.running.submitted.folder import BatchFolder, framed, read_framed
 from branchline.running.submitted.leases import Holder, Leases
 from branchline.running.submitted.retrying import bad_nodes
 from branchline.running.submitted.reusing import KeptForJobs
-from branchline.running.submitted.sources import StoredModule, StoredSources
 from branchline.running.submitted.submitting import _merge_stages, _spread
 from branchline.train.reuse import Reuse
+from branchline.train.stored_sources import StoredModule, StoredSources
 
 
 def test_the_first_file_stays(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_jobs_run_the_sources_as_they_were(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from branchline.running.submitted.folder import read_framed\n"
-        "from branchline.running.submitted.sources import StoredSources\n"
+        "from branchline.train.stored_sources import StoredSources\n"
         "read_framed(Path(sys.argv[1]), 'sources', StoredSources).install()\n"
         "import cuts_of_a_user\nfrom cuts_of_a_user.inner import values\n"
         "print(cuts_of_a_user.LOWEST, values.HERE)\n"

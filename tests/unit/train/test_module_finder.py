@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import WagonError
-from branchline.running.submitted.sources import StoredSources
 from branchline.train import module_finder
 from branchline.train.result_keys import WagonKeys
 from branchline.train.shipping import sources_of
+from branchline.train.stored_sources import StoredSources
 from branchline.train.wagons import Wagon, load_wagons
 
 PROCESS = """

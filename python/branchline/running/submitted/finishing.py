@@ -192,4 +192,5 @@ def _record_maker(
         lost=lost,
         missing=missing,
         command=submission.command,
+        provenance=submission.provenance,
     )

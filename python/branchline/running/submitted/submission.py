@@ -15,10 +15,11 @@ from branchline.errors import BadFileError, BranchlineError, MissingFileError
 from branchline.jobs import FoldNode, FoldTree, ModuleFile
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.running.submitted.reports import SubmittedReports
-from branchline.running.submitted.sources import StoredSources
 from branchline.sensors.versions import branchline_version
 from branchline.train.plan import LoadedWagons, TrainPlan
+from branchline.train.provenance import Provenance
 from branchline.train.result_keys import WagonKey
+from branchline.train.stored_sources import StoredSources
 from branchline.train.stored_train import Learning, StoredTrain
 from branchline.train.wagons import MODULE_PREFIX
 
@@ -59,6 +60,8 @@ class Submission:
     retries: int = 0
     #: The control room, None for none.
     reports: SubmittedReports | None = None
+    #: The files of the code, versions and environment when it was submitted.
+    provenance: Provenance = field(default_factory=Provenance)
 
     @property
     def tree(self) -> FoldTree:
@@ -97,7 +100,7 @@ class Submission:
         own = [one for one in self.sources.modules if one.name.startswith(MODULE_PREFIX)]
         files = tuple(ModuleFile(one.name, one.path) for one in own)
         plan = replace(self.plan, loaded=LoadedWagons((), files))
-        return StoredTrain(plan, self.wagons, self.directory, self.sources.path)
+        return StoredTrain(plan, self.wagons, self.directory, self.sources.path, self.sources)
 
     def train_plan(self) -> TrainPlan:
         """The plan with its wagons, whose modules are imported as they were at the submission."""

@@ -29,12 +29,13 @@ from branchline.running.submitted.done import folded_nodes, is_done
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.reports import SubmittedReports, check_token_travels, keep_reports
 from branchline.running.submitted.reusing import OpenedLedger, enter_rows, take_kept, undone_if_new
-from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
+from branchline.train.provenance import Provenance
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LearnedBefore, Reuse
 from branchline.train.share_result import Learned
+from branchline.train.stored_sources import StoredSources
 from branchline.train.stored_train import Learning
 from branchline.train.subjobs import SubJobQueue
 from branchline.train.work import TrainWork
@@ -93,6 +94,7 @@ def submit(
             plan=replace(plan, loaded=LoadedWagons((), ())),
             wagons=cloudpickle.dumps(loaded.wagons),
             sources=StoredSources.of(loaded.wagons, loaded.modules),
+            provenance=replace(Provenance.of(loaded), stored=None),
             learning=learning,
             unit_stage=unit_stage,
             merge_stages=_merge_stages(FoldTree(len(plan.shares)), unit_stage),

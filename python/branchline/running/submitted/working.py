@@ -33,7 +33,6 @@ from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Leases
 from branchline.running.submitted.retrying import LessMemory
 from branchline.running.submitted.reusing import KeptForJobs, reuse_in_job, write_rows
-from branchline.running.submitted.sources import StoredSources
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
@@ -46,6 +45,7 @@ from branchline.train.obeying import MeasuresTold
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LedgerRows
 from branchline.train.share_result import JobError, OnReads, ShareResult, WorkerTimes
+from branchline.train.stored_sources import StoredSources
 from branchline.train.work import TrainWork
 
 

@@ -1,4 +1,4 @@
-"""The user's Python files as they were when a train was submitted. Its jobs run these, also when the files change."""
+"""The user's Python files as they were when a train began, so that they can run again after the files have changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from branchline.jobs import ModuleFile
-from branchline.train import Wagon
 from branchline.train.module_finder import user_modules
+from branchline.train.wagons import Wagon
 
 
 @dataclass(frozen=True)
