@@ -15,6 +15,7 @@ from branchline.access import Access
 from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.sensors.measures import MeasureRecord
 from branchline.sensors.plain import from_plain, to_plain
+from branchline.sensors.source_record import SourceRecord
 
 #: Increased when a field changes its meaning or is removed; a new field does not increase it.
 #: Version 2 names all settings of ``access``, with null for the usual ones.
@@ -88,24 +89,6 @@ class WagonRecord:
     not_reusable: str = ""
     error: WagonFault | None = None
     status: str = FINISHED
-
-
-#: The state of a file of the user: as it was committed, changed since, or unknown to git.
-COMMITTED, CHANGED, NOT_IN_GIT = "as committed", "changed since the commit", "not in git"
-
-
-@dataclass
-class SourceRecord:
-    """A Python file of the user that wagons need, with the ``commit`` that was checked out; ``state`` says whether
-    it is the file of that commit.
-    """
-
-    module: str
-    path: str = ""
-    sha256: str = ""
-    size_bytes: int = 0
-    commit: str = ""
-    state: str = NOT_IN_GIT
 
 
 @dataclass
@@ -514,14 +497,14 @@ class AccessRecord:
 class JobRecord:
     """A job: its conditions, costs and results.
 
-    ``phases`` is the wall time of the job by phases, ``access`` the settings of reading,
-    ``versions`` the packages that results depend on, ``sources`` the files of the wagons' code, ``environment`` the
-    variables that can change numbers, such as those of threads. ``subjobs_reused`` counts sub-jobs whose results all
-    come from an earlier run; ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the
-    workers at each site from each storage element. ``allow_missing`` is the share of the sub-jobs that may be
-    ``missing``; the files of these are in ``skipped`` too. ``left_out`` names files that were not written
-    because a package is not installed. ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was
-    told of, ``measures_ignored`` how many it did not understand.
+    ``phases`` is the wall time of the job by phases, ``access`` the settings of reading, ``versions`` the packages
+    that results depend on, ``sources`` the files of the wagons' code, ``environment`` the variables that can change
+    numbers, such as those of threads. ``subjobs_reused`` counts sub-jobs whose results all come from an earlier run;
+    ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the workers at each site
+    from each storage element. ``allow_missing`` is the share of the sub-jobs that may be ``missing``; the files of
+    these are in ``skipped`` too. ``left_out`` names files that were not written because a package is not installed.
+    ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was told of,
+    ``measures_ignored`` how many it did not understand.
     """
 
     schema_version: int = SCHEMA_VERSION

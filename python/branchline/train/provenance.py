@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.limits import PROVENANCE_GIT_S
-from branchline.sensors.record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
+from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 from branchline.train.module_finder import find_module, imported_by, package_of, parsed
 from branchline.train.plan import LoadedWagons
 from branchline.train.stored_sources import StoredModule, StoredSources

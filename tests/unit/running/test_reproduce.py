@@ -13,7 +13,7 @@ import uproot
 
 from branchline.running.reproduce import conditions
 from branchline.sensors import JobRecord
-from branchline.sensors.record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
+from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 
 WAGONS = """
 import hist
