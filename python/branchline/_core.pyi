@@ -12,6 +12,8 @@ from typing_extensions import disjoint_base
 
 from branchline.access import Access
 from branchline.dataset.listings import ListingForm
+from branchline.forecast.laid import LaidFile
+from branchline.forecast.planning import PlanRequest
 from branchline.layout.fields import ShownField
 from branchline.layout.merge_request import MergeRequest
 from branchline.layout.targets import Layout, Target
@@ -20,6 +22,10 @@ from branchline.sites.elements import ReplicaRank
 from branchline.tree.stream_records import StreamRecords
 
 __version__: str
+#: Bytes that are read from the start of a file.
+HEAD_BYTES: int
+#: Entries on which the access `cache` learns which branches are read.
+LEARN_ENTRIES: int
 
 @final
 class Buffer:
@@ -189,8 +195,12 @@ class File:
     store: str
     recovered_count: int
     size_bytes: int
+    store_gap_bytes: int
     root_version: int
     def __new__(cls, path: str, access: Access | None = None) -> File: ...
+    def loaded_ranges(self) -> list[tuple[int, int]]:
+        """Offsets and sizes of the ranges that are in memory."""
+
     def keys_below(self, path: str) -> list[Key]:
         """All keys below a directory; the file itself is ``""``."""
 
@@ -317,6 +327,9 @@ class Tree:
 
     def bytes_per_entry(self, indices: list[int]) -> BytesPerEntry:
         """Bytes per entry of these branches."""
+
+    def memory_needs(self, indices: list[int]) -> tuple[float, int]:
+        """What the values of these branches take per entry, and what decompressing the largest basket takes."""
 
     def branch(self, index: int) -> BranchFacts:
         """The metadata of a branch."""
@@ -661,3 +674,24 @@ def trace_wagon(name: str) -> None:
 
 def trace_did(what: str, wagon: str, seconds: float) -> None:
     """Records what this thread has done until now, with its duration in seconds. Raises ValueError for no duration."""
+
+@final
+class PlannedReads:
+    """The calls that reading a file makes: ranges in columns of one length, with the number of the call of each.
+
+    ``purposes`` are those of the calls. ``seen`` is what the next file is read by.
+    """
+
+    call: Buffer
+    offset: Buffer
+    size: Buffer
+    purposes: list[Literal["opening", "baskets", "prefetch", "staging"]]
+    chunks: int
+    calls_in_flight: int
+    bytes_in_flight: int
+    is_whole: bool
+    opens_ahead: bool
+    seen: tuple[int, float]
+
+def plan_reads(file: LaidFile, request: PlanRequest) -> PlannedReads | None:
+    """The calls that reading a file would make; None if the memory limit is too small for it."""

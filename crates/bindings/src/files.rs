@@ -100,6 +100,17 @@ impl File {
         self.0.size_bytes()
     }
 
+    /// Offsets and sizes of the ranges that are in memory.
+    fn loaded_ranges(&self) -> Vec<(u64, u64)> {
+        self.0.loaded_ranges().into_iter().map(|range| (range.offset, range.length)).collect()
+    }
+
+    /// The gap up to which its store joins ranges by itself.
+    #[getter]
+    fn store_gap_bytes(&self) -> u64 {
+        self.0.store_gap_bytes()
+    }
+
     /// How many keys were found again because the file was never closed.
     #[getter]
     fn recovered_count(&self) -> usize {
@@ -276,6 +287,11 @@ impl Tree {
     fn bytes_per_entry(&self, indices: Vec<usize>) -> BytesPerEntry {
         let bytes = self.0.bytes_per_entry(&indices);
         BytesPerEntry { stored: bytes.stored, plain: bytes.plain }
+    }
+
+    /// What the values of these branches take per entry in memory, and what decompressing the largest basket takes.
+    fn memory_needs(&self, indices: Vec<usize>) -> (f64, u64) {
+        self.0.memory_needs(&indices)
     }
 
     /// The metadata of a branch.

@@ -11,6 +11,7 @@ mod journal;
 mod merge;
 mod objects_file;
 mod output;
+mod planning;
 mod proxy;
 mod records;
 mod store;
@@ -42,6 +43,8 @@ mod _core {
     #[pymodule_export]
     use super::output::NewFile;
     #[pymodule_export]
+    use super::planning::{plan_reads, PlannedReads};
+    #[pymodule_export]
     use super::proxy::{check_trouble, Proxy, ProxyCounts};
     #[pymodule_export]
     use super::store::{
@@ -54,6 +57,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         branchline_storage::register_bridge(bridge::open);
+        module.add("HEAD_BYTES", branchline_engine::limits::HEAD_BYTES)?;
+        module.add("LEARN_ENTRIES", branchline_engine::limits::LEARN_ENTRIES)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

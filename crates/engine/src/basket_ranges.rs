@@ -113,6 +113,12 @@ impl Tree {
         self.content().largest_basket(self.file(), index)
     }
 
+    /// What the values of these branches take per entry in memory, and what decompressing their largest basket takes.
+    pub fn memory_needs(&self, columns: &[usize]) -> (f64, u64) {
+        let scratch = columns.iter().map(|column| self.largest_basket(*column).scratch).max();
+        (self.values_per_entry(columns), scratch.unwrap_or(0))
+    }
+
     /// Bytes that are fetched for these entries of a basket; none for what is in memory.
     pub(crate) fn fetched_bytes(&self, index: usize, basket: usize, entries: &Range<u64>) -> u64 {
         self.content().fetched_bytes(self.file(), index, basket, entries)

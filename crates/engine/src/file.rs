@@ -252,6 +252,16 @@ impl File {
         self.lock_loaded().file_size()
     }
 
+    /// The ranges that are in memory. They may overlap.
+    pub fn loaded_ranges(&self) -> Vec<ByteRange> {
+        self.lock_loaded().ranges().map(|(offset, size)| ByteRange::new(offset, size)).collect()
+    }
+
+    /// The gap up to which its store joins ranges by itself.
+    pub fn store_gap_bytes(&self) -> u64 {
+        self.store.gap_bytes()
+    }
+
     /// Its size if all of it is in memory, or 0.
     pub(crate) fn whole_bytes(&self) -> u64 {
         let size = self.size_bytes();

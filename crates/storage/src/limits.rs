@@ -190,9 +190,9 @@ pub(crate) const CACHE_LOOKS: u64 = 16;
 pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
 
 /// Bytes of one request when a file is copied to a local disk.
-pub(crate) const STAGE_RANGE_BYTES: u64 = 4 * 1024 * 1024;
+pub const STAGE_RANGE_BYTES: u64 = 4 * 1024 * 1024;
 /// Such requests in one call.
-pub(crate) const STAGE_RANGES: u64 = 4;
+pub const STAGE_RANGES: u64 = 4;
 /// Threads that copy: one writes while the other waits for the network.
 pub(crate) const STAGE_THREADS: usize = 2;
 /// How often one looks whether another job has copied the file.

@@ -46,6 +46,11 @@ SECTIONS: dict[str, dict[str, str]] = {
         "trace export": "tracing:export",
         "proxy": "proxying:proxy",
     },
+    "Ask what if": {
+        "advise": "forecasts:advise",
+        "forecast": "forecasts:forecast",
+        "forecast-check": "forecasts:check",
+    },
     "Compare": {
         "compare": "comparing:compare",
         "study run": "studying:run",

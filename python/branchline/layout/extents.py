@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from branchline._core import Buffer
+
 Numbers = npt.NDArray[np.int64]
+
+
+def as_numbers(column: Buffer) -> Numbers:
+    """The 64-bit numbers of a column of the engine, without a copy."""
+    return np.frombuffer(memoryview(column), "i8")
 
 
 @dataclass(frozen=True)

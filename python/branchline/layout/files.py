@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from branchline._core import Buffer
 from branchline.errors import NoSuchKeyError
-from branchline.layout.extents import Clusters, DiskPages, Extents, Gaps, Numbers, Spread, Travel
+from branchline.layout.extents import Clusters, DiskPages, Extents, Gaps, Spread, Travel, as_numbers
 from branchline.limits import DISK_PAGE_BYTES
 from branchline.locations import split_location
 from branchline.tree import Branch, File, ReadRequest, Tree
@@ -156,19 +155,15 @@ def _with_values(tree: Tree) -> list[Branch]:
 def _extents(tree: Tree, branches: Sequence[Branch]) -> Extents:
     found = tree.core.extents([branch.number for branch in branches])
     extents = Extents(
-        branch=_numbers(found.branch),
-        offset=_numbers(found.offset),
-        size=_numbers(found.size),
-        entry_start=_numbers(found.entry_start),
-        entry_stop=_numbers(found.entry_stop),
+        branch=as_numbers(found.branch),
+        offset=as_numbers(found.offset),
+        size=as_numbers(found.size),
+        entry_start=as_numbers(found.entry_start),
+        entry_stop=as_numbers(found.entry_stop),
     )
     # Fields of an RNTuple may share pages: each is there once.
     _, first = np.unique(extents.offset, return_index=True)
     return extents.rows(np.sort(first))
-
-
-def _numbers(column: Buffer) -> Numbers:
-    return np.frombuffer(memoryview(column), "i8")
 
 
 def _named(tree: Tree, owners: Sequence[Branch], names: Sequence[str]) -> list[Branch]:

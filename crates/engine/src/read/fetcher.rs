@@ -17,6 +17,7 @@ use crate::limits;
 use crate::read::basket_source::Carried;
 use crate::read::budget::{Budget, Lease, Refusal};
 use crate::read::chunk::{BasketOrder, Chunk, Reporter};
+use crate::read::cutting::{step_of, Cutting};
 use crate::read::fetch::fetch_carrying;
 use crate::read::memory_plan::{basket_too_large, too_many_entries, MemoryPlan};
 use crate::read::needed::{groups, needed_baskets, Group};
@@ -432,29 +433,12 @@ fn cut(
     } else {
         plan.entries_of_chunk(stored)
     };
-    let by_bytes = ((options.step_bytes as f64 / plain.max(1e-9)) as u64).min(by_memory);
-    // A step in entries is never changed: the borders of a job's chunks may not depend on which columns a stream reads.
-    let step = options.step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN);
-    let boundaries = if options.step_entries.is_none() { tree.common_boundaries(columns) } else { Vec::new() };
+    let is_by_bytes = options.step_entries.is_none();
+    let boundaries = if is_by_bytes { tree.common_boundaries(columns) } else { Vec::new() };
     let ends = match plan.ends_at_baskets_above {
-        Some(bytes) if options.step_entries.is_none() => tree.large_basket_starts(columns, bytes),
+        Some(bytes) if is_by_bytes => tree.large_basket_starts(columns, bytes),
         _ => Vec::new(),
     };
-    let mut start = entries.start;
-    // One by one: a list would be as long as the file says it has entries.
-    std::iter::from_fn(move || {
-        if start >= entries.end {
-            return None;
-        }
-        let furthest = start.saturating_add(step).min(entries.end);
-        let last = boundaries.partition_point(|boundary| *boundary <= furthest);
-        let stop = match boundaries[..last].last() {
-            Some(boundary) if *boundary > start && furthest < entries.end => *boundary,
-            _ => furthest,
-        };
-        let next_end = ends.get(ends.partition_point(|end| *end <= start));
-        let chunk = start..next_end.map_or(stop, |end| stop.min(*end));
-        start = chunk.end;
-        Some(chunk)
-    })
+    let step = step_of(options.step_entries, options.step_bytes, plain, by_memory);
+    Cutting { step, boundaries, ends }.chunks(entries)
 }

@@ -100,27 +100,33 @@ impl MemoryPlan {
         let is_loaded = tree.file().whole_bytes() > 0;
         let stored_bytes =
             if is_loaded { file_bytes } else { all.iter().map(|(_, bytes)| bytes.stored).max().unwrap_or(0) };
-        let shared = |stored_bytes| ChunkShares::new(memory_limit.shares().leased, stored_bytes, scratch_bytes);
+        let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
+        let leased = memory_limit.shares().leased;
+        Self::within(leased, largest, is_loaded, tree.values_per_entry(columns)).ok_or_else(|| {
+            let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));
+            let (column, bytes) = worst.copied().unwrap_or_default();
+            basket_too_large(tree, column, bytes, largest, memory_limit)
+        })
+    }
+
+    /// The plan for this much leased memory, where the file or the largest basket takes `largest`; None if that does
+    /// not fit.
+    pub(crate) fn within(leased: u64, largest: BasketBytes, is_loaded: bool, values_per_entry: f64) -> Option<Self> {
+        let BasketBytes { stored, scratch } = largest;
+        let shared = |stored_bytes| ChunkShares::new(leased, stored_bytes, scratch);
         // A chunk that begins in one basket of a branch and ends in the next needs both.
-        let both = if is_loaded { Some(file_bytes) } else { stored_bytes.checked_mul(2) };
+        let both = if is_loaded { Some(stored) } else { stored.checked_mul(2) };
         let roomy = both.and_then(shared);
         let is_tight = roomy.is_none();
-        let estimated = roomy.or_else(|| shared(stored_bytes));
+        let estimated = roomy.or_else(|| shared(stored));
         let fits_estimate = estimated.is_some();
         // The estimate comes from averages. Baskets that are fetched may take less, so that the plan is tried without
         // it.
-        let without_scratch = || ChunkShares::new(memory_limit.shares().leased, stored_bytes, 0);
-        let Some(ChunkShares { chunk_bytes, group_bytes, carried_bytes }) = estimated.or_else(without_scratch) else {
-            let worst = all.iter().max_by_key(|(_, bytes)| bytes.stored.saturating_add(bytes.scratch));
-            let (column, bytes) = worst.copied().unwrap_or_default();
-            let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
-            return Err(basket_too_large(tree, column, bytes, largest, memory_limit));
-        };
-        let values_per_entry = tree.values_per_entry(columns);
+        let without_scratch = || ChunkShares::new(leased, stored, 0);
+        let ChunkShares { chunk_bytes, group_bytes, carried_bytes } = estimated.or_else(without_scratch)?;
         let ends_at_baskets_above = is_tight.then_some(group_bytes / 2);
-        let largest = BasketBytes { stored: stored_bytes, scratch: scratch_bytes };
-        let scratch_bytes = if fits_estimate { scratch_bytes } else { 0 };
-        Ok(Self {
+        let scratch_bytes = if fits_estimate { scratch } else { 0 };
+        Some(Self {
             values_per_entry,
             chunk_bytes,
             group_bytes,

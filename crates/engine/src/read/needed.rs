@@ -26,25 +26,31 @@ pub(crate) struct Group<'a> {
 
 /// The columns of a chunk in groups of which not more than this many bytes have to be fetched, but one column at least.
 pub(crate) fn groups<'a>(chunk: &Chunk, needed: &'a [Needed], before: &Carried, bytes_max: u64) -> Vec<Group<'a>> {
+    let mut bytes = vec![0u64; chunk.columns.len()];
+    for one in needed.iter().filter(|one| before.get(one.id(&chunk.columns)).is_none()) {
+        let fetched = chunk.tree.fetched_bytes(chunk.columns[one.column], one.basket, &chunk.entries);
+        bytes[one.column] = bytes[one.column].saturating_add(fetched);
+    }
+    let first_of = |column: usize| needed.partition_point(|one| one.column < column);
+    let group = |columns: Range<usize>| {
+        let needed = &needed[first_of(columns.start)..first_of(columns.end)];
+        Group { columns, needed }
+    };
+    grouped(&bytes, bytes_max).into_iter().map(group).collect()
+}
+
+/// Columns with these bytes in groups of at most `bytes_max`, but one column at least.
+pub(crate) fn grouped(bytes: &[u64], bytes_max: u64) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
-    let (mut first_column, mut first, mut bytes) = (0, 0, 0u64);
-    let mut next = 0;
-    for (column, branch) in chunk.columns.iter().enumerate() {
-        let start = next;
-        let mut own = 0u64;
-        while let Some(one) = needed.get(next).filter(|one| one.column == column) {
-            if before.get(one.id(&chunk.columns)).is_none() {
-                own = own.saturating_add(chunk.tree.fetched_bytes(*branch, one.basket, &chunk.entries));
-            }
-            next += 1;
-        }
-        bytes = bytes.saturating_add(own);
-        if bytes > bytes_max && column > first_column {
-            groups.push(Group { columns: first_column..column, needed: &needed[first..start] });
-            (first_column, first, bytes) = (column, start, own);
+    let (mut first, mut sum) = (0, 0u64);
+    for (column, own) in bytes.iter().enumerate() {
+        sum = sum.saturating_add(*own);
+        if sum > bytes_max && column > first {
+            groups.push(first..column);
+            (first, sum) = (column, *own);
         }
     }
-    groups.push(Group { columns: first_column..chunk.columns.len(), needed: &needed[first..] });
+    groups.push(first..bytes.len());
     groups
 }
 

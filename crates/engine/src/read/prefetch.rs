@@ -267,19 +267,7 @@ impl Prefetcher {
     pub(crate) fn batches(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Batch> {
         let new: Vec<ByteRange> = wanted.iter().filter(|range| self.find(file, **range).is_none()).copied().collect();
         let plan = coalesce(&new, file.choice().gap_bytes, MAX_JOINED_BYTES);
-        let mut batches: Vec<Batch> = Vec::new();
-        let mut room = 0;
-        for range in plan.ranges {
-            let bytes = buffer_bytes(range.length);
-            match batches.last_mut() {
-                Some(batch) if bytes <= room => batch.ranges.push(range),
-                _ => {
-                    batches.push(Batch { file: Arc::clone(file), ranges: vec![range] });
-                    room = MAX_JOINED_BYTES;
-                }
-            }
-            room = room.saturating_sub(bytes);
-        }
+        let batches = batched(plan.ranges).into_iter().map(|ranges| Batch { file: Arc::clone(file), ranges }).collect();
         file.counters().add(Counter::GapBytes, plan.gap_bytes);
         batches
     }
@@ -350,6 +338,24 @@ impl Prefetcher {
         let deadline = Instant::now() + limits::CLOSE_PATIENCE;
         threads.into_iter().for_each(|thread| end_by(deadline, thread));
     }
+}
+
+/// These ranges in groups that take a bounded size in memory, or have one range.
+pub(crate) fn batched(ranges: Vec<ByteRange>) -> Vec<Vec<ByteRange>> {
+    let mut batches: Vec<Vec<ByteRange>> = Vec::new();
+    let mut room = 0;
+    for range in ranges {
+        let bytes = buffer_bytes(range.length);
+        match batches.last_mut() {
+            Some(batch) if bytes <= room => batch.push(range),
+            _ => {
+                batches.push(vec![range]);
+                room = MAX_JOINED_BYTES;
+            }
+        }
+        room = room.saturating_sub(bytes);
+    }
+    batches
 }
 
 fn pending(file: &Arc<File>, range: ByteRange) -> Arc<PendingRange> {

@@ -19,6 +19,15 @@ use crate::read_buffers::{buffer_bytes, read_of, share};
 pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     let Some(bytes_max) = file.strategy().bytes_together() else { return read_missing(file, wanted, room) };
     let mut read = Vec::with_capacity(wanted.len());
+    for some in portions(wanted, bytes_max) {
+        read.extend(read_together(file, some, room)?);
+    }
+    Ok(read)
+}
+
+/// These ranges in portions of at most this many bytes, or of one range.
+pub(crate) fn portions(wanted: &[ByteRange], bytes_max: u64) -> Vec<&[ByteRange]> {
+    let mut portions = Vec::new();
     let mut left = wanted;
     while !left.is_empty() {
         let mut bytes = 0u64;
@@ -28,10 +37,10 @@ pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>
             is_first || bytes <= bytes_max
         };
         let (some, rest) = left.split_at(left.iter().take_while(fits).count());
-        read.extend(read_together(file, some, room)?);
+        portions.push(some);
         left = rest;
     }
-    Ok(read)
+    portions
 }
 
 /// The bytes of these ranges, some of which may be prefetched.

@@ -20,6 +20,11 @@ struct Seen {
 }
 
 impl TailSizes {
+    /// After a file whose metadata take this many bytes at its end, and of which this part is wanted.
+    pub(crate) fn having_seen(tail_bytes: u64, wanted_share: f64) -> Self {
+        Self(Mutex::new(Some(Seen { tail_bytes, wanted_share })))
+    }
+
     /// Learns from a file whose tree is open.
     pub(crate) fn learn(&self, tree: &Tree, columns: &[usize]) {
         let (file, size) = (tree.file(), tree.file().size_bytes());
@@ -56,12 +61,12 @@ mod tests {
 
     use super::*;
 
-    fn link(ms: u64, mb_per_second: f64) -> Option<Link> {
-        Some(Link { round_trip: Duration::from_millis(ms), bytes_per_second: mb_per_second * 1e6 })
+    fn having_seen(tail_bytes: u64, wanted_share: f64) -> TailSizes {
+        TailSizes::having_seen(tail_bytes, wanted_share)
     }
 
-    fn having_seen(tail_bytes: u64, wanted_share: f64) -> TailSizes {
-        TailSizes(Mutex::new(Some(Seen { tail_bytes, wanted_share })))
+    fn link(ms: u64, mb_per_second: f64) -> Option<Link> {
+        Some(Link { round_trip: Duration::from_millis(ms), bytes_per_second: mb_per_second * 1e6 })
     }
 
     #[test]

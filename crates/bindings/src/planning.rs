@@ -1,0 +1,129 @@
+//! Which requests reading a file makes.
+
+use std::time::Duration;
+
+use branchline_engine::extents::Extent;
+use branchline_engine::read::planning::{self, PlanSettings, PlannedFile, Purpose};
+use branchline_storage::{ByteRange, Link};
+use pyo3::prelude::*;
+
+use crate::access::PythonAccess;
+use crate::buffer::Buffer;
+
+/// `branchline.forecast.laid.LaidFile`.
+#[derive(FromPyObject)]
+pub struct FileFields {
+    size_bytes: u64,
+    is_at_a_server: bool,
+    store_gap_bytes: u64,
+    metadata: Vec<(u64, u64)>,
+    entries: u64,
+    extents: Vec<Vec<(u64, u64, u64, u64)>>,
+    unwanted_first: Vec<(u64, u64)>,
+    stored_per_entry: f64,
+    plain_per_entry: f64,
+    values_per_entry: f64,
+    scratch_bytes: u64,
+}
+
+/// `branchline.forecast.planning.PlanRequest`.
+#[derive(FromPyObject)]
+pub struct RequestFields {
+    access: PythonAccess,
+    link: Option<(f64, f64)>,
+    step_bytes: u64,
+    step_entries: Option<u64>,
+    memory_limit_bytes: u64,
+    threads: usize,
+    is_named: bool,
+    seen: Option<(u64, f64)>,
+}
+
+/// The calls that reading a file makes: ranges in columns of one length, with the number of the call of each.
+#[pyclass(frozen, get_all)]
+pub struct PlannedReads {
+    call: Py<Buffer>,
+    offset: Py<Buffer>,
+    size: Py<Buffer>,
+    purposes: Vec<&'static str>,
+    chunks: u64,
+    calls_in_flight: usize,
+    bytes_in_flight: u64,
+    is_whole: bool,
+    opens_ahead: bool,
+    seen: (u64, f64),
+}
+
+/// The calls that reading a file would make; None if the memory limit is too small for it.
+#[pyfunction]
+pub fn plan_reads(py: Python<'_>, file: FileFields, request: RequestFields) -> PyResult<Option<PlannedReads>> {
+    let (file, settings) = (PlannedFile::from(file), PlanSettings::from(request));
+    let Some(planned) = py.detach(|| planning::plan_reads(&file, &settings)) else { return Ok(None) };
+    let (mut call, mut offset, mut size) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, one) in planned.calls.iter().enumerate() {
+        call.extend(one.ranges.iter().map(|_| number as i64));
+        offset.extend(one.ranges.iter().map(|range| range.offset as i64));
+        size.extend(one.ranges.iter().map(|range| range.length as i64));
+    }
+    let numbers = |column: Vec<i64>| Py::new(py, Buffer::numbers(column));
+    Ok(Some(PlannedReads {
+        call: numbers(call)?,
+        offset: numbers(offset)?,
+        size: numbers(size)?,
+        purposes: planned.calls.iter().map(|one| purpose_name(one.purpose)).collect(),
+        chunks: planned.chunks_count,
+        calls_in_flight: planned.calls_in_flight,
+        bytes_in_flight: planned.bytes_in_flight,
+        is_whole: planned.is_whole,
+        opens_ahead: planned.opens_ahead,
+        seen: planned.seen,
+    }))
+}
+
+fn purpose_name(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Opening => "opening",
+        Purpose::Baskets => "baskets",
+        Purpose::Prefetch => "prefetch",
+        Purpose::Staging => "staging",
+    }
+}
+
+impl From<FileFields> for PlannedFile {
+    fn from(given: FileFields) -> Self {
+        let range = |(offset, length): (u64, u64)| ByteRange::new(offset, length);
+        let extent = |(offset, size, start, stop)| Extent { offset, size, entries: start..stop };
+        Self {
+            size_bytes: given.size_bytes,
+            is_at_a_server: given.is_at_a_server,
+            store_gap_bytes: given.store_gap_bytes,
+            metadata: given.metadata.into_iter().map(range).collect(),
+            entries_count: given.entries,
+            branches: given.extents.into_iter().map(|branch| branch.into_iter().map(extent).collect()).collect(),
+            unwanted_first: given.unwanted_first.into_iter().map(range).collect(),
+            stored_per_entry: given.stored_per_entry,
+            plain_per_entry: given.plain_per_entry,
+            values_per_entry: given.values_per_entry,
+            scratch_bytes: given.scratch_bytes,
+        }
+    }
+}
+
+impl From<RequestFields> for PlanSettings {
+    fn from(given: RequestFields) -> Self {
+        let link = |(round_trip_s, bytes_per_second): (f64, f64)| Link {
+            round_trip: Duration::try_from_secs_f64(round_trip_s).unwrap_or_default(),
+            bytes_per_second,
+        };
+        Self {
+            access: given.access.0,
+            link: given.link.map(link),
+            step_bytes: given.step_bytes,
+            step_entries: given.step_entries,
+            memory_limit_bytes: given.memory_limit_bytes,
+            threads: given.threads,
+            is_named: given.is_named,
+            seen: given.seen,
+        }
+    }
+}

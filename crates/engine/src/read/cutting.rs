@@ -1,0 +1,69 @@
+//! Where the entries of a tree are cut into chunks: a pure function.
+
+use std::ops::Range;
+
+use crate::limits;
+
+/// Where chunks end.
+pub(crate) struct Cutting {
+    /// Entries of a chunk at most.
+    pub(crate) step: u64,
+    /// Entries at which the baskets of all columns begin, in their order: a chunk ends at the last that it reaches.
+    pub(crate) boundaries: Vec<u64>,
+    /// Entries at which every chunk ends, in their order.
+    pub(crate) ends: Vec<u64>,
+}
+
+/// The entries of a chunk at most. A step in entries is never changed: the borders of a job's chunks may not depend on
+/// which columns a stream reads.
+pub(crate) fn step_of(step_entries: Option<u64>, step_bytes: u64, plain_per_entry: f64, by_memory: u64) -> u64 {
+    let by_bytes = ((step_bytes as f64 / plain_per_entry.max(1e-9)) as u64).min(by_memory);
+    step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN)
+}
+
+impl Cutting {
+    /// The chunks of these entries. One by one: a list would be as long as the file says it has entries.
+    pub(crate) fn chunks(self, entries: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let Self { step, boundaries, ends } = self;
+        let mut start = entries.start;
+        std::iter::from_fn(move || {
+            if start >= entries.end {
+                return None;
+            }
+            let furthest = start.saturating_add(step).min(entries.end);
+            let last = boundaries.partition_point(|boundary| *boundary <= furthest);
+            let stop = match boundaries[..last].last() {
+                Some(boundary) if *boundary > start && furthest < entries.end => *boundary,
+                _ => furthest,
+            };
+            let next_end = ends.get(ends.partition_point(|end| *end <= start));
+            let chunk = start..next_end.map_or(stop, |end| stop.min(*end));
+            start = chunk.end;
+            Some(chunk)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunks(step: u64, boundaries: &[u64], ends: &[u64]) -> Vec<Range<u64>> {
+        Cutting { step, boundaries: boundaries.to_vec(), ends: ends.to_vec() }.chunks(0..100).collect()
+    }
+
+    #[test]
+    fn chunks_end_at_common_boundaries_where_they_reach_one() {
+        assert_eq!(chunks(40, &[], &[]), [0..40, 40..80, 80..100]);
+        assert_eq!(chunks(40, &[0, 30, 60, 90, 100], &[]), [0..30, 30..60, 60..100]);
+        assert_eq!(chunks(40, &[0, 95, 100], &[]), [0..40, 40..80, 80..100]);
+        assert_eq!(chunks(60, &[], &[25, 50]), [0..25, 25..50, 50..100]);
+    }
+
+    #[test]
+    fn a_step_in_entries_is_kept_to() {
+        assert_eq!(step_of(Some(7), 1000, 1.0, 3), 7);
+        assert_eq!(step_of(None, 1000, 10.0, 1 << 40), 100);
+        assert_eq!(step_of(None, 1000, 10.0, 5), 5);
+    }
+}

@@ -1,0 +1,116 @@
+"""What is forecast: a job by its record, or the reading of a dataset, with the files as they lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from branchline.access import Access
+from branchline.dataset import DataFile, Dataset
+from branchline.errors import BadFileError, OptionError
+from branchline.forecast.laid import LaidFile, laid_file
+from branchline.forecast.rates import Rates, measured, rates_of_job
+from branchline.sensors import cpu_count
+from branchline.sensors.record import JobRecord
+
+#: Files whose metadata are read, spread over the dataset: the others are taken to be like them.
+PLANNED_FILES = 64
+#: Files that are opened at a time.
+OPENED_AT_A_TIME = 16
+JOB_FILE = "job.json"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Some work: ``files`` are all its files, ``laid`` those of them whose metadata were read, ``branches`` what is
+    wanted (None for all). ``measured_s``, ``measured_cpu_s``, bytes and requests are those of a job that was done.
+    """
+
+    name: str
+    files: tuple[DataFile, ...]
+    laid: tuple[LaidFile, ...]
+    branches: tuple[str, ...] | None
+    access: Access
+    rates: Rates
+    workers: int
+    threads: int
+    cores: int
+    fixed_s: float = 0.0
+    step_entries: int | None = None
+    memory_limit_bytes: int = 2**30
+    job: JobRecord | None = None
+
+    @property
+    def scale(self) -> float:
+        """How many times more files there are than were planned."""
+        return len(self.files) / max(1, len(self.laid))
+
+
+def is_job(location: str) -> bool:
+    """Whether a location is a directory of results, or the record of a job."""
+    path = Path(location)
+    return path.name == JOB_FILE or (path / JOB_FILE).is_file()
+
+
+def job_record(location: str) -> JobRecord:
+    """The record of a job. Raises BadFileError for what is none."""
+    path = Path(location)
+    path = path / JOB_FILE if path.is_dir() else path
+    try:
+        return JobRecord.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise BadFileError(f"{path} is no record of a job: {error}") from error
+
+
+def subject_of(location: list[str], branches: tuple[str, ...] | None = None, access: Access | None = None) -> Subject:
+    """The job whose directory of results or record is named, else the reading of a dataset, of which a sample is read
+    to measure the rates. Raises what reading raises.
+    """
+    if len(location) == 1 and is_job(location[0]):
+        return _of_job(location[0], branches)
+    files = tuple(Dataset.of(location))
+    if not files:
+        raise OptionError("the dataset has no files")
+    chosen = access or Access()
+    rates = measured(files, branches, chosen)
+    laid = _laid(files, branches)
+    return Subject(location[0], files, laid, branches, chosen, rates, workers=1, threads=cpu_count(), cores=cpu_count())
+
+
+def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
+    job = job_record(location)
+    if not job.events or not job.totals.plain_bytes:
+        raise OptionError(f"{location}: nothing was read, so nothing can be forecast", hint="run the job first")
+    files = tuple(DataFile(one.path, one.tree) for one in job.dataset)
+    wanted = branches or tuple(one.name for one in job.branches)
+    fixed_s = job.phases.get("start", 0.0) + job.phases.get("write", 0.0)
+    return Subject(
+        name=location,
+        files=files,
+        laid=_laid(files, wanted),
+        branches=wanted,
+        access=_access(job),
+        rates=rates_of_job(job),
+        workers=max(1, job.workers),
+        threads=max(1, job.threads),
+        cores=max(1, job.cpu_count),
+        fixed_s=fixed_s,
+        step_entries=job.step_entries or None,
+        memory_limit_bytes=job.memory_limit_bytes or 2**30,
+        job=job,
+    )
+
+
+def _access(job: JobRecord) -> Access:
+    settings = cast(Mapping[str, Any], {"mode": job.access.mode, **dict(job.access.chosen())})
+    return Access(**settings)
+
+
+def _laid(files: tuple[DataFile, ...], branches: tuple[str, ...] | None) -> tuple[LaidFile, ...]:
+    step = max(1, -(-len(files) // PLANNED_FILES))
+    with ThreadPoolExecutor(OPENED_AT_A_TIME) as threads:
+        return tuple(threads.map(lambda one: laid_file(one, branches), files[::step]))

@@ -1,0 +1,92 @@
+"""Data sets and jobs with one flaw, put in on purpose: it is the first advice. Of flawless ones nothing is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.forecast.test_planned_requests import write
+
+from branchline.access import Access
+from branchline.dataset import DataFile
+from branchline.forecast.advising import PIECES_MAX, advise
+from branchline.forecast.laid import laid_file
+from branchline.forecast.rates import Rates
+from branchline.forecast.subject import Subject
+from branchline.layout.merging import merge
+from branchline.sensors.record import JobRecord
+
+#: A quick machine beside its data: decompression costs little.
+NEAR = Rates(4e-9, {"zlib": 0.5e-9, "zstd": 0.5e-9}, 0.0, 0.0, 1e9, spread=0.05)
+#: The same machine, with the data on another continent.
+FAR = replace(NEAR, round_trip_s=0.06, bytes_per_second=1e8)
+
+
+def subject_of(paths: list[Path], rates: Rates, access: Access | None = None, **others: object) -> Subject:
+    files = tuple(DataFile(str(path), "events") for path in paths)
+    laid = tuple(laid_file(one, ("x", "y")) for one in files)
+    made = Subject("a test", files, laid, ("x", "y"), access or Access(), rates, workers=1, threads=1, cores=4)
+    return replace(made, **others)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("good") / "good.root", [100_000] * 3)
+
+
+def test_of_a_good_file_nothing_is_said(good: Path) -> None:
+    assert advise(subject_of([good], NEAR)) == []
+
+
+def test_of_a_job_that_uses_its_cores_nothing_is_said(good: Path) -> None:
+    job = JobRecord(wall_s=10.0, cpu_s=39.0, machine_cpu_s=40.0, workers=4, events=300_000)
+    assert advise(subject_of([good], NEAR, job=job, workers=4)) == []
+
+
+def test_small_files_far_away_are_to_be_merged(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.root", [200] * 2) for number in range(20)]
+    first, *_ = advise(subject_of(paths, FAR, Access(requests_in_flight=1)))
+    assert first.id == "merge"
+    assert first.gain.low <= first.gain.value <= first.gain.high
+    assert "20 files" in first.what
+
+
+def test_a_reader_without_a_plan_is_to_have_one(good: Path) -> None:
+    first, *_ = advise(subject_of([good], FAR, Access(mode="plain")))
+    assert first.id.startswith("access-")
+
+
+def test_tiny_baskets_are_to_be_larger_for_a_plain_reader(tmp_path: Path) -> None:
+    path = write(tmp_path / "tiny.root", [100] * 300)
+    found = advise(subject_of([path], FAR, Access(mode="plain")))
+    assert "layout-baskets" in [one.id for one in found[:2]]
+
+
+def test_a_slow_codec_is_to_be_another(tmp_path: Path, good: Path) -> None:
+    path = tmp_path / "lzma.root"
+    merge([str(good)], path, codec="lzma:8")
+    slow = replace(NEAR, decompress_s_per_byte={"lzma": 100e-9})
+    subject = subject_of([path], slow)
+    subject = replace(subject, laid=tuple(replace(one, codec="lzma") for one in subject.laid))
+    first, *_ = advise(subject)
+    assert first.id == "codec"
+    assert "recompress" in first.change
+
+
+def test_one_worker_on_idle_cores_is_to_have_company(good: Path, tmp_path: Path) -> None:
+    paths = [good, *(write(tmp_path / f"{number}.root", [100_000] * 3) for number in range(3))]
+    job = JobRecord(wall_s=40.0, cpu_s=39.0, machine_cpu_s=39.5, workers=1, events=10**6)
+    first, *_ = advise(subject_of(paths, NEAR, job=job))
+    assert (first.id, first.change) == ("workers", "--workers 4")
+    busy = replace(job, machine_cpu_s=160.0)
+    assert advise(subject_of(paths, NEAR, job=busy)) == []
+
+
+def test_advice_is_short_and_sorted(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.root", [100] * 20) for number in range(5)]
+    found = advise(subject_of(paths, FAR, Access(mode="plain")))
+    gains = [one.gain.value for one in found]
+    assert gains == sorted(gains, reverse=True)
+    assert 0 < len(found) <= PIECES_MAX
+    assert min(gains) >= 0.03

@@ -1,0 +1,112 @@
+"""Forecasts: the model's limits, conditions as people write them, forecasts that are kept and checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.unit.forecast.test_planned_requests import write
+
+from branchline.access import Access
+from branchline.dataset import DataFile
+from branchline.errors import BadFileError, OptionError
+from branchline.forecast.conditions import Conditions, conditions_of
+from branchline.forecast.forecasting import what_if
+from branchline.forecast.kept import check, keep, kept
+from branchline.forecast.laid import laid_file
+from branchline.forecast.model import Work, costs
+from branchline.forecast.rates import Rates, measured
+from branchline.forecast.subject import Subject
+from branchline.sensors.record import JobRecord
+
+#: 1 ns for a byte to decode, 4 ns to decompress, 100 MB/s.
+RATES = Rates(1e-9, {"zlib": 4e-9}, 0.0, 0.0, 1e8, spread=0.05)
+
+
+def work(**others: object) -> Work:
+    values = {
+        "entries": 1000,
+        "plain_bytes": 2e8,
+        "bytes_read": 10**8,
+        "requests": 100,
+        "trips": 100.0,
+        "codec": "zlib",
+    }
+    return Work(**{**values, **others})  # type: ignore[arg-type]
+
+
+def test_work_and_transfer_overlap_by_the_norm() -> None:
+    assert costs(work(), RATES).wall_s == pytest.approx(math.sqrt(2))
+    assert costs(work(), RATES, overlap=1).wall_s == pytest.approx(2)
+    far = replace(RATES, round_trip_s=0.02)
+    assert costs(work(), far).wall_s == pytest.approx(math.hypot(1, 3))
+    assert costs(work(fixed_s=5.0, workers=2), far).wall_s == pytest.approx(5 + math.hypot(1, 3) / 2)
+
+
+def test_a_codec_that_was_not_measured_is_as_slow_as_the_slowest() -> None:
+    both = replace(RATES, decompress_s_per_byte={"zlib": 4e-9, "lz4": 1e-9})
+    assert costs(work(codec="lzma"), both) == costs(work(codec="zlib"), both)
+
+
+def test_conditions_are_read_as_people_write_them() -> None:
+    found = conditions_of(["rtt=63ms,bandwidth=7MB/s", "access=prefetch", "branches=a,b", "cores=4", "layout=merged"])
+    assert found == Conditions(0.063, 7e6, "prefetch", merged_bytes=10**9, branches=("a", "b"), cores=4)
+    assert found.changes_layout
+    for wrong in ("rtt=fast", "access=quick", "layout=flat", "colour=red", "cores=0", "rtt", "baskets=many"):
+        with pytest.raises(OptionError):
+            conditions_of([wrong])
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    folder = tmp_path_factory.mktemp("job")
+    files = tuple(DataFile(str(write(folder / f"{number}.root", [2000] * 5)), "events") for number in range(6))
+    laid = tuple(laid_file(one, ("x", "y")) for one in files)
+    return Subject("a test", files, laid, ("x", "y"), Access(), RATES, workers=1, threads=1, cores=4)
+
+
+def test_a_longer_way_takes_longer_and_a_shorter_one_never_does(subject: Subject) -> None:
+    seconds = [what_if(subject, Conditions(round_trip_s=rtt)).then.wall_s.value for rtt in (0.0, 0.01, 0.1)]
+    assert seconds == sorted(seconds)
+    plain, planned = (what_if(subject, Conditions(round_trip_s=0.05, mode=mode)) for mode in ("plain", "planned"))
+    assert plain.then.wall_s.value > planned.then.wall_s.value
+    assert plain.then.requests.value > planned.then.requests.value
+    nothing = what_if(subject, Conditions())
+    assert nothing.gain.value == pytest.approx(0)
+    assert nothing.now.bytes_read == nothing.then.bytes_read
+
+
+def test_the_time_of_a_job_is_what_it_took(subject: Subject) -> None:
+    job = JobRecord(wall_s=100.0, events=60_000)
+    found = what_if(replace(subject, job=job, fixed_s=20.0), Conditions(round_trip_s=0.1))
+    assert found.now.wall_s.value == found.now.wall_s.low == found.now.wall_s.high == 100.0
+    assert found.then.wall_s.value > 100
+    assert found.then.wall_s.low < found.then.wall_s.value < found.then.wall_s.high
+
+
+def test_a_forecast_that_is_kept_is_checked(subject: Subject, tmp_path: Path) -> None:
+    found = what_if(subject, Conditions(mode="plain"))
+    keep(found, tmp_path / "kept.json")
+    assert kept(tmp_path / "kept.json") == found
+    right, wrong = JobRecord(wall_s=found.then.wall_s.value), JobRecord(wall_s=10 * found.then.wall_s.value)
+    right.totals.bytes_read, right.totals.read_calls = int(found.then.bytes_read.value), int(found.then.requests.value)
+    record = check(found, [right, wrong])
+    assert [one.is_held for one in record.checks] == [True, False]
+    assert (record.coverage, record.checks[0].error, record.checks[0].bytes_error) == (0.5, 0.0, 0.0)
+    assert record.checks[1].error == pytest.approx(-0.9)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"forecast_version": 99}', '{"forecast_version": "x"}'])
+def test_what_is_no_forecast_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(BadFileError):
+        kept(tmp_path / "bad.json")
+
+
+def test_rates_are_measured_on_files(subject: Subject) -> None:
+    rates = measured(subject.files, ("x",), Access())
+    assert rates.decode_s_per_byte > 0
+    assert set(rates.decompress_s_per_byte) == {"zlib"}
+    assert rates.bytes_per_second > 0
