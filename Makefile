@@ -41,7 +41,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo serve-demo data test test-rust test-python test-storage test-cluster bench fuzz miri check check-rust check-python docs \
+.PHONY: help build demo serve-demo data test test-rust test-python test-storage test-cluster bench studies fuzz miri check check-rust check-python docs \
 	docs-recipes wheel try-wheel peers peer-packages format lock clean
 # Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
@@ -95,6 +95,10 @@ docs-recipes: build peer-packages ## follow the pages under docs/extending in a 
 
 bench: build peer-packages ## measure beside ROOT and uproot; writes benches/results
 	$(BIN)/python -m benches
+
+studies: build peer-packages ## do studies of earlier years again, on real servers and emulated disks; writes docs/studies; STUDY=name chooses, QUICK=1 only tries
+	tests/storage/install.sh
+	$(BIN)/python -m studies $(if $(STUDY),--study $(STUDY)) $(if $(QUICK),--quick)
 
 fuzz: ## feed wrong bytes to every decoder, SECONDS=60 each; needs a C++ compiler, installs a nightly Rust
 	fuzz/run $(SECONDS)

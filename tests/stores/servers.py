@@ -96,9 +96,9 @@ def free_port() -> int:
     return next(port for port in _ports if is_free(port))
 
 
-def answers(port: int) -> bool:
+def answers(port: int, host: str = "127.0.0.1") -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
+        with socket.create_connection((host, port), timeout=1):
             return True
     except OSError:
         return False
@@ -396,9 +396,9 @@ class Xrootd(Process):
         config.write_text(XROOTD.format(data=data, folder=folder, port=port, more=more))
         arguments = [program(kind), "-c", str(config), "-l", str(folder / f"{kind}.log"), "-n", name, "-I", "v4"]
         arguments[1:1] = hand_over(folder, *folder.iterdir())
-        super().__init__(
-            arguments, port, folder / f"{kind}-output.log", {"LD_PRELOAD": str(shim), "LOOPBACK_ADDRESS": host}
-        )
+        environment = {"LD_PRELOAD": str(shim), "LOOPBACK_ADDRESS": host}
+        super().__init__(arguments, lambda: answers(port, host), folder / f"{kind}-output.log", environment)
+        self.port = port
 
 
 def xrootd_with_http(folder: Path, data: Path, shim: Path) -> tuple[Xrootd, int]:

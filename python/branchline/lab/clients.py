@@ -74,18 +74,28 @@ def _access(request: JobRequest) -> Access:
 
 def root(request: JobRequest) -> Reader:
     """ROOT's loop of GetEntry in Python, or with ``loop`` in C++; ``cache`` is the size of its TTreeCache, 0 for none,
-    and ``learn`` the number of entries from which it learns. Without ``cache`` it is ROOT's own choice.
+    and ``learn`` the number of entries from which it learns. Without ``cache`` it is ROOT's own choice. ``work`` is CPU
+    time for each entry, in microseconds, as the tasks of a train take it.
     """
     loaded = _root()
     options = dict(request.options)
-    cache, learn = options.get("cache"), options.get("learn")
+    cache, learn, work_us = options.get("cache"), options.get("learn"), float(options.get("work", 0.0))
     if cache is not None and not parse_bytes(str(cache)):
         # Without this a TTree makes a cache before it can be switched off.
         loaded.gEnv.SetValue("TTreeCache.Size", 0)
-    loop = (
-        "Long64_t branchline_study_loop(TTree* tree) {"
-        " Long64_t n = tree->GetEntries(); for (Long64_t i = 0; i < n; ++i) tree->GetEntry(i); return n; }"
-    )
+    loop = """
+#include <ctime>
+Long64_t branchline_study_loop(TTree* tree, double work_us) {
+  auto used_us = [] {
+    timespec now; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
+  };
+  const Long64_t entries = tree->GetEntries();
+  for (Long64_t i = 0; i < entries; ++i) {
+    tree->GetEntry(i);
+    if (work_us > 0) for (const double end_us = used_us() + work_us; used_us() < end_us;) {}
+  }
+  return entries;
+}"""
     if not hasattr(loaded, "branchline_study_loop"):
         loaded.gInterpreter.Declare(loop)
 
@@ -106,7 +116,7 @@ def root(request: JobRequest) -> Reader:
                 tree.SetCacheSize(parse_bytes(str(cache)))
             if learn is not None:
                 loaded.TTreeCache.SetLearnEntries(int(learn))
-            entries += int(loaded.branchline_study_loop(tree))
+            entries += int(loaded.branchline_study_loop(tree, work_us))
             moved, calls = moved + int(file.GetBytesRead()), calls + int(file.GetReadCalls())
             file.Close()
         return Counts(entries, moved, calls)
@@ -272,7 +282,7 @@ def train(request: JobRequest) -> Reader:
     """`branchline run` of the wagons in ``train``, with its options as on the command line, in one process."""
     program = shutil.which("branchline")
     words = [program] if program else [os.sys.executable, "-m", "branchline"]  # type: ignore[attr-defined]
-    options = {"workers": 0, **request.options}
+    options = {"workers": 1, **request.options}
     given = [word for name, value in options.items() for word in _option(name, value)]
     tree = ["--tree", request.tree] if request.tree else []
     companions = [word for one in request.companions for word in ("--companion", one)]

@@ -1,0 +1,72 @@
+"""Runs one study with the lab, in a process of its own: `python -m studies.measuring REQUEST.json`.
+
+It runs in the group of processes and behind the link that its yard has made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from branchline.lab.study import Factor, Study
+from branchline.lab.study_file import load_study
+from branchline.lab.study_page import write_report
+from branchline.lab.study_running import StudyRun
+from branchline.lab.taking import HereAtOnce
+
+#: The quick form: enough to see that a study works, and nothing to believe.
+QUICK_JOBS_MAX, QUICK_BUDGET_S, QUICK_WAIT_S = 2, 60.0, 120.0
+
+
+@dataclass(frozen=True)
+class MeasuringRequest:
+    """A study's file, its variables, and the folder for its samples. With ``budget_s`` 0 it has its own budget."""
+
+    asked: str
+    folder: str
+    variables: dict[str, str]
+    seed: int
+    is_quick: bool
+    budget_s: float = 0.0
+    request_version: int = 1
+
+
+def quick(study: Study) -> Study:
+    """The study with at most two jobs and two files each, one round, and its own factors else."""
+    factors = tuple(_few(one) for one in study.factors)
+    job = dataclasses.replace(study.job, files_per_job=min(study.job.files_per_job, 2))
+    limits = {"budget_s": QUICK_BUDGET_S, "rounds_max": 1, "wait_s": QUICK_WAIT_S, "limits": False}
+    return dataclasses.replace(study, factors=factors, job=job, **limits)  # type: ignore[arg-type]
+
+
+def _few(factor: Factor) -> Factor:
+    levels = [one for one in factor.levels if int(str(one.changes.get("jobs", 1))) <= QUICK_JOBS_MAX]
+    levels = levels or list(factor.levels[:1])
+    small = []
+    for one in levels:
+        changes = dict(one.changes)
+        if "files_per_job" in changes:
+            changes["files_per_job"] = min(int(str(changes["files_per_job"])), 2)
+        if "jobs" in changes:
+            changes["jobs"] = min(int(str(changes["jobs"])), QUICK_JOBS_MAX)
+        small.append(dataclasses.replace(one, changes=changes))
+    return dataclasses.replace(factor, levels=tuple(small))
+
+
+def main() -> None:
+    request = MeasuringRequest(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    study = load_study(Path(request.asked), request.variables)
+    if request.is_quick:
+        study = quick(study)
+    if request.budget_s:
+        study = dataclasses.replace(study, budget_s=request.budget_s)
+    folder = Path(request.folder)
+    StudyRun(study, folder, request.seed, HereAtOnce(folder), lambda text: print(text, flush=True)).run()
+    write_report(folder)
+
+
+if __name__ == "__main__":
+    main()

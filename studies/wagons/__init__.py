@@ -1,0 +1,1 @@
+"""Trains for the studies: the wagons of each are the list `wagons` of a module."""
