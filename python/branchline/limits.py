@@ -424,20 +424,20 @@ MEASURE_SECONDS_MAX = MEASURE_HOURS_MAX * 3600.0
 MEASURES_IN_FORCE_MAX = 30
 # Measures that the record of a job names: those of weeks, and no number that a server invents.
 MEASURES_RECORDED_MAX = 1000
-# The names of a site and of a storage element.
-MEASURE_TEXT_MAX = 200
-# The reasons that people give.
-MEASURE_WHY_MAX = 1000
+# The names of a site and of a storage element, and the reasons that people give.
+MEASURE_TEXT_MAX, MEASURE_WHY_MAX = 200, 1000
 # What a page compares with: the reads of a day before a measure.
 MEASURE_BEFORE_HOURS = 24
 
 # Comparing the results of two trains: what is read of those that differ, together and of one file, so that a page takes
 # a second and no more memory than the server has.
-COMPARED_BYTES_MAX = 256 * 2**20
-COMPARED_FILE_MAX_BYTES = 32 * 2**20
+COMPARED_BYTES_MAX, COMPARED_FILE_MAX_BYTES = 256 * 2**20, 32 * 2**20
 # Differing values of one file, pictures of one page, and steps of a line in them.
-COMPARED_VALUES_SHOWN_MAX, COMPARED_PICTURES_MAX = 50, 20
-COMPARED_BINS_DRAWN_MAX = 250
+COMPARED_VALUES_SHOWN_MAX, COMPARED_PICTURES_MAX, COMPARED_BINS_DRAWN_MAX = 50, 20, 250
+# Tables of two trains: rows that are read at a time, the memory of that, and the time of a page.
+COMPARED_TABLE_ROWS, COMPARED_TABLE_MEMORY_BYTES, COMPARED_TABLE_S = 50_000, 256 * 2**20, 10.0
+# The record of a job, and its state: code of users could write what has no end in their place.
+JOB_FILE_MAX_BYTES = 256 * 2**20
 # Comparing two commands: rounds in all, and those that may fail.
 COMPARED_ROUNDS_MAX, COMPARED_LOST_MAX = 500, 3
 
@@ -518,10 +518,8 @@ def memory_limit_bytes(limit: str | int) -> int:
 
 # Findings of the control room: jobs that are looked at, the last ones; places of the two-way table; jobs that a cell
 # needs, and others like it that a place is compared with.
-FINDINGS_JOBS_MAX = 50_000
-FINDINGS_PLACES_MAX = 50
-FINDINGS_CELL_JOBS_MIN = 3
-FINDINGS_PEERS_MIN = 3
+FINDINGS_JOBS_MAX, FINDINGS_PLACES_MAX = 50_000, 50
+FINDINGS_CELL_JOBS_MIN, FINDINGS_PEERS_MIN = 3, 3
 # How often the two-way table is drawn anew within its errors, for intervals.
 FINDINGS_DRAWS = 100
 # Of the findings of each kind of place at most this share is false.
@@ -535,17 +533,13 @@ FINDINGS_FAILED_MIN = 3
 FINDINGS_FAILED_TIMES = 3.0
 FINDINGS_USUAL_FAILURES = 0.002
 # Bytes that are read beside those that are needed: joined ranges bring some that nobody wants.
-LARGE_READS_TIMES = 1.5
-LARGE_READS_WASTE_BYTES = 10**9
+LARGE_READS_TIMES, LARGE_READS_WASTE_BYTES = 1.5, 10**9
 # Reads that are small, slow, and most of the time.
 ROUND_TRIPS_SMALL_BYTES = 256 * 1024
 ROUND_TRIP_SLOW_S = 0.005
 ROUND_TRIPS_TIME_SHARE = 0.5
 # Ends of jobs at which few processes work: of how many, for how long, which part of the job; and how many are told.
-TAIL_PROCESSES_MIN = 4
-TAIL_LONG_S = 60.0
-TAIL_LONG_SHARE = 0.2
-TAILS_TOLD_MAX = 5
+TAIL_PROCESSES_MIN, TAIL_LONG_S, TAIL_LONG_SHARE, TAILS_TOLD_MAX = 4, 60.0, 0.2, 5
 # CPU time of a wagon beside its trial, in runs with enough events.
 FORECAST_MISSED_TIMES = 1.5
 WAGON_EVENTS_TELLING = 10_000

@@ -26,7 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "lab": {"_core", "dataset", "report", "sensors", "tree"},
-    "control": {"dataset", "report", "running", "sensors", "sites", "train"},
+    "control": {"dataset", "layout", "report", "running", "sensors", "sites", "train", "tree"},
     "web": {"control", "report", "running", "sensors"},
     "demo": {"jobs"},
     "cli": {

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from branchline.limits import JOB_FILE_MAX_BYTES
 from branchline.report.outputs import Part, take_apart
-from branchline.report.whole_files import whole_file, write_whole
+from branchline.report.whole_files import read_plain, whole_file, write_whole
 from branchline.sensors import JobRecord, SensorRow
 
 JOB = "job.json"
@@ -81,7 +82,7 @@ def _refuse(part: Part) -> Any:
 def read_status(out_dir: Path) -> str | None:
     """Return the status of the job in a directory; None if there is no record that can be read."""
     try:
-        job = json.loads((out_dir / JOB).read_text(encoding="utf-8"))
+        job = json.loads(read_plain(out_dir / JOB, JOB_FILE_MAX_BYTES))
     except (OSError, ValueError):
         return None
     status = job.get("status") if isinstance(job, dict) else None
@@ -91,7 +92,7 @@ def read_status(out_dir: Path) -> str | None:
 def earlier_files(out_dir: Path) -> Iterator[Path]:
     """Yield the files that an earlier job left in ``out_dir``, by its own record; never a path outside of it."""
     try:
-        job = json.loads((out_dir / JOB).read_text(encoding="utf-8"))
+        job = json.loads(read_plain(out_dir / JOB, JOB_FILE_MAX_BYTES))
     except (OSError, ValueError):
         return
     names = job.get("written") if isinstance(job, dict) else None

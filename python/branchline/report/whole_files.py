@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,21 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path``, which appears only when it is whole. Raises StorageError."""
     with whole_file(path) as temporary:
         temporary.write_bytes(content)
+
+
+def read_plain(path: Path, bytes_max: int) -> bytes:
+    """The content of a plain file that others may have put there: it is not waited for, and has an end.
+
+    Raises OSError for what cannot be read or is no plain file, ValueError for more than ``bytes_max`` bytes.
+    """
+    # A pipe would be waited for when it is opened.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise ValueError(f"{path} is longer than {bytes_max} bytes")
+    return content
 
 
 def _storage_error(path: Path, error: OSError) -> StorageError:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from branchline.limits import MB, STATUS_OLD_S
+from branchline.limits import JOB_FILE_MAX_BYTES, MB, STATUS_OLD_S
 from branchline.quantities import count, counted
 from branchline.report.job_files import JOB
 from branchline.report.merge_stages import merge_stages_text
+from branchline.report.whole_files import read_plain
 from branchline.running.claim import process_lives
 from branchline.running.status_file import STATUS
 from branchline.sensors import RUNNING, JobRecord, TrainStatus, host
@@ -26,8 +27,8 @@ ERRORS_SHOWN_MAX = 20
 def job_of(out: Path) -> JobRecord | None:
     """The record of the job in a directory; None if there is none that can be read."""
     try:
-        return JobRecord.from_dict(json.loads((out / JOB).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, AttributeError):
+        return JobRecord.from_dict(json.loads(read_plain(out / JOB, JOB_FILE_MAX_BYTES)))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -49,8 +50,8 @@ def status_of(out: Path) -> TrainStatus | None:
 def _at_work(out: Path) -> TrainStatus | None:
     """What a run wrote while it worked; None if there is nothing that can be read."""
     try:
-        return TrainStatus.from_dict(json.loads((out / STATUS).read_text(encoding="utf-8")))
-    except (OSError, ValueError, AttributeError):
+        return TrainStatus.from_dict(json.loads(read_plain(out / STATUS, JOB_FILE_MAX_BYTES)))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 

@@ -103,14 +103,16 @@ def serve(
     """Serves a control room until SIGTERM or Ctrl-C: for oneself, or with ``sharing`` for all who have an account.
     ``ready`` is called once it listens; port 0 is any free one. Metrics are sent to the collector at ``otlp``.
 
-    Raises OptionError for an address or a retention that cannot be used, DatabaseError for a directory that cannot.
+    Raises OptionError for an address or a retention that cannot be used, or for data that are not apart from the
+    directory, DatabaseError for a directory that cannot be used.
     """
     if sharing is not None:
         sharing.check(host)
     elif host not in _LOOPBACK:
         what = f"{host} can be reached by others, and without accounts they cannot be told apart"
         raise OptionError(what, hint="serve it with --shared, or on 127.0.0.1, and forward the port by ssh")
-    running = CodeRunning() if sharing is None else CodeRunning.of_shared_server(sharing.data)
+    secret = [folder, *([sharing.key] if sharing is not None and sharing.key else [])]
+    running = CodeRunning() if sharing is None else CodeRunning.of_shared_server(sharing.data, secret)
     git = GitSources(None if sharing is None else sharing.git)
     with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention, git)) as room:
         base = _base(host, listener.getsockname()[1], sharing)

@@ -91,6 +91,18 @@ def test_what_would_not_be_safe_is_refused(tmp_path: Path, options: list[str], s
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("data", [".", "room", "room/history"])
+def test_data_for_code_of_others_is_apart_from_what_the_server_keeps(tmp_path: Path, data: str) -> None:
+    """Else a wagon in its trial reads the database with the hashes of passwords and sessions."""
+    room = tmp_path / "room"
+    assert people(room, "add", "ada", "--role", "administrator", "--password-stdin", password=PASSWORD).returncode == 0
+    words = ["--port", "0", "--shared", "--data", str(tmp_path / data)]
+    command = [sys.executable, "-m", "branchline", "serve", str(room), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "code of others could read" in done.stderr
+
+
 def test_a_browser_is_led_to_the_login_and_back(server: SharedServer) -> None:
     led = server.page("/sites?period=all")
     assert (led.status, led.headers["location"]) == (303, "/login?next=%2Fsites%3Fperiod%3Dall")

@@ -138,6 +138,13 @@ class DatasetEntry:
             what = f"{self.address} has {len(lines)} lines, more than {DATASET_LINES_MAX}"
             raise OptionError(what, hint="name a list of files instead")
         _check_texts("line", lines, LOCATION_LENGTH_MAX)
+        # They become words of a command, where they would be options.
+        options = [one for one in lines if one.startswith("-") and one not in self.runs]
+        if options:
+            raise OptionError(
+                f"{options[0]!r:.160} begins with a hyphen",
+                hint="name files from the root of the file system, or by a URL",
+            )
         located = [*self.files, *self.short, *(line for one in self.merge_groups for line in one.files)]
         relative = [one for one in located if not one.startswith("/") and "://" not in one]
         if relative:

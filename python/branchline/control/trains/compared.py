@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 # How a part of the results compares.
 SAME, DIFFERS, ONLY_FIRST, ONLY_SECOND = "identical", "differs", "only in this run", "only in the other run"
+# A table whose bytes differ, by the time of writing, and not its values.
+EQUAL = "same values"
 # Its bytes differ, and what that means cannot be told here.
 NOT_COMPARED = "not compared"
 
@@ -71,7 +73,7 @@ class CostCompared:
 
 @dataclass(frozen=True)
 class RunsCompared:
-    """Two runs. ``is_identical`` says that all results are the same, bit for bit."""
+    """Two runs. ``is_identical`` says that all results are the same, bit for bit: of tables their values."""
 
     is_identical: bool
     parts: list[PartCompared] = field(default_factory=list)

@@ -9,6 +9,7 @@ from pathlib import Path
 from branchline.control.trains.bins import compare_histograms, is_histogram
 from branchline.control.trains.compared import (
     DIFFERS,
+    EQUAL,
     NOT_COMPARED,
     ONLY_FIRST,
     ONLY_SECOND,
@@ -19,6 +20,7 @@ from branchline.control.trains.compared import (
     ValueCompared,
 )
 from branchline.control.trains.results import files_of, result_file
+from branchline.control.trains.table_content import compare_tables
 from branchline.limits import COMPARED_BYTES_MAX, COMPARED_FILE_MAX_BYTES, COMPARED_VALUES_SHOWN_MAX
 from branchline.quantities import size
 from branchline.sensors import JobRecord
@@ -52,8 +54,8 @@ def compare_runs(first_out: Path, first: JobRecord, second_out: Path, second: Jo
         part, read_bytes = _part(name, *runs, left_bytes)
         left_bytes -= read_bytes
         parts.append(part)
-    parts.sort(key=lambda one: (one.state == SAME, -(one.in_errors or 0.0), -one.differing, one.name))
-    is_identical = bool(parts) and all(one.state == SAME for one in parts)
+    parts.sort(key=lambda one: (one.state in (SAME, EQUAL), -(one.in_errors or 0.0), -one.differing, one.name))
+    is_identical = bool(parts) and all(one.state in (SAME, EQUAL) for one in parts)
     return RunsCompared(is_identical, parts, [*_costs(first, second)])
 
 
@@ -86,7 +88,7 @@ def _have_same_bytes(first: Path, second: Path) -> bool:
 def _of_content(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
     """The part whose bytes differ, by what they say."""
     if _kind(name) == "table":
-        return _table(name, record, other)
+        return _table(name, first, second, record, other)
     if not name.endswith(".json"):
         note = f"its bytes differ: {size(first.stat().st_size)} and {size(second.stat().st_size)}"
         return PartCompared(name, _kind(name), DIFFERS, note=note)
@@ -115,20 +117,14 @@ def _kind(name: str) -> str:
     return {"json": "data", "npz": "array", "parquet": "columns", "zip": "histogram"}.get(suffix, "file")
 
 
-def _table(name: str, record: JobRecord, other: JobRecord) -> PartCompared:
-    """Bytes of a ROOT file have its date: rows and columns are compared by what the records say."""
+def _table(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
+    """Bytes of a ROOT file have its date: columns are compared by the records, then by their values."""
     ours, theirs = ([one for one in each.tables if name in one.files] for each in (record, other))
     if not ours or not theirs:
         return PartCompared(name, "table", NOT_COMPARED)
-    rows = ours[0].rows, theirs[0].rows
     if ours[0].columns != theirs[0].columns:
         return PartCompared(name, "table", DIFFERS, note="it has other columns")
-    if rows[0] != rows[1]:
-        return PartCompared(
-            name, "table", DIFFERS, rows[0], abs(rows[0] - rows[1]), note=f"{rows[0]} and {rows[1]} rows"
-        )
-    note = f"{rows[0]} rows in both, and the same columns; bytes differ, as they do by the date in a ROOT file"
-    return PartCompared(name, "table", NOT_COMPARED, rows[0], note=note)
+    return compare_tables(name, first, second, ours[0], theirs[0])
 
 
 def _data(name: str, first: object, second: object) -> PartCompared:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.control.trials.sandbox import Sandbox
+from branchline.control.trials.sandbox import Sandbox, system_folders
+from branchline.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,18 @@ class CodeRunning:
     no_trains: str = ""
 
     @classmethod
-    def of_shared_server(cls, data: Sequence[Path]) -> CodeRunning:
+    def of_shared_server(cls, data: Sequence[Path], secret: Sequence[Path] = ()) -> CodeRunning:
         """For code of others: trials in the sandbox of this machine, if there is one, on files below some folders, and
-        no trains.
+        no trains. Raises OptionError if something ``secret``, as the folder of the server, could be read there.
 
         Trains write results for a long time, to farms and from storages, which a sandbox without network cannot.
         """
+        readable = [one.resolve() for one in (*data, *system_folders())]
+        for path in (one.resolve() for one in secret):
+            for folder in readable:
+                if path.is_relative_to(folder) or folder.is_relative_to(path):
+                    what = f"code of others could read {path}, since it may read {folder}"
+                    raise OptionError(what, hint="keep both apart, and name with --data folders of data alone")
         found = Sandbox.find()
         no_trains = "a shared control room runs no trains: their code would run as its own user"
         if isinstance(found, Sandbox):

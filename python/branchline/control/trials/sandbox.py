@@ -57,8 +57,7 @@ class Sandbox:
         ``readable``, and write to a temporary folder of its own, which is bounded and gone afterwards. Nothing that it
         writes is on a disk: the server would have to look at links, pipes and a million of files.
         """
-        bound = [one for one in (*_SYSTEM, sys.prefix, sys.base_prefix) if Path(one).exists()]
-        bound += [str(one) for one in (_package(), *readable)]
+        bound = [str(one) for one in (*system_folders(), *readable)]
         reads = [part for one in dict.fromkeys(bound) for part in ("--ro-bind", one, one)]
         space = ["--size", str(TRIAL_SPACE_BYTES), "--tmpfs"]
         limits = [
@@ -80,6 +79,11 @@ class Sandbox:
             *("--chdir", str(folder), "--"),
             *command,
         ]
+
+
+def system_folders() -> list[Path]:
+    """What every sandbox may read: the system, and Python with its packages."""
+    return [Path(one) for one in (*_SYSTEM, sys.prefix, sys.base_prefix, _package()) if Path(one).exists()]
 
 
 def _package() -> Path:

@@ -220,3 +220,13 @@ def test_a_source_that_was_changed_on_the_disk_is_noticed(sources: SourceStore) 
         sources.text(sha256)
     with pytest.raises(WagonError, match="no text"):
         sources.keep(b"\xff\xfe")
+
+
+@pytest.mark.parametrize("field", ["files", "short", "companions"])
+def test_lines_of_a_dataset_are_no_options_of_a_command(registry: Registry, field: str) -> None:
+    entry = replace(DatasetEntry("ada", "events", files=["/data/a.root"]), **{field: ["--report-to=http://x.example"]})
+    with pytest.raises(OptionError, match="begins with a hyphen"):
+        registry.save_dataset(entry, ADA)
+    with pytest.raises(OptionError, match="begins with a hyphen"):
+        registry.save_dataset(DatasetEntry("ada", "events", files=["/data/a.root"], tree="-o"), ADA)
+    assert registry.save_dataset(DatasetEntry("ada", "events", files=["/data/a.root"], runs=["- 2026"]), ADA)

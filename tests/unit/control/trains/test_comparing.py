@@ -9,13 +9,18 @@ from typing import Any
 
 import hist
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
+import uproot
 
-from branchline.control.trains.compared import DIFFERS, NOT_COMPARED, ONLY_FIRST, SAME, RunsCompared
+from branchline.control.trains.compared import DIFFERS, EQUAL, NOT_COMPARED, ONLY_FIRST, SAME, RunsCompared
 from branchline.control.trains.comparing import compare_runs
 from branchline.report.open_formats import write_part, write_plain
 from branchline.report.outputs import take_apart
+from branchline.running.standing import job_of
 from branchline.sensors import JobRecord
+from branchline.sensors.record import TableRecord
 
 
 def run(folder: Path, output: dict[str, Any], **costs: float) -> tuple[Path, JobRecord]:
@@ -159,3 +164,69 @@ def test_results_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("branchline.control.trains.comparing.COMPARED_BYTES_MAX", 3)
     [part] = compared(*runs).parts
     assert (part.state, part.note[:15]) == (NOT_COMPARED, "it is too large")
+
+
+def table_run(folder: Path, columns: dict[str, Any], suffix: str = "root") -> tuple[Path, JobRecord]:
+    """Results with one table, as another program writes it: each file has a UUID and a time of its own."""
+    path = folder / f"tables/a/t.{suffix}"
+    path.parent.mkdir(parents=True)
+    if suffix == "root":
+        with uproot.recreate(path) as file:
+            file["t"] = columns
+    else:
+        made = pyarrow.table(columns).replace_schema_metadata({"made": str(folder)})
+        pyarrow.parquet.write_table(made, path)
+    kinds = dict.fromkeys(columns, "float64")
+    table = TableRecord("a", "t", "ttree", "t", len(next(iter(columns.values()))), columns=kinds)
+    table.files.append(f"tables/a/t.{suffix}")
+    return folder, JobRecord(tables=[table])
+
+
+@pytest.mark.parametrize("suffix", ["root", "parquet"])
+def test_tables_are_compared_by_their_values(tmp_path: Path, suffix: str) -> None:
+    values = np.arange(120_000) / 7
+    changed = values.copy()
+    changed[100_001] += 1e-9
+    first = table_run(tmp_path / "a", {"px": values, "py": -values}, suffix)
+    same = table_run(tmp_path / "b", {"px": values, "py": -values}, suffix)
+    [part] = compared(first, same).parts
+    assert (part.state, part.count, part.differing) == (EQUAL, 2, 0), part.note
+    assert compared(first, same).is_identical
+    other = table_run(tmp_path / "c", {"px": changed, "py": -values}, suffix)
+    [part] = compared(first, other).parts
+    assert (part.state, part.count, part.differing) == (DIFFERS, 2, 1)
+    assert part.note == "120000 rows in both; other values in px"
+    assert not compared(first, other).is_identical
+    shorter = table_run(tmp_path / "d", {"px": values[:-1], "py": -values[:-1]}, suffix)
+    assert [one.note for one in compared(first, shorter).parts] == ["120000 and 119999 rows"]
+    more = table_run(tmp_path / "e", {"px": values, "pz": -values}, suffix)
+    more[1].tables[0].columns = first[1].tables[0].columns
+    assert [one.note for one in compared(first, more).parts] == ["it has other columns: py, pz"]
+
+
+@pytest.mark.parametrize("suffix", ["root", "parquet"])
+def test_tables_that_are_none_or_take_too_long_are_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    first = table_run(tmp_path / "a", {"px": np.arange(10.0)}, suffix)
+    second = table_run(tmp_path / "b", {"px": np.arange(10.0)}, suffix)
+    with monkeypatch.context() as patch:
+        patch.setattr("branchline.control.trains.table_content.COMPARED_TABLE_S", -1.0)
+        assert [one.state for one in compared(first, second).parts] == [NOT_COMPARED]
+    for content in (b"", b"root" + bytes(300), b"PAR1" + b"\xff" * 300 + b"PAR1"):
+        (second[0] / f"tables/a/t.{suffix}").write_bytes(content)
+        [part] = compared(first, second).parts
+        assert (part.state, part.note[:17]) == (NOT_COMPARED, "it cannot be read")
+
+
+def test_a_record_that_has_no_end_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of users could put anything in its place: a pipe would be waited for."""
+    os.mkfifo(tmp_path / "job.json")
+    assert job_of(tmp_path) is None
+    (tmp_path / "job.json").unlink()
+    (tmp_path / "job.json").write_text("[" * 100_000)
+    assert job_of(tmp_path) is None
+    (tmp_path / "job.json").write_text(json.dumps({"status": "finished"}))
+    assert job_of(tmp_path) is not None
+    monkeypatch.setattr("branchline.running.standing.JOB_FILE_MAX_BYTES", 10)
+    assert job_of(tmp_path) is None
