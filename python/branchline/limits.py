@@ -149,6 +149,8 @@ LOG_TAIL_BYTES = 8192
 # What a train learns its branches on: large enough that every column that is used is touched, small enough that the
 # other workers, which wait for the outcome, do not notice.
 LEARN_ENTRIES = 1000
+# Seconds in which a proof of advice reads before and after in pairs: six pairs of jobs of some seconds.
+PROOF_S = 180.0
 # With bad files skipped, a branch is taken for a mistake if none of this many files has it: few enough to open at once.
 LOOK_FILES = 5
 # A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.

@@ -116,7 +116,19 @@ def check(
     print_out(f"median error {record.median_error:.1%}; {record.coverage:.0%} of the 90 % intervals hold")
 
 
-def advise(location: Work, reading: Reading, branches: Branches = None, as_json: AsJson = False) -> None:
+def advise(
+    location: Work,
+    reading: Reading,
+    branches: Branches = None,
+    do_in: Annotated[
+        Path | None,
+        Option("--do", metavar="DIR", help="Follow the first advice that means new files: write them here, verified."),
+    ] = None,
+    is_proved: Annotated[
+        bool, Option("--prove", help="Read before and after in pairs, and print forecast and measurement.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Says what would make a job or the reading of a dataset faster: at most five changes, the largest gain first.
 
     The gain of each is forecast as by `branchline forecast`; less than 3 % is not said.
@@ -126,13 +138,18 @@ def advise(location: Work, reading: Reading, branches: Branches = None, as_json:
             branchline advise out
         What would help who reads two branches of some files:
             branchline advise "data/*.root" --branches a,b
+        Follow the advice, and measure what it has gained:
+            branchline advise "data/*.root" --do better --prove
 
     """
+    from branchline.cli.proving import prove
     from branchline.forecast.advising import advise as advised
+    from branchline.forecast.doing import WRITTEN, do
     from branchline.sensors.plain import finite, to_plain
 
     with requests_recorded(reading.trace_to):
-        found = advised(_subject(location, branches, reading))
+        subject = _subject(location, branches, reading)
+        found = advised(subject)
     if as_json:
         print_out(json.dumps(finite(to_plain(found)), indent=1))
         return
@@ -143,6 +160,14 @@ def advise(location: Work, reading: Reading, branches: Branches = None, as_json:
         print_out(f"   change: {one.change}")
         print_out(f"   saves {one.gain.value:.0%} of the time ({one.gain.low:.0%} to {one.gain.high:.0%})")
         print_out(f"   costs: {one.cost}; for the {one.whom} [{one.id}]")
+    chosen = next((one for one in found if one.id in WRITTEN), None) if do_in else next(iter(found), None)
+    if chosen is None or not (do_in or is_proved):
+        return
+    written = do(chosen, subject.files, do_in) if do_in else ()
+    for file in written:
+        print_out(f"written and verified: {file.path}")
+    if is_proved:
+        prove(chosen, subject, written)
 
 
 def _subject(location: list[str], branches: str | None, reading: Reading) -> Subject:

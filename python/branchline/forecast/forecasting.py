@@ -149,7 +149,8 @@ def _changed_rates(rates: Rates, conditions: Conditions, other: OtherCodec | Non
     if conditions.bytes_per_second is not None:
         rates = replace(rates, bytes_per_second=conditions.bytes_per_second)
     if other is not None:
-        known = {**rates.decompress_s_per_byte, other.codec: other.decompress_s_per_byte}
+        own = max(rates.decompress_s_per_byte.values(), default=0.0)
+        known = {**rates.decompress_s_per_byte, other.codec: own * other.decompress_factor}
         rates = replace(rates, decompress_s_per_byte=known)
     return rates
 

@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from branchline.errors import BadFileError
@@ -28,6 +28,25 @@ class Check:
     is_held: bool
     bytes_error: float
     requests_error: float
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Advice that was followed and measured: the seconds that were to be saved, those that were, and the interval of
+    these from so many pairs; None where there were too few.
+    """
+
+    advice: str
+    said_s: float
+    measured_s: float
+    low_s: float | None
+    high_s: float | None
+    pairs: int
+    proof_version: int = 1
+
+    def as_json(self) -> dict[str, object]:
+        """All of it as numbers and texts."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

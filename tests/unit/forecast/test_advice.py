@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +12,12 @@ from tests.unit.forecast.test_planned_requests import write
 
 from branchline.access import Access
 from branchline.dataset import DataFile
+from branchline.errors import OptionError
 from branchline.forecast.advising import PIECES_MAX, advise
+from branchline.forecast.doing import do
 from branchline.forecast.laid import laid_file
 from branchline.forecast.rates import Rates
+from branchline.forecast.reading import ReadingRequest, read
 from branchline.forecast.subject import Subject
 from branchline.layout.merging import merge
 from branchline.sensors.record import JobRecord
@@ -90,3 +95,31 @@ def test_advice_is_short_and_sorted(tmp_path: Path) -> None:
     assert gains == sorted(gains, reverse=True)
     assert 0 < len(found) <= PIECES_MAX
     assert min(gains) >= 0.03
+
+
+def test_advice_that_is_followed_writes_the_same_entries_beside_the_old_files(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.root", [200] * 2) for number in range(6)]
+    subject = subject_of(paths, FAR, Access(requests_in_flight=1))
+    advice = next(one for one in advise(subject) if one.id == "merge")
+    (merged,) = do(advice, subject.files, tmp_path / "better")
+    assert laid_file(merged, None).entries == 6 * 400
+    assert all(path.exists() for path in paths)
+    with pytest.raises(OptionError, match="nothing is to be written"):
+        do(replace(advice, id="workers"), subject.files, tmp_path / "other")
+
+
+def test_tiny_baskets_become_larger_when_that_is_followed(tmp_path: Path) -> None:
+    path = write(tmp_path / "tiny.root", [100] * 100)
+    subject = subject_of([path], FAR, Access(mode="plain"))
+    advice = next(one for one in advise(subject) if one.id == "layout-baskets")
+    (better,) = do(advice, subject.files, tmp_path / "better")
+    before, after = (sum(map(len, laid_file(one, None).extents)) for one in (subject.files[0], better))
+    assert after < before / 10
+
+
+def test_a_request_to_read_is_read_in_another_process(good: Path, tmp_path: Path) -> None:
+    request = ReadingRequest([str(good)], ["events"], ["x"], mode="plain")
+    request.write(tmp_path / "request.json")
+    assert read(request) == 300_000
+    command = [sys.executable, "-m", "branchline.forecast.reading", str(tmp_path / "request.json")]
+    assert subprocess.run(command, check=False).returncode == 0
