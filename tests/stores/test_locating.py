@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -66,3 +67,36 @@ def test_a_server_that_is_not_there_is_an_error_at_the_first_try() -> None:
     with pytest.raises(StorageError, match=r"cannot be located: no connection to 127\.0\.0\.1:") as caught:
         located(f"root://127.0.0.1:{free_port()}//small.root")
     assert caught.value.retry
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_ctrl_c_ends_the_wait_for_a_server_that_is_silent(files: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        urls = [f"root://127.0.0.1:{server.getsockname()[1]}//f{number}.root" for number in range(files)]
+        command = [sys.executable, "-m", "branchline", "locate", *urls]
+        waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # Our own connections try whether one is possible, and close; that of the client sends its handshake.
+        connections = []
+        while not connections or not connections[-1].recv(20):
+            connections.append(server.accept()[0])
+        waiting.send_signal(signal.SIGINT)
+        _, told = waiting.communicate(timeout=30)
+        for one in connections:
+            one.close()
+    assert (waiting.returncode, told) == (130, "branchline: interrupted\n")
+
+
+def test_ctrl_c_waits_for_no_thread_that_waits_for_a_server() -> None:
+    code = (
+        "import time\n"
+        "from branchline.dataset.server_files import in_threads\n"
+        "in_threads(lambda number: print(number, flush=True) or time.sleep(600), [1, 2])\n"
+    )
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert waiting.stdout is not None
+    assert sorted(waiting.stdout.readline() for _ in range(2)) == ["1\n", "2\n"]
+    waiting.send_signal(signal.SIGINT)
+    assert waiting.communicate(timeout=60)[1].endswith("KeyboardInterrupt\n")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from branchline._core import __version__
-from branchline.errors import BranchlineError, InternalError, StorageError
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
+from branchline.errors import BranchlineError, InternalError, OptionError, StorageError
+from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 STDERR = 2
 STOPPING = b"branchline: stopping; finished parts are kept (press Ctrl-C again to end at once)\n"
@@ -86,7 +86,8 @@ def errors_printed(*, debug: bool) -> Iterator[None]:
         raise SystemExit(EXIT_INTERRUPTED) from None
     except BranchlineError as error:
         _print_error(f"error: {error}", debug=debug)
-        raise SystemExit(EXIT_ERROR) from None
+        # As where the parser refuses a word: the command line has to be changed.
+        raise SystemExit(EXIT_USAGE if isinstance(error, OptionError) else EXIT_ERROR) from None
     except OSError as error:
         _print_error(f"error: {type(error).__name__}: {error} (--debug prints the traceback)", debug=debug)
         raise SystemExit(EXIT_ERROR) from None

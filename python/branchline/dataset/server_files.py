@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -195,9 +197,28 @@ def _size_of(url: str) -> int | None:
 
 
 def in_threads(work: Callable[[Item], Result], given: Iterable[Item]) -> list[Result]:
-    """The results for all items, in their order. Most of the work is waiting for servers."""
-    given = list(given)
-    if len(given) < 2:
-        return [work(one) for one in given]
-    with ThreadPoolExecutor(min(len(given), FOLDERS_LISTED_TOGETHER), "branchline-listing") as threads:
-        return list(threads.map(work, given))
+    """The results for all items, in their order. Most of the work is waiting for servers.
+
+    Ctrl-C and an error end the wait at once. The threads are not waited for then: a server may be silent for a minute,
+    and the caller's thread would not see Ctrl-C within a library's call.
+    """
+    tasks = deque((one, Future[Result]()) for one in given)
+    futures = [future for _, future in tasks]
+
+    def run() -> None:
+        while True:
+            try:
+                item, future = tasks.popleft()
+            except IndexError:
+                return
+            try:
+                future.set_result(work(item))
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
+                future.set_exception(error)
+
+    for _ in range(min(len(futures), FOLDERS_LISTED_TOGETHER)):
+        threading.Thread(target=run, name="branchline-listing", daemon=True).start()
+    try:
+        return [future.result() for future in futures]
+    finally:
+        tasks.clear()

@@ -106,5 +106,5 @@ def test_every_command_that_reads_refuses_wrong_options_alike(command: str, file
     if command == "run":
         arguments += ["-o", str(wagon.parent / "none")]
     result = run_command([command, *arguments, "--gap", "wide"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "a gap of 'wide' is impossible" in result.output
