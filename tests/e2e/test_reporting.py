@@ -156,7 +156,7 @@ def test_reports_are_for_one_control_room(
     branchline("run", plain_wagons, data, "-o", "out", "-j", 1, "--report-to", away)
     waiting = len(spooled(tmp_path))
     without = branchline("report", "send")
-    assert without.returncode == 1
+    assert without.returncode == 2
     assert without.stderr.endswith(f"(give --to; reports wait for {away})\n")
     sent = branchline("report", "send", "--to", room.url)
     assert sent.stdout == f"sent to {room.url}: 0 reports\nwaiting for {away}: {waiting} reports\n"
@@ -297,7 +297,7 @@ def test_without_a_control_room_nothing_is_written(
         ended = branchline("run", plain_wagons, data, "-o", "other", "-j", 1)
     finally:
         del os.environ["BRANCHLINE_REPORT_TO"]
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "reports are sent to an address that begins with http:// or https://" in ended.stderr
     assert not (tmp_path / "other").exists()
 
@@ -343,7 +343,7 @@ def test_a_program_of_another_kind_reports_what_it_read(
 
 def test_a_program_that_cannot_start_is_no_job(branchline: Branchline, tmp_path: Path, room: Room) -> None:
     ended = branchline("trace", "run", "--report-to", room.url, "--", "no-such-program-anywhere")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "there is no command no-such-program-anywhere" in ended.stderr
     assert room.received() == []
     assert not (tmp_path / "state").exists()

@@ -51,7 +51,7 @@ def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_it
     train = Train(tmp_path, 3).make()
     words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "2", "--report-to"]
     refused = run_branchline(tmp_path, [*words, f"{room.url}?token={TOKEN}"])
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "does not travel with a submitted train" in refused.stderr
     submitted = run_branchline(tmp_path, [*words, room.url])
     assert submitted.returncode == 0, submitted.stderr

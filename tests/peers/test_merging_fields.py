@@ -48,20 +48,18 @@ def defaults(root: Any, peers: Any, fields: list[str], tmp_path_factory: pytest.
     folder = tmp_path_factory.mktemp("defaults")
     # ROOT does not read the variants that its own merger writes; without a value they are null.
     found: dict[str, Any] = {"variant": None}
-    for field in fields:
-        if field in found:
-            continue
-        names = {"few": ["int16" if field == "int32" else "int32"]}
-        names["all"] = [*names["few"], field]
+    many = [field for field in fields if field not in ("int32", *found)]
+    for shared_field, missing_fields in (("int32", many), ("int16", ["int32"])):
         merger = root.TFileMerger(False, False)
         merger.OutputFile(str(folder / "union.root"), "RECREATE", 505)
         merger.SetMergeOptions("rntuple.MergingMode=Union")
-        for name, own in names.items():
+        for name, own in (("few", [shared_field]), ("all", [shared_field, *missing_fields])):
             merger.AddFile(write(peers, folder / f"{name}.root", name, own, encodings=False), False)
-        assert merger.Merge(), field
-        values = by_root(peers, folder / "union.root", field)[: ENTRIES["few"]]
-        assert all(value == values[0] for value in values), field
-        found[field] = values[0]
+        assert merger.Merge(), missing_fields
+        for field in missing_fields:
+            values = by_root(peers, folder / "union.root", field)[: ENTRIES["few"]]
+            assert all(value == values[0] for value in values), field
+            found[field] = values[0]
     return found
 
 

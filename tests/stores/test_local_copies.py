@@ -77,14 +77,16 @@ def test_a_staged_train_reads_each_byte_once_and_leaves_nothing(kind: str, serve
 
 
 class Waits(Spectra):
-    """Goes on from the first events only when the next file has been copied, too."""
+    """Goes on from the last events of the first file only when the next file has been copied, too."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, first_file_events: int) -> None:
         self.folder = folder
+        self.events_left = first_file_events
         self.most = 0
 
     def process(self, events: ak.Array) -> hist.Hist:
-        end_s = time.monotonic() + 20
+        self.events_left -= len(events)
+        end_s = time.monotonic() + (20 if self.events_left == 0 else 0)
         while self.most < 2 and time.monotonic() < end_s:
             self.most = max(self.most, len(list(self.folder.rglob("*.whole"))))
             time.sleep(0.01)
@@ -93,7 +95,7 @@ class Waits(Spectra):
 
 def test_the_next_file_is_staged_while_one_is_worked_on(served: Served, tmp_path: Path) -> None:
     files = [f"{base(served, 'http')}{name}:events" for name in ("events.root", "small.root")]
-    wagon = Waits(tmp_path / "stage")
+    wagon = Waits(tmp_path / "stage", branchline.open(f"{served.data}/events.root:events").num_entries)
     access = Access(mode="stage", stage_dir=str(tmp_path / "stage"))
     branchline.run([wagon], files, tmp_path / "out", access=access, workers=0)
     assert wagon.most == 2

@@ -116,7 +116,7 @@ def test_the_debugger_opens_where_the_wagon_raises(folder: Path) -> None:
 )
 def test_a_sub_job_that_is_not_there_is_refused(folder: Path, which: str, says: str) -> None:
     ended = branchline(folder, "rerun", "out", which)
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert says in ended.stderr
 
 

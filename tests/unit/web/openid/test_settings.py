@@ -78,5 +78,5 @@ def test_options_for_others_need_others(tmp_path: Path, option: str) -> None:
     written(tmp_path, GOOD)
     command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), option, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "add --shared" in done.stderr
