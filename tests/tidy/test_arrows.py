@@ -25,8 +25,8 @@ ROOMS: dict[str, set[str]] = {
     "forecast": {"_core", "dataset", "layout", "report", "sensors", "tree"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
-    "lab": {"_core", "dataset", "report", "sensors", "tree"},
-    "control": {"dataset", "layout", "report", "running", "sensors", "sites", "train", "tree"},
+    "lab": {"_core", "batch", "dataset", "jobs", "report", "sensors", "sites", "tree"},
+    "control": {"dataset", "lab", "layout", "report", "running", "sensors", "sites", "train", "tree"},
     "web": {"control", "report", "running", "sensors"},
     "demo": {"jobs"},
     "cli": {

@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
+
+if TYPE_CHECKING:
+    from branchline.lab.study import Study
+
+On = Annotated[
+    str | None,
+    Option("--on", metavar="FARM", help="Run the jobs on slurm, htcondor or dask=ADDRESS (default: this machine)."),
+]
 
 
 def run(
@@ -27,6 +35,7 @@ def run(
     seed: Annotated[
         int | None, Option("--seed", minimum=0, metavar="N", help="Draws the order of the samples.")
     ] = None,
+    on: On = None,
 ) -> None:
     """Measures what a study asks for, says the answer, and writes study.html.
 
@@ -39,25 +48,33 @@ def run(
             branchline study run storages.toml
         At another place:
             branchline study run storages.toml --set DATA=/scratch/esd -o at-scratch
+        With the jobs on a farm, up to 1000 at once:
+            branchline study run storages.toml --on slurm
 
     """
     import dataclasses
 
-    from branchline.extras import require
     from branchline.lab.study_file import load_study
-    from branchline.lab.study_page import write_report
-    from branchline.lab.study_running import StudyRun
-    from branchline.lab.study_verdict import sentences
-    from branchline.lab.taking import HereAtOnce
 
-    require("jinja2", "pyarrow")
     study = load_study(file, {**os.environ, **_variables(variables)})
     if minutes is not None:
         study = dataclasses.replace(study, budget_s=minutes * 60.0)
     folder = output or file.with_suffix("")
+    _run(study, folder, seed, on)
+
+
+def _run(study: Study, folder: Path, seed: int | None, on: str | None) -> None:
+    """Runs a study here or on a farm, and prints what it says."""
+    from branchline.extras import require
+    from branchline.lab.farms import taker_on
+    from branchline.lab.study_page import write_report
+    from branchline.lab.study_running import StudyRun
+    from branchline.lab.study_verdict import sentences
+
+    require("jinja2", "pyarrow")
     drawn = random.SystemRandom().randrange(10**6) if seed is None else seed
     folder.mkdir(parents=True, exist_ok=True)
-    running = StudyRun(study, folder, drawn, HereAtOnce(folder), log)
+    running = StudyRun(study, folder, drawn, taker_on(on, folder), log)
     log(f"the order of the samples is drawn by --seed {running.seed}")
     found = running.run()
     for line in sentences(found):

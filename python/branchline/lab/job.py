@@ -65,8 +65,8 @@ class JobOutcome:
     """What a job took: seconds of wall and of CPU time with all that it started, without its start and its imports.
 
     ``events`` and ``bytes_read`` are None where the client does not know. ``disk_bytes`` came from a disk, as the
-    kernel counts it for these processes. ``begin_s`` is the time of the clock, since 1970. ``error`` is empty when it
-    succeeded.
+    kernel counts it for these processes. ``begin_s`` is the time of the clock, since 1970. ``file_bytes`` are the
+    sizes of its files, None where they are not known. ``error`` is empty when it succeeded.
     """
 
     number: int
@@ -81,6 +81,7 @@ class JobOutcome:
     host: str = ""
     processor: str = ""
     error: str = ""
+    file_bytes: int | None = None
     job_version: int = JOB_VERSION
 
     def to_json(self) -> str:

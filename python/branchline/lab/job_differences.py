@@ -45,7 +45,7 @@ def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDiffere
             if kind != "arm" or name != arm.name or other is None or len(other.jobs) != len(sample.jobs):
                 continue
             for mine, theirs in zip(sample.jobs, other.jobs, strict=True):
-                if mine.processor == theirs.processor:
+                if mine.processor == theirs.processor and not mine.error and not theirs.error:
                     walls.setdefault(mine.processor, []).append(mine.wall_s - theirs.wall_s)
                     cpus.setdefault(mine.processor, []).append(mine.cpu_s - theirs.cpu_s)
         for processor, wall in walls.items():

@@ -4,8 +4,18 @@
 STUDY_FILE_MAX_BYTES = 10**6
 # Arms of one study: more take days even with short jobs.
 STUDY_ARMS_MAX = 200
+# Jobs at once on a farm: each is a sample of its own, and a task of the batch system.
+STUDY_JOBS_MAX = 1000
 # Jobs at once on one machine: each is a process with its own Python.
-STUDY_JOBS_MAX = 256
+STUDY_JOBS_HERE_MAX = 256
+# How often a batch system is asked for the states of jobs.
+FARM_LOOK_S = 5.0
+# How often the folder of answers is looked at meanwhile.
+FARM_ANSWER_LOOK_S = 0.2
+# Tasks that are gone from the queue: so long their answers may take through a shared file system.
+FARM_ANSWER_GRACE_S = 60.0
+# Jobs of a sample may wait in the queue of a farm for as long as this.
+FARM_QUEUE_S = 48 * 3600.0
 # Samples in a row that fail before an arm is given up.
 STUDY_LOST_MAX = 3
 # Rounds in which the limits of storages are measured, too.

@@ -55,7 +55,7 @@ class Moment:
 @dataclass(frozen=True)
 class Surroundings:
     """What happened beside the jobs of a sample. ``others_share`` is the CPU time of other programs as a part of the
-    machine's.
+    machine's. ``received_before_bytes`` is where the counters of network and loopback stood when it began.
     """
 
     others_share: float = 0.0
@@ -64,6 +64,7 @@ class Surroundings:
     loopback_bytes: int = 0
     load: float = 0.0
     notes: tuple[str, ...] = ()
+    received_before_bytes: int = 0
 
     @classmethod
     def between(cls, before: Moment, after: Moment, jobs_cpu_s: float, folder: Path) -> Surroundings:
@@ -91,6 +92,7 @@ class Surroundings:
             after.loopback_bytes - before.loopback_bytes,
             os.getloadavg()[0],
             tuple(notes),
+            before.network_bytes + before.loopback_bytes,
         )
 
 

@@ -17,12 +17,21 @@ from branchline.locations import is_url
 @dataclass(frozen=True)
 class JobFiles:
     """The locations of the files of each job, their size in all where it is known, and the local files behind them that
-    can be made cold.
+    can be made cold. ``job_bytes`` are the sizes of each job's files. Jobs are numbered from ``first`` on.
     """
 
     of_jobs: list[list[str]]
     size_bytes: int | None
     local: tuple[str, ...]
+    job_bytes: tuple[int | None, ...] = ()
+    first: int = 0
+
+    def of_job(self, number: int) -> JobFiles:
+        """Those of one job alone."""
+        own = self.of_jobs[number]
+        size = self.job_bytes[number] if self.job_bytes else None
+        named = set(own)
+        return JobFiles([own], size, tuple(one for one in self.local if one in named), (size,), number)
 
     @property
     def is_remote(self) -> bool:
@@ -37,11 +46,12 @@ def files_of(settings: JobSettings) -> JobFiles:
     if settings.client == "command" and "{files}" not in settings.command:
         return JobFiles([[] for _ in range(settings.jobs)], None, _served(settings))
     places = [_found(where, settings) for where in settings.where]
-    shared = _shared_out(settings, places)
+    shared = _with_sizes(_shared_out(settings, places))
     used = [one for files in shared for one in files]
     local = tuple(dict.fromkeys(one.path for one in used if not is_url(one.path)))
     names = [[one.location or one.path for one in files] for files in shared]
-    return JobFiles(names, _size_of(used), local + _served(settings))
+    sizes = tuple(_size_of(files) for files in shared)
+    return JobFiles(names, None if None in sizes else sum(filter(None, sizes)), local + _served(settings), sizes)
 
 
 def _found(where: str, settings: JobSettings) -> list[DataFile]:
@@ -72,8 +82,14 @@ def _shared_out(settings: JobSettings, places: list[list[DataFile]]) -> list[lis
     return jobs
 
 
+def _with_sizes(jobs: list[list[DataFile]]) -> list[list[DataFile]]:
+    """With the sizes that servers say: all asked at the same time."""
+    known = iter(with_sizes([one for files in jobs for one in files]))
+    return [[next(known) for _ in files] for files in jobs]
+
+
 def _size_of(files: list[DataFile]) -> int | None:
-    sizes = [one.size_bytes if is_url(one.path) else os.path.getsize(one.path) for one in with_sizes(files)]
+    sizes = [one.size_bytes if is_url(one.path) else os.path.getsize(one.path) for one in files]
     return None if None in sizes else sum(one for one in sizes if one is not None)
 
 

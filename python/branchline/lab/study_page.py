@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from branchline.lab.estimates import Ratio
 from branchline.lab.job_differences import differences
+from branchline.lab.job_spreads import job_pictures, spreads
 from branchline.lab.sample_table import write_samples
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import COLOURS, Interval, Picture, Series, intervals, lines
@@ -52,12 +53,15 @@ def write_report(folder: Path) -> Path:
         has_phases=any(one.phases for one in found.arms),
         pictures=_pictures(kept.study, found),
         per_job=per_job,
+        spreads=spreads(samples),
+        job_pictures=job_pictures(kept.study, samples),
         command=f"branchline study run STUDY.toml -o {shlex.quote(folder.name)} --seed {kept.seed}",
         spent=duration(found.spent_s),
         version=kept.branchline,
         first=samples[0].at if samples else "",
         hosts=sorted({f"{job.host}, {job.processor}" for one in samples for job in one.jobs if job.host}),
         parquet=TABLE,
+        places=", ".join(sorted({one.place for one in samples if one.place})),
     )
     path = folder / PAGE
     write_whole(path, html.encode())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
+from branchline.lab.job import JobOutcome
 from branchline.lab.limits_of_storages import limit_name_of
 from branchline.lab.study import Arm, Study
 from branchline.lab.study_samples import StudySample
@@ -25,7 +27,7 @@ class ArmResult:
     per second. ``time`` says how many times the baseline's time it takes for the same work, ``cpu`` the same of CPU
     time; None for a baseline, and where no pair is whole. ``efficiency`` is CPU time as a part of the jobs' wall time.
     ``limit_share`` is its rate of bytes as a part of what the storage gives when its files are only read.
-    Bytes over the network and from disks are for each byte of the files.
+    Bytes over the network and from disks are for each byte of the files. ``failed_jobs`` are those on a farm.
     """
 
     name: str
@@ -48,6 +50,7 @@ class ArmResult:
     cold: str = ""
     notes: dict[str, int] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
+    failed_jobs: int = 0
 
     @property
     def is_baseline(self) -> bool:
@@ -159,12 +162,13 @@ def _arm_result(
         limit_per_s,
         bytes_per_s / limit_per_s if bytes_per_s and limit_per_s else None,
         _median(_network_part(one) for one in good) if _is_remote(arm) else None,
-        _median(_part(_sum(job.bytes_read for job in one.jobs), one) for one in good),
-        _median(_sum(job.read_calls for job in one.jobs) for one in good),
+        _median(_part(_sum(job.bytes_read for job in one.good_jobs), one) for one in good),
+        _median(_sum(job.read_calls for job in one.good_jobs) for one in good),
         _phases(good),
         next((one.cold_remark for one in good if one.cold_remark), ""),
         dict(Counter(note for one in good for note in one.surroundings.notes)),
-        dict(Counter(one.error.splitlines()[0][:300] for one in own.values() if one.error)),
+        _errors(own.values()),
+        sum(len(one.jobs) - len(one.good_jobs) for one in good),
     )
 
 
@@ -175,21 +179,48 @@ def _ratio(
     pairs = [
         (one, other)
         for number in sorted(first.keys() & second.keys())
-        if (one := _unit_s(first[number], per, is_cpu)) and (other := _unit_s(second[number], per, is_cpu))
+        for numbers in [_jobs_of_both(first[number], second[number])]
+        if (one := _unit_s(first[number], per, is_cpu, numbers))
+        and (other := _unit_s(second[number], per, is_cpu, numbers))
     ]
     return paired_ratio([one for one, _ in pairs], [one for _, one in pairs], LEVEL) if pairs else None
 
 
-def _unit_s(sample: StudySample, per: str, is_cpu: bool) -> float | None:
+def _jobs_of_both(first: StudySample, second: StudySample) -> frozenset[int]:
+    """The numbers of the jobs that failed in neither."""
+    return frozenset(one.number for one in first.good_jobs) & frozenset(one.number for one in second.good_jobs)
+
+
+def _unit_s(sample: StudySample, per: str, is_cpu: bool, numbers: frozenset[int]) -> float | None:
+    """Seconds for a unit of work. On a farm they are those of the jobs with these numbers, since what jobs wait for in
+    its queue is nothing of theirs.
+    """
+    if sample.place:
+        jobs = [one for one in sample.good_jobs if one.number in numbers]
+        seconds = sum(one.cpu_s if is_cpu else one.wall_s for one in jobs)
+        sample = dataclasses.replace(sample, jobs=jobs, file_bytes=_file_bytes(jobs))
+    else:
+        seconds = sample.cpu_s if is_cpu else sample.wall_s
     units = sample.units(per)
-    seconds = sample.cpu_s if is_cpu else sample.wall_s
     if sample.error or not units or seconds <= (_CPU_TELLING_S if is_cpu else 0.0):
         return None
     return seconds / units
 
 
+def _file_bytes(jobs: Sequence[JobOutcome]) -> int | None:
+    sizes = [one.file_bytes for one in jobs]
+    return None if None in sizes else sum(one for one in sizes if one is not None)
+
+
+def _errors(samples: Iterable[StudySample]) -> dict[str, int]:
+    """How often what was said of samples that failed, and of jobs that failed in others."""
+    said = [one.error for one in samples if one.error]
+    said += [job.error for one in samples if not one.error for job in one.jobs if job.error]
+    return dict(Counter(one.splitlines()[0][:300] for one in said))
+
+
 def _efficiency(sample: StudySample) -> float | None:
-    wall_s = sum(one.wall_s for one in sample.jobs)
+    wall_s = sum(one.wall_s for one in sample.good_jobs)
     return sample.cpu_s / wall_s if wall_s else None
 
 

@@ -105,6 +105,9 @@ class StudyRun:
 
     def _find_files(self) -> None:
         for arm in self._arms:
+            if arm.settings.jobs > self._taker.jobs_max:
+                what = f"{arm.name}: {arm.settings.jobs} jobs at once, up to {self._taker.jobs_max} can run here"
+                raise OptionError(what, hint="run it on a farm with --on")
             self._files[arm.name] = files_of(arm.settings)
 
     def _round(self, number: int) -> None:

@@ -25,7 +25,9 @@ class StudySample:
 
     ``wall_s`` goes from the first begin to the last end, ``file_bytes`` are the sizes of all files. ``cached_bytes`` is
     what the page cache held of the files before, None where nothing had to be cold; ``cold_remark`` says what could not
-    be made cold. ``spent_s`` is what the study has taken so far, ``session`` counts its interruptions.
+    be made cold. ``place`` is the farm where its jobs ran, empty for this machine: there they begin when the farm lets
+    them, those that failed are left out of its sums, and network and loopback bytes are those of all their machines.
+    ``spent_s`` is what the study has taken so far, ``session`` counts its interruptions.
     """
 
     round: int
@@ -42,6 +44,7 @@ class StudySample:
     spent_s: float = 0.0
     session: int = 0
     error: str = ""
+    place: str = ""
     sample_version: int = SAMPLE_VERSION
 
     @property
@@ -50,18 +53,23 @@ class StudySample:
         return (self.round, self.kind, self.arm)
 
     @property
+    def good_jobs(self) -> list[JobOutcome]:
+        """Those that did not fail."""
+        return [one for one in self.jobs if not one.error]
+
+    @property
     def events(self) -> int | None:
         """Those of all jobs; None where a client does not count them."""
-        counts = [one.events for one in self.jobs]
+        counts = [one.events for one in self.good_jobs]
         return None if None in counts else sum(one for one in counts if one is not None)
 
     @property
     def cpu_s(self) -> float:
-        return sum(one.cpu_s for one in self.jobs)
+        return sum(one.cpu_s for one in self.good_jobs)
 
     def units(self, per: str) -> float | None:
         """How much was done, in what rates count."""
-        amount = {"event": self.events, "byte": self.file_bytes, "job": len(self.jobs)}[per]
+        amount = {"event": self.events, "byte": self.file_bytes, "job": len(self.good_jobs)}[per]
         return float(amount) if amount else None
 
     def rate(self, per: str) -> float | None:

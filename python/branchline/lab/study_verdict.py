@@ -41,6 +41,11 @@ def sentences(found: StudyResult) -> list[str]:
     lines += [
         f"{one.name}: left out {counted(one.lost, 'time')}: {_most(one.errors)}" for one in found.arms if one.lost
     ]
+    lines += [
+        f"{one.name}: {counted(one.failed_jobs, 'job')} failed: {_most(one.errors)}"
+        for one in found.arms
+        if one.failed_jobs
+    ]
     notes = Counter({name: 0 for one in found.arms for name in one.notes})
     for one in found.arms:
         notes.update(one.notes)

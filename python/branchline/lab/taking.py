@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from branchline.errors import BranchlineError
 from branchline.lab.at_once import run_at_once
 from branchline.lab.cold import StillCachedError, cached_bytes, make_cold
 from branchline.lab.job import JobRequest
+from branchline.lab.limits import STUDY_JOBS_HERE_MAX
 from branchline.lab.machine import Moment, Surroundings
 from branchline.lab.study import JobSettings
 from branchline.lab.study_files import JobFiles
@@ -45,12 +46,17 @@ class _Coldness:
 class Taker(Protocol):
     """Where the jobs of a study run."""
 
+    #: More at once cannot run there.
+    jobs_max: int
+
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
         """Runs the jobs of an arm once. What fails is in the sample's error."""
 
 
 class HereAtOnce:
     """Takes samples on this machine, in processes that begin at the same time."""
+
+    jobs_max = STUDY_JOBS_HERE_MAX
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -75,6 +81,8 @@ class HereAtOnce:
                 error = next((one.error for one in jobs if one.error), "")
             except BranchlineError as failure:
                 wall_s, jobs, error = 0.0, [], str(failure)
+        sizes = files.job_bytes or (None,) * len(jobs)
+        jobs = [replace(one, file_bytes=size) for one, size in zip(jobs, sizes, strict=False)]
         surroundings = Surroundings()
         if moments and not error:
             used_s = sum(one.cpu_s for one in jobs)
@@ -97,7 +105,7 @@ class HereAtOnce:
 
 def _requests(settings: JobSettings, files: JobFiles, folder: Path) -> list[JobRequest]:
     requests = []
-    for number, names in enumerate(files.of_jobs):
+    for number, names in enumerate(files.of_jobs, files.first):
         own = folder / str(number)
         own.mkdir()
         requests.append(JobRequest.of(number, settings, names, own))

@@ -1,0 +1,112 @@
+"""A study whose jobs are those of a real batch system."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uproot
+from tests.clusters.slurm import NODES, Slurm
+
+from branchline.lab.study_page import kept_result, write_report
+from branchline.lab.study_running import SAMPLES
+from branchline.lab.study_samples import SampleFile, StudySample
+
+JOBS = 6
+STUDY = """
+question = "Is a copy slower?"
+precision = "1%"
+budget = "10 min"
+rounds = 2
+limits = false
+[job]
+where = "${HERE}/data"
+tree = "events"
+files_per_job = 1
+jobs = 6
+[factors.client]
+branchline = { client = "branchline" }
+slow = { client = "command", command = "sh ${HERE}/slow.sh {job}" }
+[baseline]
+client = "branchline"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    for number in range(JOBS):
+        with uproot.recreate(tmp_path / "data" / f"{number}.root") as file:
+            file["events"] = {"x": np.arange(1000.0)}
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    (tmp_path / "slow.sh").write_text("sleep 1\n", encoding="utf-8")
+    return tmp_path
+
+
+def words(folder: Path) -> list[str]:
+    command = [sys.executable, "-m", "branchline", "study", "run", str(folder / "study.toml")]
+    return [*command, "-o", str(folder / "out"), "--on", "slurm", "--seed", "1", "--set", f"HERE={folder}"]
+
+
+def environment(slurm: Slurm) -> dict[str, str]:
+    return {**os.environ, **slurm.environment}
+
+
+def samples(folder: Path) -> list[StudySample]:
+    return SampleFile(folder / "out" / SAMPLES).read()
+
+
+@pytest.mark.timeout(240)
+def test_slurm_runs_the_jobs_of_each_arm_and_a_job_that_dies_is_named(slurm: Slurm, folder: Path) -> None:
+    (folder / "slow.sh").write_text("test $1 != 4 || kill -9 $PPID; sleep 0.2\n", encoding="utf-8")
+    done = subprocess.run(
+        words(folder), env=environment(slurm), capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    taken = samples(folder)
+    assert Counter((one.kind, one.arm) for one in taken) == {
+        ("arm", "client branchline"): 2,
+        ("control", "client branchline"): 2,
+        ("arm", "client slow"): 2,
+    }
+    assert {one.place for one in taken} == {"slurm"}
+    reads = [one for one in taken if one.arm == "client branchline"]
+    assert all([job.events for job in one.jobs] == [1000] * JOBS for one in reads)
+    slow = [one for one in taken if one.arm == "client slow"]
+    assert [[job.number for job in one.jobs if job.error] for one in slow] == [[4], [4]]
+    assert "died with code -9" in slow[0].jobs[4].error
+    assert "2 jobs failed" in done.stdout
+    assert "Throughput over time" in write_report(folder / "out").read_text(encoding="utf-8")
+    assert not list((folder / "out" / "farm").iterdir())
+    assert len(NODES) > 1
+
+
+@pytest.mark.timeout(300)
+def test_a_study_that_is_killed_leaves_nothing_in_the_queue_that_disturbs_what_follows(
+    slurm: Slurm, folder: Path
+) -> None:
+    (folder / "slow.sh").write_text("sleep 3\n", encoding="utf-8")
+    running = subprocess.Popen(words(folder), env=environment(slurm), start_new_session=True)
+    end_s = time.monotonic() + 60
+    submitted = folder / "out" / "farm"
+    while not list(submitted.glob("*/submitted.json")):
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    (folder / "slow.sh").write_text("sleep 0.1\n", encoding="utf-8")
+    done = subprocess.run(
+        words(folder), env=environment(slurm), capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    keys = [one.key for one in samples(folder)]
+    assert len(keys) == len(set(keys)) == 6
+    assert not list(submitted.glob("*/submitted.json"))
+    assert kept_result(folder / "out").rounds == 2
