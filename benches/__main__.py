@@ -28,7 +28,7 @@ from benches.worker import REPOSITORY
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
     "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
-    "cluster-peers", "serving", "control-room",
+    "cluster-peers", "serving", "control-room", "lab",
 )  # fmt: skip
 
 
@@ -56,6 +56,8 @@ class Size:
     planned_files: int
     simulated_files: int
     simulated_workers: int
+    lab_studies: int
+    lab_pairs: int
     dispatched: tuple[int, int]
     cluster_files: int
     cluster_events: int
@@ -85,6 +87,8 @@ FULL = Size(
     planned_files=100_000,
     simulated_files=10_000,
     simulated_workers=1000,
+    lab_studies=200,
+    lab_pairs=12,
     dispatched=(20_000, 100_000),
     cluster_files=300,
     cluster_events=25_000,
@@ -114,6 +118,8 @@ QUICK = Size(
     planned_files=300,
     simulated_files=300,
     simulated_workers=48,
+    lab_studies=10,
+    lab_pairs=6,
     dispatched=(20, 200),
     cluster_files=4,
     cluster_events=500,
@@ -155,7 +161,9 @@ def main() -> None:
     parser.add_argument("benches", nargs="*", help=f"which of {', '.join(BENCHES)} (all)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that everything runs")
     parser.add_argument("--repeats", type=int, help="measured rounds")
-    parser.add_argument("--seed", type=int, default=1, help="what goes wrong in simulated trains (%(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="what happens in simulated trains and studies (%(default)s)"
+    )
     parser.add_argument("--codecs", default=",".join(data.CODECS), help="which codecs (%(default)s)")
     parser.add_argument("--cache", type=Path, default=REPOSITORY / "target" / "benches", help="where data are kept")
     parser.add_argument("--results", type=Path, help="where tables go (benches/results; with --quick the cache)")
@@ -260,6 +268,10 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
         from benches.simulated import simulated_page
 
         pages["simulated"] = simulated_page(size.simulated_files, size.simulated_workers, seed, say)
+    if "lab" in chosen:
+        from benches.lab import lab_page
+
+        pages["lab"] = lab_page(repeats or size.lab_studies, seed, size.lab_pairs, say)
     if "dispatch" in chosen:
         from benches.dispatch import dispatch_page
 

@@ -77,6 +77,7 @@ TABLES = {
     "ntuple": "RNTuples",
     "planning": "Planning a train",
     "simulated": "Trains on 1000 workers",
+    "lab": "Studies",
     "dispatch": "Handing out sub-jobs",
     "cluster-peers": "Packages on Dask",
     "control-room": "The control room",

@@ -132,7 +132,7 @@ def test_two_trains_are_compared_cold_and_by_phases(tmp_path: Path) -> None:
     wagon = (
         "import time\nclass W:\n    def process(self, events):\n        time.sleep({})\n        return len(events.px)\n"
     )
-    for name, seconds in (("fast", 0), ("slow", 0.5)):
+    for name, seconds in (("fast", 0), ("slow", 2)):
         (tmp_path / f"{name}.py").write_text(wagon.format(seconds))
     program = f"{PYTHON} -m branchline"
     # The name of the program is how a train is known.
