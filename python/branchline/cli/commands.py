@@ -55,6 +55,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "compare": "comparing:compare",
         "study run": "studying:run",
         "study show": "studying:show",
+        "study storage": "studying:storage",
+        "study schedule": "watching:schedule",
+        "study history": "watching:history",
     },
     "Follow jobs": {
         "serve": "serving:serve",

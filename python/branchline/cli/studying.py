@@ -63,6 +63,63 @@ def run(
     _run(study, folder, seed, on)
 
 
+def storage(
+    where: Annotated[list[str], Argument(metavar="WHERE", help="Folders or URLs that hold the same files.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="The study's directory.")],
+    files: Annotated[
+        list[str],
+        Option("--files", metavar="PATTERN", help="Files below each WHERE; may be repeated (default: **/*.root)."),
+    ] = [],  # noqa: B006 - never changed
+    files_per_job: Annotated[
+        int, Option("--files-per-job", minimum=0, metavar="N", help="Files of each job; 0: all are shared out.")
+    ] = 0,
+    tree: Annotated[str, Option("--tree", help="The tree that is read (default: the only one).")] = "",
+    train: Annotated[
+        Path | None, Option("--train", metavar="WAGONS.py", help="The real job; without it files are copied and read.")
+    ] = None,
+    jobs: Annotated[str, Option("--jobs", metavar="N,N,...", help="How many jobs at once, as 1,4,16.")] = "1",
+    warm: Annotated[bool, Option("--warm", help="Leave files in the page cache.")] = False,
+    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time that it may take.")] = 20,
+    seed: Annotated[
+        int | None, Option("--seed", minimum=0, metavar="N", help="Draws the order of the samples.")
+    ] = None,
+    on: On = None,
+) -> None:
+    """Tests storages by copying files, reading them and running a real job, and writes study.html.
+
+    It is a study as `study run` makes it, without a file: each storage beside the first one, with the limit of each.
+
+    Examples:
+        A disk, a server, and a train as the real job:
+            branchline study storage /data/esd root://se.example.org//esd --train wagons.py -o storages
+        With 100 jobs on a farm:
+            branchline study storage root://se.example.org//esd --jobs 100 --on slurm -o storages
+
+    """
+    from branchline.lab.storage_study import StorageTests
+
+    tests = StorageTests(
+        where=tuple(where),
+        files=tuple(files) or ("**/*.root",),
+        files_per_job=files_per_job,
+        tree=tree,
+        train="" if train is None else str(train.absolute()),
+        jobs=_numbers(jobs),
+        cold=not warm,
+        budget_s=60.0 * minutes,
+    )
+    _run(tests.study(), output, seed, on)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from branchline.errors import OptionError
+
+    words = [one.strip() for one in text.split(",")]
+    if not all(one.isascii() and one.isdecimal() and 0 < int(one) < 10**6 for one in words):
+        raise OptionError(f"{text!r:.60} are no numbers of jobs", hint="write them like --jobs 1,4,16")
+    return tuple(int(one) for one in words)
+
+
 def _run(study: Study, folder: Path, seed: int | None, on: str | None) -> None:
     """Runs a study here or on a farm, and prints what it says."""
     from branchline.extras import require

@@ -29,7 +29,18 @@ from branchline.web.live import Ticks, events
 from branchline.web.login import Logins, NewSecrets
 from branchline.web.metrics_route import monitoring_routes
 from branchline.web.openid.routes import OpenIdLogins
-from branchline.web.pages import findings, jobs, measures, people, places, plans, train_comparison, trains, wagons
+from branchline.web.pages import (
+    findings,
+    jobs,
+    measures,
+    people,
+    places,
+    plans,
+    train_comparison,
+    trains,
+    wagons,
+    watched,
+)
 from branchline.web.pages.page import Ask, Make, Page
 from branchline.web.rendering import rendered
 from branchline.web.reports_route import take_report
@@ -57,6 +68,7 @@ PAGES: dict[str, Make] = {
     "/wagons/{owner}/{name}": wagons.wagon,
     "/datasets/{owner}/{name}": wagons.dataset,
     "/trials/{number}": wagons.trial,
+    "/watched": watched.watched,
     "/measures": measures.measures,
     "/measures/{number}": measures.measure,
     "/trains": trains.trains,
@@ -101,6 +113,7 @@ PLACES = (
     ("/sites", "Sites x storage"),
     ("/elements", "Storage over time"),
     ("/findings", "Findings"),
+    ("/watched", "Watched"),
     ("/measures", "Measures"),
     ("/costs", "Costs"),
     ("/grid", "Wagons and datasets"),

@@ -1,0 +1,97 @@
+"""Storages are watched turn after turn: what a turn finds, its history, and the text for admins."""
+
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from branchline.control.watched import schedules
+from branchline.errors import OptionError
+from branchline.lab.history import HISTORY, HistoryPoint, add_points, histories, verdict
+from branchline.lab.schedule import REFERENCE, Watch, take_turn
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "near").mkdir()
+    for number in range(2):
+        (tmp_path / "near" / f"{number}.root").write_bytes(random.Random(number).randbytes(300_000))
+    return tmp_path
+
+
+def test_a_turn_compares_each_storage_with_a_copy_here_and_names_one_that_is_gone(data: Path) -> None:
+    watch = Watch(where=(str(data / "near"), str(data / "gone")))
+    folder = data / "watched" / "site"
+    for seed in range(2):
+        take_turn(watch, folder, seed, lambda _: None)
+    assert sum(one.stat().st_size for one in (folder / REFERENCE).iterdir()) == 600_000
+    near, gone = sorted(histories(folder), key=lambda one: one.storage, reverse=True)
+    assert [one.samples for one in near.points] == [6, 6]
+    assert all(one.ratio and one.low and one.high and one.low <= one.ratio <= one.high for one in near.points)
+    assert all(one.control and one.megabytes_per_s for one in near.points)
+    assert [one.ratio for one in gone.points] == [None, None]
+    assert gone.failed_part == 1.0
+    lines = verdict([near, gone])
+    assert any("nothing could be measured in 2 turns" in one and "gone" in one for one in lines)
+    [shown] = schedules(data)
+    assert shown.name == "site"
+    assert {one.storage: one.turns_count for one in shown.storages} == {near.storage: 2, gone.storage: 2}
+
+
+def points(storage: str, count: int, ratio: float, first: int = 0) -> list[HistoryPoint]:
+    draw = random.Random(first)
+    return [
+        HistoryPoint(
+            f"2026-01-{first + day + 1:02d}T06:00:00+00:00",
+            storage,
+            ratio * math.exp(draw.gauss(0, 0.02)),
+            megabytes_per_s=100 / ratio,
+            samples=6,
+        )
+        for day in range(count)
+    ]
+
+
+def test_a_change_has_its_date_and_size_in_the_text_for_admins(tmp_path: Path) -> None:
+    add_points(tmp_path, points("slow.example.org", 12, 1.0) + points("slow.example.org", 10, 1.5, 12))
+    add_points(tmp_path, points("good.example.org", 22, 1.0))
+    lines = verdict(histories(tmp_path))
+    [change] = [one for one in lines if "since" in one]
+    assert change.startswith("slow.example.org: since 2026-01-13 06:00 UTC it is 1.5")
+    assert "slower" in change
+    assert "good.example.org: no change of its speed is seen" in lines
+    assert lines[-1].startswith("slowest is slow.example.org: it takes 1.")
+
+
+def test_a_line_that_a_kill_tore_is_left_out_and_the_next_turn_is_whole(tmp_path: Path) -> None:
+    add_points(tmp_path, points("a", 2, 1.0))
+    path = tmp_path / HISTORY
+    path.write_bytes(path.read_bytes()[:-40])
+    add_points(tmp_path, points("a", 1, 1.0, 5))
+    [found] = histories(tmp_path)
+    assert [one.at[:10] for one in found.points] == ["2026-01-01", "2026-01-06"]
+
+
+@pytest.mark.parametrize(("options", "said"), [({"pairs": 3}, "no interval"), ({"where": ("a", "a")}, "each once")])
+def test_what_cannot_be_watched_is_refused(tmp_path: Path, options: dict[str, object], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        take_turn(Watch(**{"where": ("a",), **options}), tmp_path, 1, lambda _: None)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="study schedule makes one"):
+        histories(tmp_path / "none")
+
+
+def test_the_command_takes_turns_and_says_the_verdict(data: Path) -> None:
+    words = [sys.executable, "-m", "branchline", "study"]
+    turn = [*words, "schedule", str(data / "near"), "-o", str(data / "out"), "--every", "1 s", "--turns", "2"]
+    done = subprocess.run(turn, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("times the time of the reference") == 2
+    said = subprocess.run(
+        [*words, "history", str(data / "out")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "(2 turns)" in said.stdout, said.stderr
