@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from branchline.errors import OptionError
@@ -12,6 +13,8 @@ from branchline.lab.history import HISTORY, HistoryPoint, StorageHistory, change
 WATCHED = "watched"
 #: Pages show so many turns; the file has all of them.
 TURNS_SHOWN = 400
+#: So many schedules are known without reading their files again.
+SCHEDULES_KEPT = 100
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,13 @@ class Schedule:
 def schedules(folder: Path) -> list[Schedule]:
     """All that lie in the directory of a control room."""
     found = sorted(one.parent for one in (folder / WATCHED).glob(f"*/{HISTORY}"))
-    return [_schedule(one) for one in found]
+    return [_schedule(one, (one / HISTORY).stat().st_mtime_ns) for one in found]
 
 
-def _schedule(folder: Path) -> Schedule:
+@lru_cache(SCHEDULES_KEPT)
+def _schedule(folder: Path, changed_ns: int) -> Schedule:
+    """Looking for changes takes a while: it is done once for each turn."""
+    del changed_ns
     try:
         found = histories(folder)
     except OptionError as error:

@@ -81,6 +81,8 @@ PAGES: dict[str, Make] = {
     "/me": people.me,
     "/people": people.people,
 }
+#: Pages of files that others write: nothing tells when they change, so that each look at them is a new one.
+DRAWN_ANEW = {"/watched"}
 #: What forms do.
 ACTIONS: dict[str, Act] = {
     "/do/upload": actions.upload,
@@ -167,6 +169,8 @@ def _page_endpoint(make: Make) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if "application/json" in request.headers.get("accept", ""):
             return await _script_endpoint(make)(request)
+        if request.url.path in DRAWN_ANEW:
+            return HTMLResponse(await run_in_threadpool(_html, make, request))
         shared: SharedPages = request.app.state.pages
         key = (request.url.path, request.url.query, request.state.person)
         return HTMLResponse(await shared.page(key, partial(_html, make, request)))

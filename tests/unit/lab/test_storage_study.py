@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,9 @@ import uproot
 
 from branchline.errors import OptionError
 from branchline.lab.storage_study import StorageTests
-from branchline.lab.study_page import kept_result
+from branchline.lab.study_page import kept_result, write_report
+from branchline.lab.study_running import StudyRun
+from branchline.lab.taking import HereAtOnce
 
 
 def test_storages_are_compared_in_each_test_with_the_first_one() -> None:
@@ -26,17 +26,15 @@ def test_storages_are_compared_in_each_test_with_the_first_one() -> None:
         StorageTests(where=("/a", "/a")).study()
 
 
-def test_the_command_measures_all_three_tests(tmp_path: Path) -> None:
+def test_files_are_copied_and_read_and_a_train_runs(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for number in range(2):
         with uproot.recreate(tmp_path / "data" / f"{number}.root") as file:
             file["events"] = {"x": np.arange(1000.0)}
     (tmp_path / "w.py").write_text("class W:\n    def process(self, events):\n        return len(events.x)\n")
-    words = [sys.executable, "-m", "branchline", "study", "storage", str(tmp_path / "data"), "-o", "out"]
-    words += ["--train", "w.py", "--minutes", "1", "--warm", "--seed", "1"]
-    for _ in range(2):
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
-        assert done.returncode == 0, done.stderr
+    tests = StorageTests(where=(str(tmp_path / "data"),), train=str(tmp_path / "w.py"), cold=False, rounds_max=1)
+    StudyRun(tests.study(), tmp_path / "out", 1, HereAtOnce(tmp_path), lambda _: None).run()
+    write_report(tmp_path / "out")
     found = kept_result(tmp_path / "out")
     assert [one.levels["test"] for one in found.arms] == ["file copy", "reading", "real job"]
     assert all(one.samples and not one.lost for one in found.arms)

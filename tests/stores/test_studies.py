@@ -1,0 +1,109 @@
+"""A server that dies in the middle of a study: the pair is dropped, counted and named, and the others count."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.stores.servers import Folder, Nginx, certificates
+
+from branchline.lab.study import JobSettings
+from branchline.lab.study_file import load_study
+from branchline.lab.study_files import JobFiles
+from branchline.lab.study_running import SAMPLES, StudyRun
+from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_verdict import sentences
+from branchline.lab.taking import HereAtOnce, Turn
+
+DIES_IN = 1
+STUDY = """
+question = "Is the server slower?"
+precision = "1%"
+budget = "2 min"
+rounds = 3
+limits = false
+[job]
+files = "one.root"
+client = "command"
+[factors.storage]
+disk = {{ where = "{data}", command = "sleep 0.1" }}
+server = {{ where = "{url}", command = "curl --silent --show-error --fail --limit-rate 300k -o /dev/null {{files}}" }}
+[baseline]
+storage = "disk"
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[Nginx, Path]]:
+    folder = Folder()
+    data = folder.below("data")
+    (data / "one.root").write_bytes(os.urandom(600_000))
+    keys = folder.below("keys")
+    certificates(keys)
+    nginx = Nginx(folder.below("nginx"), data, keys)
+    nginx.start()
+    try:
+        yield nginx, data
+    finally:
+        nginx.kill()
+        folder.remove()
+
+
+class Dying(HereAtOnce):
+    """Kills the server while a sample of one round reads from it, and starts it again behind it."""
+
+    def __init__(self, folder: Path, server: Nginx) -> None:
+        super().__init__(folder)
+        self._server = server
+
+    def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
+        if turn.round != DIES_IN or "server" not in turn.arm:
+            return super().take(settings, files, turn, wait_s)
+        before = len(self._server.requests)
+        killed = threading.Event()
+
+        def kill_when_it_reads() -> None:
+            # The access log has a request when it is over: the connection of curl shows that it is on its way.
+            while not killed.wait(0.05) and not _is_read_from(self._server.port):
+                pass
+            self._server.kill()
+
+        thread = threading.Thread(target=kill_when_it_reads)
+        thread.start()
+        try:
+            return super().take(settings, files, turn, wait_s)
+        finally:
+            killed.set()
+            thread.join()
+            self._server.start()
+            assert len(self._server.requests) == before, "it died before the file was read"
+
+
+def _is_read_from(port: int) -> bool:
+    """Whether somebody has a connection to a port of the loopback (proc(5): 01 is ESTABLISHED)."""
+    wanted = f":{port:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return any(row[2].endswith(wanted) and row[3] == "01" for row in rows)
+
+
+def test_the_pair_in_which_a_server_dies_is_dropped_counted_and_named(
+    server: tuple[Nginx, Path], tmp_path: Path
+) -> None:
+    nginx, data = server
+    text = STUDY.format(data=data, url=f"http://127.0.0.1:{nginx.port}")
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    out, said = tmp_path / "out", list[str]()
+    run = StudyRun(load_study(tmp_path / "study.toml", {}), out, 1, Dying(tmp_path, nginx), said.append)
+    found = run.run()
+    arm = next(one for one in found.arms if "server" in one.name)
+    assert (arm.samples, arm.lost) == (2, 1)
+    assert arm.time is not None
+    assert arm.time.pairs == 2
+    [lost] = [one for one in SampleFile(out / SAMPLES).read() if one.error]
+    assert (lost.round, lost.arm) == (DIES_IN, "storage server")
+    assert "curl ended with code" in lost.error
+    assert any(one.startswith("left out of round 2: storage server (arm)") for one in said)
+    assert any(one.startswith("storage server: left out 1 time: ") and "curl" in one for one in sentences(found))
