@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Kind:
     levels: int = 2
     rounds: int = _PAIRS
     precision: float = 0.001
-    noise: Noise = Noise()
+    noise: Noise = field(default_factory=Noise)
 
 
 KINDS = (
