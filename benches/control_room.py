@@ -28,10 +28,13 @@ from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
+from branchline.control.findings.finding import AVOID_ELEMENT
 from branchline.control.history.rows import row_schema
 from branchline.control.history.writing import HistoryFile, list_file
 from branchline.control.intake import checked, take
 from branchline.control.jobs import JobQuery
+from branchline.control.measures.measure import Measure, MeasureOrder
+from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.readings import Period
 from branchline.control.room import ControlRoom
 from branchline.limits import HISTORY_GROUP_ROWS
@@ -193,6 +196,8 @@ def pages(folder: str, repeats: int) -> list[Timed]:
     room = ControlRoom(Path(folder))
     row = room.jobs(JobQuery(first=10)).rows[0]
     now = datetime.now(UTC)
+    measure = with_measure(room)
+    room.findings.look("week")
     week = Period((now - timedelta(days=7)).isoformat(), now.isoformat())
     asked: dict[str, Callable[[], object]] = {
         "jobs, the newest": lambda: room.jobs(JobQuery()),
@@ -208,12 +213,24 @@ def pages(folder: str, repeats: int) -> list[Timed]:
         "elements by hour, a week": lambda: room.element_hours(week),
         "costs of users": lambda: room.costs("user", Period()),
         "costs of wagons": lambda: room.costs("wagon", Period()),
+        "measures": lambda: room.measures.measures(),
+        "what a measure changed": lambda: room.measures.effect(measure),
+        "findings, as found last": lambda: room.findings.last("week"),
+        "looking for findings of a week": lambda: room.findings.look("week"),
         "files of a job": lambda: room.files(row.identity.job, 0, 50),
         "rows of files by site and element": lambda: room.file_groups(["site", "storage_element"], Period()),
     }
     found = [Timed.of(what, ask, repeats) for what, ask in asked.items()]
     room.close()
     return found
+
+
+def with_measure(room: ControlRoom) -> Measure:
+    """A measure of the room, which has one from then on."""
+    if not room.measures.measures()[1]:
+        order = MeasureOrder(AVOID_ELEMENT, storage_element="root://se3.example", why="to be measured")
+        room.measures.switch_on(order, Person("bench", ADMINISTRATOR))
+    return room.measures.measures()[0][0]
 
 
 def takes(threads: int, count: int) -> list[Timed]:
@@ -253,7 +270,8 @@ def control_room_page(
         "# The control room",
         "",
         f"A room with {jobs} jobs of {DAYS} days and {rows} rows of files, {SITES} sites, {ELEMENTS} storage elements. "
-        f"Goals: what is behind a page in {PAGE_MS_MAX} ms, sums over all rows of files in {GROUPS_S_MAX} s. Median, "
+        f"Goals: what is behind a page in {PAGE_MS_MAX} ms, sums over all rows of files in {GROUPS_S_MAX} s. Findings "
+        "are looked for in the background, and no page waits for that. Median, "
         f"lowest and highest of {repeats}; memory is the most that the process had so far.",
         "",
         *machine_lines(repeats),

@@ -29,6 +29,7 @@ class Spectrum:
 TRIED_MS = 120_000
 
 
+# Tests name it before the viewer: pages that are still open when a server ends complain.
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Server]:
     for number in range(3):
@@ -39,7 +40,7 @@ def empty(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_from_the_first_page_to_a_tested_wagon_and_its_results(
-    viewer: Open, empty: Server, tmp_path: Path, picture: Keep
+    empty: Server, viewer: Open, tmp_path: Path, picture: Keep
 ) -> None:
     begin = time.monotonic()
     page = viewer("/", server=empty)
@@ -84,7 +85,7 @@ def test_from_the_first_page_to_a_tested_wagon_and_its_results(
 
 
 def test_a_wagon_is_enabled_and_disabled_on_its_own_page_and_on_that_of_the_dataset(
-    viewer: Open, empty: Server, tmp_path: Path
+    empty: Server, viewer: Open, tmp_path: Path
 ) -> None:
     empty.do("upload", text=WAGON)
     empty.do("save-dataset", name="sample", files=str(tmp_path / "f*.root"))

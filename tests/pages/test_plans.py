@@ -26,7 +26,7 @@ def planned(passed: Path, tmp_path: Path) -> Iterator[Server]:
 
 @pytest.mark.parametrize(("width", "has_scripts"), [(WIDE, True), (NARROW, False)])
 def test_an_operator_makes_a_plan_and_pauses_it(
-    viewer: Open, planned: Server, picture: Keep, width: int, has_scripts: bool
+    planned: Server, viewer: Open, picture: Keep, width: int, has_scripts: bool
 ) -> None:
     page = viewer("/trains", width, server=planned, java_script_enabled=has_scripts)
     page.get_by_role("link", name="Plans, which put trains together").click()
