@@ -42,7 +42,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo serve-demo data test test-rust test-python test-storage test-cluster bench studies fuzz miri check check-rust check-python docs \
-	docs-recipes wheel try-wheel peers peer-packages format lock clean
+	docs-recipes wheel try-wheel peers uproot-tests peer-packages format lock clean
 # Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -127,6 +127,9 @@ format: peer-packages ## format the sources in place
 
 peers: build peer-packages ## compare random trees that ROOT writes; CASES=200, SEED=... repeats them
 	$(BIN)/python -m tests.peers.generator
+
+uproot-tests: build peer-packages ## run uproot's own tests of reading on Branchline; SOURCE=... is another uproot's source
+	$(BIN)/python -m tests.peers.uproot_tests $(SOURCE)
 
 peer-packages: $(STAMPS)/peers ## install ROOT, uproot and all else that tests need into .venv
 

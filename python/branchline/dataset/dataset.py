@@ -12,6 +12,7 @@ from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
 from branchline.locations import is_url, split_location, text_of, without_secrets
+from branchline.quantities import counted, size
 
 # Files that are named in a message; their number is always given.
 NAMES_IN_A_MESSAGE = 5
@@ -75,6 +76,12 @@ class Dataset:
         texts = {text for one in self.files for text in one.locations}
         texts |= {other.location for one in self.files for other in one.companions}
         return any(without_secrets(one) != one for one in texts if "://" in one)
+
+    def __repr__(self) -> str:
+        trees = ", ".join(sorted({one.tree for one in self.files if one.tree is not None}))
+        first = without_secrets(self.files[0].path)
+        what = f"{counted(len(self), 'file')}, {size(self.size_bytes)}, from {first}"
+        return f"<Dataset: {what}{f', tree {trees}' if trees else ''}>"
 
     def __len__(self) -> int:
         return len(self.files)

@@ -19,6 +19,7 @@ from branchline.objects.hist_axes import FAMILY
 
 # Where a histogram keeps what hist has no place for; what begins with @ is not written to other formats.
 KEPT = "@root"
+AXES = ("fXaxis", "fYaxis", "fZaxis")
 # TProfile's options of errors by their numbers (EErrorType).
 ERROR_MODES = ("", "s", "i", "g")
 
@@ -86,13 +87,35 @@ class Histogram(hist.Hist, family=FAMILY):
         """The same, under uproot's name."""
         return self.members
 
-    def member(self, name: str) -> int | float | str:
-        """One of the members, under uproot's name. Raises KeyError."""
+    def member(self, name: str) -> Any:
+        """One of the members, under uproot's name; ``fSumw2`` and the axes too. Raises KeyError."""
+        if name == "fSumw2" and self.kind != "MEAN":
+            return self._squares()
+        if name in AXES[: self.ndim]:
+            return self.axis(AXES.index(name))
         return self._facts.members[name]
+
+    def _squares(self) -> np.ndarray[Any, Any]:
+        """The sums of squared weights of all of ROOT's cells, those of the first axis next to each other; none where
+        no weights are kept.
+        """
+        view: Any = self.view(flow=True)
+        if not view.dtype.names:
+            return np.zeros(0)
+        squares = np.asarray(view.variance)
+        for place, axis in enumerate(self._facts.axes):
+            if squares.shape[place] == axis.cells_count:
+                continue
+            # Categories have no underflow, and only the bins that have a label.
+            zeros = np.zeros([*squares.shape[:place], 1, *squares.shape[place + 1 :]])
+            missing = axis.cells_count - squares.shape[place] - 1
+            bins, overflow = np.split(squares, [-1], axis=place)
+            squares = np.concatenate([zeros, bins, *[zeros] * missing, overflow], axis=place)
+        return squares.ravel(order="F")
 
     def has_member(self, name: str) -> bool:
         """Whether it has a member, under uproot's name."""
-        return name in self._facts.members
+        return name in self._facts.members or name in AXES[: self.ndim] or (name == "fSumw2" and self.kind != "MEAN")
 
     def bin_labels(self, axis: int = 0) -> dict[int, str]:
         """The labels of the bins of an axis by the numbers of the bins, which begin with 0 here.

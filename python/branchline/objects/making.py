@@ -12,9 +12,24 @@ from branchline.objects.graph import MultiGraph, graph_of
 from branchline.objects.installed import hist_is_needed
 from branchline.objects.lists import ObjectList
 from branchline.objects.record import Record, made, register
+from branchline.objects.single_values import Parameter, Time
 
 # Classes that inherit from one of those below and hold something else.
 STAY_RECORDS = ("TH1K", "TH2Poly", "TProfile2Poly", "TGraphMultiErrors", "TGraphQQ")
+# What a TParameter holds, as files write it.
+PARAMETERS = (
+    "bool",
+    "int",
+    "Int_t",
+    "long",
+    "Long_t",
+    "Long64_t",
+    "long long",
+    "float",
+    "Float_t",
+    "double",
+    "Double_t",
+)
 LISTS = ("TList", "THashList", "TSortedList", "TObjArray")
 
 
@@ -64,6 +79,14 @@ def _text(record: Record) -> str:
     return text
 
 
+def _parameter(record: Record) -> Record:
+    return Parameter(record)
+
+
+def _time(record: Record) -> Record:
+    return Time(record)
+
+
 def register_all() -> None:
     """Registers all classes of which an object becomes something else than a record."""
     for name in STAY_RECORDS:
@@ -78,6 +101,9 @@ def register_all() -> None:
     register("TGraph", graph_of)
     register("TGraph2D", graph_of)
     register("TMultiGraph", MultiGraph)
+    for content in PARAMETERS:
+        register(f"TParameter<{content}>", _parameter)
+    register("TDatime", _time)
     register("TMap", _map)
     register("TObjString", _text)
     for name in LISTS:

@@ -97,6 +97,11 @@ class Record(Mapping[str, Any]):
         """All members, under uproot's name."""
         return dict(self)
 
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """All members, those of base classes too, which uproot leaves out under this name."""
+        return dict(self)
+
     def member(self, name: str) -> Any:
         """A member, under uproot's name."""
         return self[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableSequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from branchline.errors import OptionError
 from branchline.tree.branches import Branches
-from branchline.tree.reading import read
+from branchline.tree.options import check_virtual
+from branchline.tree.reading import read, read_lazily
 from branchline.tree.request import ReadRequest
 from branchline.tree.selection import Selector
 
 if TYPE_CHECKING:
     from branchline._core import BranchFacts
-    from branchline.tree.handles import BranchesHandle, FileHandle, TreeHandle
+    from branchline.tree.handles import BranchesHandle, BranchHandle, FileHandle, TreeHandle
 
 _CODECS = {1: "zlib", 2: "lzma", 3: "old CS", 4: "lz4", 5: "zstd"}
 
@@ -28,6 +29,14 @@ class Compression:
 
     name: str
     level: int
+
+    @classmethod
+    def of(cls, setting: int) -> Compression | None:
+        """That of a setting of ROOT, 100 times the codec plus the level; None for no compression."""
+        algorithm, level = divmod(setting, 100)
+        if setting <= 0 or level == 0 or algorithm == 0:
+            return None
+        return cls(_CODECS.get(algorithm, "zlib").upper().removesuffix(" CS"), level)
 
     def __repr__(self) -> str:
         return f"{self.name}({self.level})"
@@ -64,6 +73,19 @@ class Branch(Branches["Branch"]):
 
     def __repr__(self) -> str:
         return f"<Branch {self.path} {self.typename!r} of {self._tree.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _branch_of, (self._tree, self._number)
+
+    def __enter__(self) -> Branch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; the branch can still be read."""
+        self._tree.file.close()
 
     def _branch(self, index: int) -> Branch:
         return cast("Branch", self._tree.branch(index))
@@ -163,10 +185,7 @@ class Branch(Branches["Branch"]):
     @property
     def compression(self) -> Compression | None:
         """The setting that it was written with, as uproot has it; None for no compression."""
-        algorithm, level = divmod(self._facts.compress, 100)
-        if self._facts.compress <= 0 or level == 0 or algorithm == 0:
-            return None
-        return Compression(_CODECS.get(algorithm, "zlib").upper().removesuffix(" CS"), level)
+        return Compression.of(self._facts.compress)
 
     @property
     def interpretation(self) -> ak.types.Type | None:
@@ -184,6 +203,8 @@ class Branch(Branches["Branch"]):
         array_cache: Any = "inherit",
         library: str = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
+        virtual: bool = False,
+        access_log: MutableSequence[Any] | None = None,
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Any:
@@ -191,7 +212,8 @@ class Branch(Branches["Branch"]):
         branch that only groups others gives records of these.
 
         ``library`` is "ak" (an awkward array), "np" (NumPy; an array of objects where entries differ in length), "pd"
-        (a Series, or a frame for records) or "arrow". The ``interpretation`` is always its own. Executors and caches of
+        (a Series, or a frame for records) or "arrow". A ``virtual`` awkward array is read when one of its values is
+        wanted, and adds that to ``access_log``. The ``interpretation`` is always its own. Executors and caches of
         uproot are accepted and not used. Raises OptionError, UnsupportedBranchError, BadFileError, StorageError.
 
             >>> tree["Muon_pt"].array(entry_start=100, entry_stop=200, library="np")
@@ -207,12 +229,22 @@ class Branch(Branches["Branch"]):
             memory_limit=memory_limit,
         )
         self._check_interpretation(interpretation)
+        if virtual:
+            return self._virtual(request, access_log)
+        if access_log is not None:
+            raise OptionError("access_log is for virtual arrays", hint="give virtual=True")
         selection = Selector(self._tree).select(request)
         # A branch may end before its tree.
         counts = [self._tree[path].entries_count for path in selection.paths()]
         start, stop = request.range_in(min(counts, default=self._tree.entries_count))
         limited = replace(request, entry_start=start, entry_stop=stop)
         return read(self._tree, selection, limited, self).single()
+
+    def _virtual(self, request: ReadRequest, access_log: MutableSequence[Any] | None) -> Any:
+        """The values, read when one of them is wanted."""
+        check_virtual(request.library, None, None, None, None)
+        selection = Selector(self._tree).select(request)
+        return next(iter(ak.unzip(read_lazily(self._tree, selection, request, access_log))))
 
     def _check_interpretation(self, interpretation: Any) -> None:
         if isinstance(interpretation, int | np.integer):
@@ -230,6 +262,11 @@ class Branch(Branches["Branch"]):
     def __array__(self, *arguments: Any, **options: Any) -> np.ndarray[Any, Any]:
         array: np.ndarray[Any, Any] = self.array(library="np")
         return np.array(array, *arguments, **options) if arguments or options else array
+
+
+def _branch_of(tree: TreeHandle, number: int) -> BranchHandle:
+    """What unpickling a branch gives."""
+    return tree.branch(number)
 
 
 #: What ``filter_branch`` takes.

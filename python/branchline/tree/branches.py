@@ -16,7 +16,7 @@ from branchline.tree.options import check_virtual
 from branchline.tree.reading import read, read_lazily
 from branchline.tree.request import ReadRequest
 from branchline.tree.selection import Selection, Selector
-from branchline.tree.show import table
+from branchline.tree.show import html_of, table
 from branchline.tree.steps import Steps
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ class Branches(ABC, Generic[BranchT]):
     @abstractmethod
     def number(self) -> int | None:
         """The number of the branch in the tree, a parent before its children; None for the tree."""
+
+    def __dir__(self) -> list[str]:
+        # What the rooms of Branchline use among each other is not for those who look what a tree can do.
+        return [name for name in object.__dir__(self) if name not in _INTERNAL]
+
+    def _repr_html_(self) -> str:
+        return html_of(self.tree, [self._branch(index) for index in self.tree.outline.below(self.number)])
 
     @abstractmethod
     def _branch(self, index: int) -> BranchT:
@@ -225,13 +232,15 @@ class Branches(ABC, Generic[BranchT]):
         stream: Any = None,
     ) -> None:
         """Prints branch, type, entries, baskets, compressed and plain size of every branch that the filters keep, to
-        ``stream`` or the terminal.
+        ``stream`` or the terminal; of a branch without filters itself first.
 
         ``full_paths`` and the widths of uproot's table are accepted and not used: names are indented below their
         parents, and columns are as wide as what is in them.
         """
         del full_paths, name_width, typename_width, interpretation_width
         indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
+        if self.number is not None and filter_name is filter_typename is filter_branch is None:
+            indices.insert(0, self.number)
         print(table(self.tree, [self._branch(index) for index in indices]), file=stream)
 
     def selection(self, request: ReadRequest) -> Selection:
@@ -398,6 +407,30 @@ class Branches(ABC, Generic[BranchT]):
 # The options of `arrays` that say which branches and entries are meant.
 _SELECTING = frozenset(
     {"filter_name", "filter_typename", "filter_branch", "aliases", "language", "entry_start", "entry_stop"}
+)
+
+
+# Names of trees and branches that `dir` leaves out.
+_INTERNAL = frozenset(
+    {
+        "branch",
+        "check_readable",
+        "core",
+        "empty_columns",
+        "find",
+        "hint_of_friends",
+        "index_of",
+        "indices",
+        "is_part",
+        "no_such_branch",
+        "number",
+        "outline",
+        "plain_bytes_per_entry",
+        "selection",
+        "shape",
+        "source",
+        "warned_unreadable",
+    }
 )
 
 

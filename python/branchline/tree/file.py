@@ -14,10 +14,12 @@ from branchline.access import Access, access_of
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
 from branchline.limits import TREES_KEPT
 from branchline.locations import split_location, text_of
+from branchline.quantities import counted
 from branchline.tree.entries import Entries
 from branchline.tree.names import name_filter, near_names_hint, with_near_names
 from branchline.tree.options import check_opening_options
 from branchline.tree.shape import Shape
+from branchline.tree.show import HTML_ROWS, html_table
 from branchline.tree.steps import recovered
 from branchline.tree.tree import Tree
 
@@ -52,6 +54,16 @@ class Directory:
 
     def __repr__(self) -> str:
         return f"<Directory {self.object_path} of {self.file_path}>"
+
+    def _repr_html_(self) -> str:
+        found = list(self._entries())
+        rows = [(f"{name};{entry.cycle}", entry.classname, entry.title) for name, entry in found[:HTML_ROWS]]
+        more = len(found) - len(rows)
+        rest = f"{counted(more, 'more object')}: keys() has all of them" if more else ""
+        return html_table(f"{self.file_path} {self.object_path}", ("object", "class", "title"), rows, rest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Directory, (self._file, self._path)
 
     def __enter__(self) -> Directory:
         return self
@@ -264,6 +276,10 @@ class File(Directory):
 
     def __repr__(self) -> str:
         return f"<File {self.path}: {', '.join(self.trees()) or 'no trees'}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Whoever unpickles it opens the file again, by its path.
+        return File, (self.path, self.access)
 
     def __enter__(self) -> File:
         return self

@@ -73,6 +73,10 @@ class FileHandle(DirectoryHandle, Protocol):
         """The directory that an object is in."""
         ...
 
+    def classname_of(self, name: str) -> str:
+        """The class of an object."""
+        ...
+
     def members_of_tree(self, object_path: str) -> Any:
         """A TTree as the members that are stored of it."""
         ...

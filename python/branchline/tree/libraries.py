@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,6 +10,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import NotHereError, OptionError
+from branchline.tree.containers import MemberRow, maker_of
 
 # The names that uproot takes for the same.
 LIBRARIES = {
@@ -40,10 +41,13 @@ def library_of(library: object) -> str:
     return short
 
 
-def array_of(layout: ak.contents.Content, library: str, entries: Any = None) -> Any:
-    """One column as an array of this library; with pandas a Series, or for records a frame, indexed by the entries."""
+def array_of(layout: ak.contents.Content, library: str, entries: Any = None, typename: str = "") -> Any:
+    """One column as an array of this library; with pandas a Series, or for records a frame, indexed by the entries.
+
+    ``typename`` is its C++ type, where it is that of a branch: in NumPy's objects maps are dicts then.
+    """
     if library == "np":
-        return numpy_of(layout)
+        return numpy_of(layout, typename)
     if library == "arrow":
         return ak.to_arrow(ak.Array(layout), extensionarray=False)
     if library == "pd":
@@ -51,13 +55,15 @@ def array_of(layout: ak.contents.Content, library: str, entries: Any = None) -> 
     return ak.Array(layout)
 
 
-def numpy_of(layout: ak.contents.Content) -> np.ndarray[Any, Any]:
-    """A NumPy array: of numbers where that can be, structured for a leaf list, else of one object per entry."""
+def numpy_of(layout: ak.contents.Content, typename: str = "") -> np.ndarray[Any, Any]:
+    """A NumPy array: of numbers where that can be, structured for a leaf list and for objects of numbers, else of one
+    object per entry: a list, a dict, or what `containers` has for the C++ type.
+    """
     if _is_block(layout):
         return np.asarray(_block(layout))
     if layout.is_record and layout.fields and not layout.is_tuple and all(map(_is_block, layout.contents)):
         return _structured(layout)
-    entries = _entries(layout)
+    entries = _entries(layout, typename)
     array = np.empty(len(entries), dtype=object)
     for index, entry in enumerate(entries):
         array[index] = entry
@@ -81,19 +87,23 @@ def _block(layout: ak.contents.Content) -> Any:
 
 def _structured(layout: ak.contents.RecordArray) -> np.ndarray[Any, Any]:
     members = {name: np.asarray(_block(layout.content(name))) for name in layout.fields}
-    array = np.empty(len(layout), [(name, member.dtype, member.shape[1:]) for name, member in members.items()])
+    dtype: Any = [(name, member.dtype, member.shape[1:]) for name, member in members.items()]
+    # Objects of a class answer uproot's calls; a leaf list is plain.
+    array = np.empty(len(layout), np.dtype((MemberRow, dtype)) if layout.parameter("__record__") else dtype)
     for name, member in members.items():
         array[name] = member
     return array
 
 
-def _entries(layout: ak.contents.Content) -> list[Any]:
+def _entries(layout: ak.contents.Content, typename: str) -> list[Any]:
     """One object for each entry: an array of numbers if it is a list of them."""
     if layout.is_list and not layout.is_regular and not _is_text(layout) and _is_block(layout.content):
         whole = layout.to_ListOffsetArray64(True)
         values = np.asarray(_block(whole.content))[: whole.offsets[-1]]
         return np.split(values, np.asarray(whole.offsets)[1:-1]) if len(whole) else []
-    return list(ak.to_list(layout))
+    if _is_text(layout):
+        return list(ak.to_list(layout))
+    return list(map(maker_of(typename), ak.to_list(layout)))
 
 
 def _pandas_of(layout: ak.contents.Content, entries: Any) -> Any:
@@ -138,8 +148,14 @@ def check_how(library: str, how: Any) -> None:
         raise OptionError(f"for library {library!r} there is no how={how!r}", hint=hint)
 
 
-def group_of(record: ak.contents.RecordArray, library: str, how: Any = None, entries: Any = None) -> Any:
-    """Several columns together.
+def group_of(
+    record: ak.contents.RecordArray,
+    library: str,
+    how: Any = None,
+    entries: Any = None,
+    typenames: Mapping[str, str] | None = None,
+) -> Any:
+    """Several columns together; ``typenames`` are C++ types of some of them.
 
     By default an awkward record array, a dict of NumPy arrays, an Arrow table, or a pandas frame indexed by the
     entries; with ``how`` dict, list or tuple a container of arrays; with "zip" an awkward record array in which lists
@@ -147,7 +163,8 @@ def group_of(record: ak.contents.RecordArray, library: str, how: Any = None, ent
     """
     check_how(library, how)
     if how in (dict, list, tuple) or (library == "np" and how is None):
-        arrays = {name: array_of(record.content(name), library, entries) for name in record.fields}
+        known = typenames or {}
+        arrays = {name: array_of(record.content(name), library, entries, known.get(name, "")) for name in record.fields}
         return arrays if how in (dict, None) else how(arrays.values())
     if library == "pd":
         return _frame(record, entries)

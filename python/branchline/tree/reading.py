@@ -102,14 +102,22 @@ class ReadResult:
 
     def single(self) -> Any:
         """The only field."""
-        return array_of(self._documented().contents[0], self._request.library, self._entries)
+        typename = next(iter(self._typenames().values()), "")
+        return array_of(self._documented().contents[0], self._request.library, self._entries, typename)
 
     def group(self) -> Any:
         """All fields."""
         record, library = self._documented(), self._request.library
         if self._request.is_nested and self._under is not None:
             return group_of(self._nested(record, self._under), library, None, self._entries)
-        return group_of(record, library, self._request.how, self._entries)
+        return group_of(record, library, self._request.how, self._entries, self._typenames())
+
+    def _typenames(self) -> dict[str, str]:
+        """C++ types of the fields that are branches, where NumPy's objects are made by them."""
+        if self._request.library != "np" or self._under is None:
+            return {}
+        tree, fields = self._under.tree, self._selection.fields
+        return {name: tree[one.path].typename for name, one in fields.items() if isinstance(one, BranchField)}
 
     def _nested(self, record: ak.contents.RecordArray, under: BranchesHandle) -> ak.contents.RecordArray:
         """The same with the branches that belong together as records; what was computed stays as it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from branchline.quantities import count, counted, size
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
 TYPE_WIDTH_MAX = 44
+# Rows of a table in a notebook: as many as one looks through; `show` and `keys` have the rest.
+HTML_ROWS = 60
 
 
 def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
@@ -33,6 +36,30 @@ def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
         lines.append(f"{counted(len(unread), 'branch', 'branches')} cannot be read yet:")
         lines += [f"  {branch.path} ({branch.typename}): {branch.reason}" for branch in unread]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def html_of(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
+    """The table for a notebook: the first branches, and how many more there are."""
+    rows = [_row(branch) for branch in branches[:HTML_ROWS]]
+    title = f"{tree.path}: {counted(tree.entries_count, 'entry', 'entries')}"
+    more = len(branches) - len(rows)
+    rest = f"{counted(more, 'more branch', 'more branches')}: show() prints all of them" if more else ""
+    return html_table(title, HEAD, rows, rest)
+
+
+def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], rest: str = "") -> str:
+    """A table for a notebook. Texts of the file are escaped; spaces at the beginning of a name stay."""
+    cells = "".join(f"<th>{escape(text)}</th>" for text in head)
+    lines = [f"<tr>{''.join(f'<td>{_cell(text)}</td>' for text in row)}</tr>" for row in rows]
+    below = f"<div>{escape(rest)}</div>" if rest else ""
+    return f"<div><b>{escape(title)}</b><table><thead><tr>{cells}</tr></thead>" + (
+        f"<tbody>{''.join(lines)}</tbody></table>{below}</div>"
+    )
+
+
+def _cell(text: str) -> str:
+    indent = len(text) - len(text.lstrip(" "))
+    return "&nbsp;" * indent + escape(text[indent:])
 
 
 def _row(branch: BranchHandle) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from branchline.tree.sources import Source
 
 if TYPE_CHECKING:
     from branchline import _core
-    from branchline.tree.handles import DirectoryHandle, FileHandle
+    from branchline.tree.handles import DirectoryHandle, FileHandle, TreeHandle
 
 
 class Tree(Branches[Branch]):
@@ -52,6 +52,10 @@ class Tree(Branches[Branch]):
     def __repr__(self) -> str:
         count = len(self.outline.paths)
         return f"<Tree {self.path!r} of {self.file_path}: {count} branches, {self.entries_count} entries>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Whoever unpickles it opens the file again, by its path.
+        return _tree_of, (self.file, self.object_path.lstrip("/"))
 
     def __enter__(self) -> Tree:
         return self
@@ -94,6 +98,11 @@ class Tree(Branches[Branch]):
     def parent(self) -> DirectoryHandle:
         """The directory that it is in."""
         return self.file.directory_of(self.path)
+
+    @property
+    def classname(self) -> str:
+        """The class that it has in the file: ``TTree``, ``TNtuple``, ``ROOT::RNTuple``, ..."""
+        return self.file.classname_of(self.object_path.lstrip("/"))
 
     @property
     def num_entries(self) -> int:
@@ -209,3 +218,8 @@ class Tree(Branches[Branch]):
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
         """A range of its entries as a source of a stream, which reads without opening it again."""
         return Source(self.file_path, self.path, entry_start, entry_stop, self)
+
+
+def _tree_of(file: FileHandle, name: str) -> TreeHandle:
+    """What unpickling a tree gives."""
+    return file.tree(name)

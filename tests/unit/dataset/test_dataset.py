@@ -193,3 +193,13 @@ def test_a_changed_file_is_that_of_the_standard_library() -> None:
     other = file.changed(path="b.root", size_bytes=None)
     assert (other, hash(other)) == (replace(file, path="b.root", size_bytes=None), hash(replace(other)))
     assert file.path == "a.root"
+
+
+def test_the_repr_is_one_short_line_without_secrets(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"{number:03}.root").write_bytes(b"x" * 1000)
+    assert repr(Dataset.of(tmp_path, tree="events")) == (
+        f"<Dataset: 300 files, 300 kB, from {tmp_path / '000.root'}, tree events>"
+    )
+    secret = Dataset([DataFile("https://host/file.root?X-Amz-Signature=secret", tree=None)])
+    assert "secret" not in repr(secret)

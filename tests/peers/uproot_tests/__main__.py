@@ -1,0 +1,28 @@
+"""Runs uproot's own tests of reading on Branchline: `python -m tests.peers.uproot_tests [uproot-5.7.7.tar.gz]`.
+
+Without a source it takes the source distribution of the installed version from the package index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.peers.uproot_tests.run import fetched, run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.uproot_tests", description=__doc__)
+    parser.add_argument("source", type=Path, nargs="?", help="a source distribution of uproot, or a checkout")
+    parser.add_argument("-k", dest="only", default="", help="only tests with this in their names")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="branchline-uproot-") as folder:
+        outcome = run(given.source or fetched(Path(folder)), given.only)
+    print(outcome.text())
+    return 0 if outcome.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Which tests of uproot look at nothing but its reading interface, and why the others do not count."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+#: Names of uproot's module that are its reading interface. What hangs on them is an attribute of a result.
+READING = frozenset({"open", "iterate", "concatenate", "num_entries", "exceptions", "KeyInFileError", "__version__"})
+
+#: Why a test does not count, by the first name that is found in it. The order is that of the list.
+REASONS = (
+    ("writes", re.compile(r"uproot\.(recreate|update|create|writing|to_writable|as_TGraph|from_pyroot|sink)\b")),
+    ("other packages", re.compile(r"uproot\.(graphed\w*|_graphed|dask\w*|_dask|extras)\b")),
+    ("needs the network", re.compile(r"(https?|root|s3|simplecache|github|ssh|zip|memory)(::|://)|_server\b")),
+    ("internals", re.compile(rf"uproot\.(?!(?:{'|'.join(sorted(READING))})\b)\w+")),
+    (
+        "internals",
+        re.compile(
+            r"\.(interpretation|chunk|cursor|streamer_named|streamers|streamer|class_named|source|debug|debug_array|"
+            r"awkward_form|key|basket\w*|page_list_envelopes|page_link_list|header|footer|"
+            r"_(?!version)\w+|column_records|"
+            r"field_records|show_streamers|class_version|get_field_metadata|is_memberwise|remove_class|reset_classes)\b"
+        ),
+    ),
+    ("internals", re.compile(r"\b(interp_options|file_handler|reset_classes)\b")),
+)
+
+
+def reasons_of(path: Path) -> dict[str, str]:
+    """Why tests of a file do not count, by their names; a test that counts is not in it."""
+    source = path.read_text()
+    module = ast.parse(source)
+    texts = {name: _text(node) for node in module.body for name in _defined(node)}
+    found = {}
+    for name in [one for one in texts if one.startswith(("test", "Test"))]:
+        reason = _reason(_with_what_it_uses(name, texts))
+        if reason is not None:
+            found[name] = reason
+    return found
+
+
+def _text(node: ast.AST) -> str:
+    """The code of a part, without comments, and without what it says of itself."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(one) is not None:
+            one.body = one.body[1:] or [ast.Pass()]
+    return ast.unparse(node)
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, ast.ImportFrom):
+        return [one.asname or one.name for one in node.names]
+    return []
+
+
+def _with_what_it_uses(name: str, texts: dict[str, str]) -> str:
+    """The code of a test and of all that it uses of its file, its fixtures too."""
+    wanted, seen = [name], set()
+    while wanted:
+        one = wanted.pop()
+        seen.add(one)
+        words = set(re.findall(r"\w+", texts[one]))
+        wanted += [other for other in texts if other in words and other not in seen]
+    return "\n".join(texts[one] for one in sorted(seen)).replace("from uproot", "uproot")
+
+
+def _reason(text: str) -> str | None:
+    return next((reason for reason, names in REASONS if names.search(text)), None)

@@ -1,0 +1,55 @@
+"""A plugin of pytest that runs uproot's tests on Branchline, and writes how each of them ended."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.peers.uproot_tests.classes import reasons_of
+from tests.peers.uproot_tests.shim import put_in_place
+
+#: Where the plugin writes a line for each test.
+OUTPUT = "BRANCHLINE_UPROOT_TESTS"
+
+_reasons = functools.lru_cache(maxsize=None)(reasons_of)
+
+
+def pytest_configure() -> None:
+    put_in_place()
+
+
+@pytest.fixture(scope="module")
+def tests_directory() -> str:
+    """The folder of uproot's tests: the only fixture of its own that reading needs."""
+    return str(Path.cwd())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # The class of a method, else the function itself, without parameters.
+        parents = [one.name for one in item.listchain() if isinstance(one, pytest.Class)]
+        reason = _reasons(item.path).get(parents[0] if parents else getattr(item, "originalname", item.name))
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"not counted: {reason}"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.when != "call" and report.passed:
+        return
+    line = {"test": item.nodeid, "outcome": report.outcome, "error": "", "why": ""}
+    if report.skipped and isinstance(report.longrepr, tuple):
+        line["why"] = report.longrepr[2].removeprefix("Skipped: ")
+    elif report.failed and call.excinfo is not None:
+        where = call.excinfo.traceback[-1]
+        line["error"] = call.excinfo.typename
+        line["why"] = str(call.excinfo.value).partition("\n")[0][:300] or str(where.statement).strip()[:300]
+    with Path(os.environ[OUTPUT]).open("a") as file:
+        file.write(json.dumps(line) + "\n")

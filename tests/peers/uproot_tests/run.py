@@ -1,0 +1,126 @@
+"""A run of uproot's tests in a process of its own, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.peers.peers import REPOSITORY
+from tests.peers.uproot_tests.different import DIFFERENT
+from tests.peers.uproot_tests.plugin import OUTPUT
+
+#: Of the tests that look at no internals so many must pass.
+SHARE_WANTED = 0.97
+#: A run of all tests takes about a minute.
+WAIT_S = 1200
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a test ended. ``error`` is the class of what it raised."""
+
+    test: str
+    outcome: str
+    error: str
+    why: str
+
+    @property
+    def function(self) -> str:
+        """Its file and its name, without parameters."""
+        return self.test.partition("[")[0].rpartition("/")[2]
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it compared a value that was another."""
+        return self.error == "AssertionError"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All tests of a run."""
+
+    ended: tuple[Ended, ...]
+
+    def passed(self) -> list[Ended]:
+        return [one for one in self.ended if one.outcome == "passed"]
+
+    def failed(self) -> list[Ended]:
+        """Those that fail, without those whose difference is on purpose."""
+        return [one for one in self.ended if one.outcome == "failed" and one.function not in DIFFERENT]
+
+    def different(self) -> list[Ended]:
+        return [one for one in self.ended if one.outcome == "failed" and one.function in DIFFERENT]
+
+    def wrong_values(self) -> list[Ended]:
+        return [one for one in self.failed() if one.is_value]
+
+    @property
+    def share(self) -> float:
+        """The part that passes of the tests that count and do not differ on purpose."""
+        counted = len(self.passed()) + len(self.failed())
+        return len(self.passed()) / counted if counted else 0.0
+
+    @property
+    def is_good(self) -> bool:
+        return self.share >= SHARE_WANTED and not self.wrong_values()
+
+    def text(self) -> str:
+        skipped = Counter(one.why.partition(" of ")[0] for one in self.ended if one.outcome == "skipped")
+        files = {why for why in skipped if why.startswith("missing file")}
+        passed, failed, different = len(self.passed()), len(self.failed()), len(self.different())
+        of_all = passed / max(1, passed + failed + different)
+        lines = [f"of the tests that look at no internals {passed} pass, {failed} fail, {different} differ on purpose:"]
+        lines.append(f"  {100 * self.share:.1f} % pass without those that differ, {100 * of_all:.1f} % with them")
+        lines += [f"  {sum(skipped[why] for why in files):5} not run: {len(files)} files are missing"] if files else []
+        lines += [f"  {count:5} {why}" for why, count in skipped.most_common() if why not in files]
+        lines += [f"differs: {one.function}: {DIFFERENT[one.function]}" for one in self.different()]
+        lines += [f"failed: {one.test}: {one.error}: {one.why}" for one in self.failed()]
+        return "\n".join(lines)
+
+
+def fetched(folder: Path) -> Path:
+    """The source distribution of the uproot that is installed, out of the package index."""
+    wanted = f"uproot=={version('uproot')}"
+    command = [sys.executable, "-m", "pip", "--quiet", "download", "--no-deps", "--no-binary", "uproot", wanted]
+    subprocess.run(command, cwd=folder, timeout=WAIT_S, check=True)
+    return next(folder.glob("uproot-*.tar.gz"))
+
+
+def run(source: Path, only: str = "") -> Outcome:
+    """Runs the tests of a source distribution or a checkout. Raises ValueError if there are none."""
+    with tempfile.TemporaryDirectory(prefix="branchline-uproot-") as folder:
+        if source.is_file():
+            with tarfile.open(source) as archive:
+                archive.extractall(folder, filter="data")
+            found = sorted(Path(folder).glob("*/tests"))
+        else:
+            found = [source.resolve() / "tests"]
+        if not found or not list(found[0].glob("test_*.py")):
+            raise ValueError(f"{source} has no tests/test_*.py: give a source distribution of uproot, or a checkout")
+        # Their package is called `tests`, as ours is: without __init__.py they are modules of their own.
+        tests = Path(folder) / "given"
+        shutil.copytree(found[0], tests, ignore=shutil.ignore_patterns("__init__.py", "conftest.py"))
+        return _run(tests, Path(folder) / "ended.jsonl", only)
+
+
+def _run(tests: Path, output: Path, only: str) -> Outcome:
+    command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "tests.peers.uproot_tests.plugin", "-c"]
+    command += [os.devnull, "--rootdir", str(tests), "-p", "no:cacheprovider", "--continue-on-collection-errors", "."]
+    command += ["-k", only] if only else []
+    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths, OUTPUT: str(output), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run(
+        command, cwd=tests, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    if not output.exists():
+        raise RuntimeError(f"uproot's tests did not run: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
+    return Outcome(tuple(Ended(**json.loads(line)) for line in output.read_text().splitlines()))
