@@ -166,7 +166,7 @@ def _work(subject: Subject, laid: list[LaidFile], plans: list[PlannedReads], con
         plain_bytes=scale * sum(one.plain_bytes for one in laid),
         bytes_read=round(scale * sum(one.bytes_read for one in plans)),
         requests=round(scale * sum(one.requests for one in plans)),
-        trips=scale * sum(one.serial_trips() for one in plans),
+        trips=scale * sum(one.serial_trips() for one in plans) + workers * (plans[0].first_trips() if plans else 0),
         codec=laid[0].codec if laid else "",
         workers=workers,
         threads=threads,

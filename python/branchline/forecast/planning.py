@@ -70,11 +70,17 @@ class PlannedReads:
         return sum(one in purposes for one in self.purposes)
 
     def serial_trips(self) -> float:
-        """Round trips that the reader waits for, one after the other: what is in flight together counts once."""
-        opening = float(self.calls_for("opening"))
+        """Round trips that the reader waits for, one after the other: what is in flight together counts once. Asking
+        for the file itself, which gives its size, is one more than the calls.
+        """
+        opening = 1.0 + self.calls_for("opening")
         ahead = self.calls_for("prefetch", "staging")
         trips = self.calls_for("baskets") + ahead / max(1, self.calls_in_flight if ahead else 1)
         return trips + (opening / max(1, self.calls_in_flight) if self.opens_ahead else opening)
+
+    def first_trips(self) -> float:
+        """Round trips of the first file that nothing hides: it is not open before it is needed."""
+        return 1.0 + self.calls_for("opening") + (self.calls_for("prefetch") > 0) if self.opens_ahead else 0.0
 
     def largest(self) -> int:
         """Bytes of the largest range."""
