@@ -111,7 +111,9 @@ def _differences(
         values = [seconds(mine) - seconds(other) for mine, other in pairs if other is not None]
         if values:
             found[arm] = values
-    return found
+    every = [one for values in found.values() for one in values]
+    # Where nothing differs there is nothing to draw.
+    return found if every and max(every) > min(every) else {}
 
 
 def _histogram(title: str, values: dict[str, list[float]]) -> Picture:

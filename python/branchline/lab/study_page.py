@@ -18,7 +18,7 @@ from branchline.lab.study import Study
 from branchline.lab.study_pictures import COLOURS, Interval, Picture, Series, intervals, lines
 from branchline.lab.study_result import ArmResult, StudyResult, result_of
 from branchline.lab.study_running import SAMPLES, load_kept
-from branchline.lab.study_samples import SampleFile
+from branchline.lab.study_samples import SampleFile, StudySample
 from branchline.lab.study_verdict import answer, sentences
 from branchline.quantities import duration, percent, significant
 from branchline.report.texts import printable
@@ -42,6 +42,7 @@ def write_report(folder: Path) -> Path:
     found = result_of(kept.study, kept.seed, samples)
     write_samples(folder / TABLE, samples)
     per_job = differences(kept.study, samples)
+    rows = [_row(one) for one in found.arms]
     page = _environment().get_template(PAGE)
     html = page.render(
         study=kept.study,
@@ -49,13 +50,15 @@ def write_report(folder: Path) -> Path:
         answer=answer(found),
         remarks=[one for one in sentences(found) if one != answer(found) and not one.startswith("control:")],
         controls=[(one.name, _ratio(one.time), one.time is not None and one.time.differs) for one in found.controls],
-        rows=[_row(one) for one in found.arms],
+        rows=rows,
+        # A column that is empty in all rows says nothing.
+        columns={name for one in rows for name, value in one.items() if value},
         has_phases=any(one.phases for one in found.arms),
         pictures=_pictures(kept.study, found),
         per_job=per_job,
         spreads=spreads(samples),
         job_pictures=job_pictures(kept.study, samples),
-        command=f"branchline study run STUDY.toml -o {shlex.quote(folder.name)} --seed {kept.seed}",
+        command=_command(folder, kept.seed, samples),
         spent=duration(found.spent_s),
         version=kept.branchline,
         first=samples[0].at if samples else "",
@@ -66,6 +69,13 @@ def write_report(folder: Path) -> Path:
     path = folder / PAGE
     write_whole(path, html.encode())
     return path
+
+
+def _command(folder: Path, seed: int, samples: Sequence[StudySample]) -> str:
+    """What repeats the study: with its seed, and on the same kind of farm."""
+    places = sorted({one.place for one in samples if one.place})
+    on = f" --on {places[0]}" if places else ""
+    return f"branchline study run STUDY.toml -o {shlex.quote(folder.name)} --seed {seed}{on}"
 
 
 def _row(one: ArmResult) -> dict[str, object]:
