@@ -11,7 +11,7 @@ from docs.generate.tables import table
 from branchline.lab.estimates import Ratio
 from branchline.lab.study_result import ArmResult, StudyResult
 from branchline.lab.study_verdict import answer
-from branchline.quantities import duration, percent, significant
+from branchline.quantities import counted, duration, percent, significant
 from studies import records
 from studies.findings import FOUND, NOT_FOUND, UNMEASURED, UNSURE, FindingHere, NumberHere
 from studies.pictures import pictures_of
@@ -53,20 +53,24 @@ def _index(pairs: Sequence[StudyPair], found: dict[str, Record | None]) -> str:
     for one in documents():
         own = [pair for pair in pairs if pair.published.document == one.name]
         counts = _verdicts([found[pair.name] for pair in own])
-        skipped = sum(1 for pair in own if (record := found[pair.name]) is not None and record.skipped)
+        skipped = sum(1 for pair in own if _left_out(pair, found[pair.name]))
         cells = [str(counts[name]) for name in (FOUND, NOT_FOUND, UNSURE, UNMEASURED)]
         rows.append([f"[{one.title}]({one.name}.md)", str(len(own)), str(skipped), *cells])
     lines.append(table(["studies of", "studies", "left out here", FOUND, NOT_FOUND, UNSURE, UNMEASURED], rows))
     measured = [one for one in found.values() if one is not None]
     if any(one.is_provisional for one in measured):
         lines.append(_PROVISIONAL)
-    lines += ["", "## Left out here", ""]
-    left_out = [(pair, record) for pair in pairs if (record := found[pair.name]) is not None and record.skipped]
-    lines.append(
-        table(["study", "why"], [[f"{p.published.objects}: {p.published.title}", r.skipped] for p, r in left_out])
-    )
+    left_out = [(pair.published, why) for pair in pairs if (why := _left_out(pair, found[pair.name]))]
+    if left_out:
+        rows = [[f"[{one.objects}]({one.document}.md): {one.title}", why] for one, why in left_out]
+        lines += ["", "## Left out here", "", table(["study", "why"], rows)]
     lines += [":::{toctree}", ":hidden:", "", *(one.name for one in documents()), ":::", ""]
     return "\n".join(lines)
+
+
+def _left_out(pair: StudyPair, record: Record | None) -> str:
+    """Why a study was not measured on this machine; empty if it was, or was not run yet."""
+    return record.skipped if record is not None else pair.published.cannot
 
 
 def _verdicts(found: Sequence[Record | None]) -> Counter[str]:
@@ -114,7 +118,7 @@ def _heading(record: Record, result: StudyResult) -> list[str]:
     machine = record.machine
     lines = [f"**{answer(result).capitalize()}.**", ""]
     controls = ", ".join(f"{one.name} {_ratio(one.time)}" for one in result.controls) or "none"
-    about = f"{result.rounds} rounds in {duration(result.spent_s)}, seed {result.seed}, {machine.at[:10]}"
+    about = f"{counted(result.rounds, 'round')} in {duration(result.spent_s)}, seed {result.seed}, {machine.at[:10]}"
     about += f", {machine.processor}, {machine.cores} cores, load before it {machine.load:.1f}"
     lines += [f"Control (a baseline beside itself): {controls}. {about}.", ""]
     if record.is_provisional:
@@ -194,7 +198,9 @@ def _ratio(one: Ratio | None) -> str:
 
 
 def _value(value: float, unit: str) -> str:
-    return f"{significant(value)} {unit}".strip()
+    # Counts of theirs are whole numbers; a digit behind the point would claim more than they said.
+    shown = f"{value:,.0f}".replace(",", " ") if value >= 10 and value == round(value) else significant(value)
+    return f"{shown} {unit}".strip()
 
 
 _INDEX_HEAD = """# Earlier studies, done again
