@@ -79,6 +79,12 @@ class Yard:
             self.disks = Disks(self.room.below("disks"), self.group)
         return self.disks
 
+    def own_room(self, name: str) -> Room:
+        """A room for one file system: each mounts at the same name below its room."""
+        room = Room(f"studies-{name}")
+        self.room.at_the_end(room.close)
+        return room
+
     def name(self, **places: Path | str) -> None:
         """Sets variables to the folders or servers with the files."""
         for variable, place in places.items():
@@ -159,13 +165,13 @@ def _cluster(yard: Yard) -> None:
 
 
 def _moosefs(yard: Yard) -> None:
-    place = MooseFs(yard.room).path
+    place = MooseFs(yard.own_room("moosefs")).path
     yard.fill(place)
     yard.name(PARALLEL=place)
 
 
 def _glusterfs(yard: Yard) -> None:
-    place = GlusterFs(yard.room).path
+    place = GlusterFs(yard.own_room("glusterfs")).path
     yard.fill(place)
     yard.name(SHARED=place)
 
@@ -181,21 +187,22 @@ def _over_glusterfs(yard: Yard) -> None:
 
 
 def _cephfs(yard: Yard) -> None:
-    place = Ceph(yard.room).mount()
+    place = Ceph(yard.own_room("ceph")).mount()
     yard.fill(place)
     yard.name(CEPHFS=place)
 
 
 def _xrootdfs(yard: Yard) -> None:
     """A mount of an XRootD server, and the server itself."""
-    place, server = xrootdfs.mounted_from(yard.room, xrootdfs.IMPATIENT)
-    yard.fill(yard.room.path / "data")
-    data = yard.room.path / "data"
+    room = yard.own_room("xrootdfs")
+    place, server = xrootdfs.mounted_from(room, xrootdfs.IMPATIENT)
+    data = room.path / "data"
+    yard.fill(data)
     yard.name(MOUNT=place, MOUNTED=f"root://127.0.0.1:{server.port}/", MOUNT_SERVED=data)
 
 
 def _hdfs(yard: Yard) -> None:
-    hdfs = Hdfs(yard.room, block_bytes=64 * 2**20)
+    hdfs = Hdfs(yard.own_room("hdfs"), block_bytes=64 * 2**20)
     for name in yard.wanted:
         folder = yard.sets.made(name)
         for one in sorted(folder.rglob("*.root")):
