@@ -77,6 +77,11 @@ test-cluster: build peer-packages ## run the tests with batch systems: Slurm, HT
 	tests/clusters/install.sh
 	BRANCHLINE_TEST_CLUSTERS=all $(BIN)/python -m pytest --durations=8 tests/clusters
 
+.PHONY: test-simulation
+test-simulation: build peer-packages ## compare simulated jobs with SimGrid; installs it, or skips that
+	tests/simulation/install.sh
+	$(BIN)/python -m pytest -s tests/simulation
+
 test-seeds: build ## run trains with faults that seeds choose: workers, machines, schedulers, disks; SEEDS=0:1000
 	$(BIN)/python -m tests.clusters.seeded --seeds $(SEEDS)
 

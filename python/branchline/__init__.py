@@ -2,7 +2,9 @@
 
 # The first thread that imports it counts as the main one, which Python waits for at its end: that is not to be a thread
 # that reads through the bridge.
+import sys
 import threading  # noqa: F401
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from branchline import errors as exceptions
@@ -145,3 +147,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Root(ModuleType):
+    """The package, in which ``forecast`` is the function: importing the room of that name does not replace it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name == "forecast" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Root

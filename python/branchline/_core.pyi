@@ -173,6 +173,11 @@ class Link:
 def links_chosen(access: Access) -> list[Link]:
     """The links to all storage elements that this process has read from."""
 
+def link_chosen(access: Access, round_trip_s: float, bytes_per_second: float, gap_bytes: int) -> Link:
+    """What reading would choose for such a link, to a store whose own gap is ``gap_bytes``; bandwidth 0 is unknown.
+    Raises ValueError for a round trip below 0.
+    """
+
 @final
 class Key:
     """A key of a file: where an object is, of which cycle and class."""
@@ -695,3 +700,106 @@ class PlannedReads:
 
 def plan_reads(file: LaidFile, request: PlanRequest) -> PlannedReads | None:
     """The calls that reading a file would make; None if the memory limit is too small for it."""
+
+class _SimulatedPlatform(Protocol):
+    """A platform with numbers in place of names; its parts are those of ``branchline.forecast.simulated_numbers``."""
+
+    @property
+    def disks(self) -> Sequence[object]: ...
+    @property
+    def servers(self) -> Sequence[object]: ...
+    @property
+    def links(self) -> Sequence[object]: ...
+    @property
+    def caches(self) -> Sequence[object]: ...
+    @property
+    def storages(self) -> Sequence[object]: ...
+    @property
+    def nodes(self) -> Sequence[object]: ...
+
+class _SimulatedPlan(Protocol):
+    """The blocks of a job, and how its reading runs ahead."""
+
+    @property
+    def blocks(self) -> Sequence[object]: ...
+    @property
+    def reading(self) -> object: ...
+
+class _SimulatedJob(Protocol):
+    """A job: the number of its plan, and of its node or None."""
+
+    @property
+    def plan(self) -> int: ...
+    @property
+    def node(self) -> int | None: ...
+    @property
+    def start_s(self) -> float: ...
+    @property
+    def prepare_s(self) -> float: ...
+    @property
+    def cpu_factor(self) -> float: ...
+    @property
+    def data(self) -> int: ...
+
+@final
+class Simulation:
+    """Jobs on a platform, in virtual time. Raises OptionError for a platform, a plan or a job that makes no sense."""
+
+    now_s: float
+    def __new__(cls, platform: _SimulatedPlatform) -> Simulation: ...
+    def add_plan(self, plan: _SimulatedPlan) -> int:
+        """A plan for jobs; returns its number."""
+
+    def submit(self, job: _SimulatedJob) -> int:
+        """A job that comes at its time, or now if that has passed; returns its number."""
+
+    def cancel(self, job: int) -> None:
+        """Ends a job where it stands."""
+
+    def next_done(self, until_s: float) -> JobDone | None:
+        """The next job that is done until this time; None if none is."""
+
+    def all_done(self) -> list[JobDone]:
+        """Runs all jobs to their ends, and returns them in the order of these."""
+
+    def uses(self) -> list[ResourceUse]:
+        """How each resource was used until now."""
+
+    def totals(self) -> SimulationTotals:
+        """What is known of all jobs."""
+
+@final
+class JobDone:
+    """A job that is done, with its node, when it came, began and ended, what it read, and what of that a cache had."""
+
+    job: int
+    node: int
+    start_s: float
+    begin_s: float
+    end_s: float
+    read_bytes: float
+    cached_bytes: float
+    cpu_s: float
+    computing_s: float
+
+@final
+class ResourceUse:
+    """What a resource gives a second, and gave, and how long it held requests back, summed over these. ``kind`` is
+    disk, operations, server, link, cores or network; ``number`` is that of the disk, the link or the kind of nodes.
+    """
+
+    kind: str
+    number: int
+    units_per_s: float
+    moved: float
+    limited_s: float
+
+@final
+class SimulationTotals:
+    """Seconds of requests and computations, summed; events, and how often all connected rates were computed."""
+
+    round_trips_s: float
+    transfers_s: float
+    computing_s: float
+    events_count: int
+    fillings_count: int

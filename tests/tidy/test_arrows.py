@@ -22,7 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "report": {"_core", "sensors"},
     "layout": {"_core", "dataset", "report", "tree"},
     "tracing": {"_core", "layout", "report", "sensors", "sites", "tree"},
-    "forecast": {"_core", "dataset", "layout", "report", "sensors", "tree"},
+    "forecast": {"_core", "dataset", "layout", "report", "sensors", "tracing", "tree"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "lab": {"_core", "batch", "dataset", "jobs", "report", "sensors", "sites", "tree"},
@@ -55,11 +55,12 @@ USE_COMPILED_MODULE = {"access", "locations"}
 
 CRATES = {
     "format": set(),
+    "simulation": set(),
     "slab": set(),
     "trace": set(),
     "storage": {"trace"},
     "engine": {"format", "slab", "storage", "trace"},
-    "bindings": {"engine", "format", "slab", "storage", "trace"},
+    "bindings": {"engine", "format", "simulation", "slab", "storage", "trace"},
 }
 # What would bring threads, input and output, or Python into the crates that know nothing of these.
 NOT_FOR_FORMAT = {"pyo3", "tokio", "rayon", "crossbeam", "memmap2", "reqwest", "libc"}

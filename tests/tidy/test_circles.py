@@ -8,7 +8,7 @@ import pytest
 from tests.tidy.import_graph import Graph, circles, python_graph, rust_graph
 
 ROOMS = [
-    *(f"crates/{name}" for name in ("bindings", "engine", "format", "slab", "storage", "trace")),
+    *(f"crates/{name}" for name in ("bindings", "engine", "format", "simulation", "slab", "storage", "trace")),
     "python/branchline",
 ]
 

@@ -1,8 +1,9 @@
 //! `branchline.Access` as the storage knows it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use branchline_storage::{links, Access, AccessMode, Choice, LocalMode, StorageLink};
+use branchline_storage::{links, Access, AccessMode, Choice, Link as MeasuredLink, LocalMode, StorageLink};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -68,16 +69,26 @@ pub struct Link {
 /// The links to all storage elements that this process has read from.
 #[pyfunction]
 pub fn links_chosen(access: PythonAccess) -> Vec<Link> {
-    let link_of = |StorageLink { element, link, gap_bytes }| {
-        let choice = Choice::of(&access.0, Some(link), gap_bytes);
-        Link {
-            name: element,
-            round_trip_s: link.round_trip.as_secs_f64(),
-            bytes_per_second: link.bytes_per_second,
-            gap_bytes: choice.gap_bytes,
-            requests_in_flight: choice.requests_in_flight,
-            bytes_in_flight: choice.bytes_in_flight,
-        }
-    };
-    links().into_iter().map(link_of).collect()
+    links().into_iter().map(|link| chosen(&access.0, link)).collect()
+}
+
+/// What reading would choose for a link of this round trip and bandwidth, to a store whose own gap is `gap_bytes`.
+#[pyfunction]
+pub fn link_chosen(access: PythonAccess, round_trip_s: f64, bytes_per_second: f64, gap_bytes: u64) -> PyResult<Link> {
+    let round_trip = Duration::try_from_secs_f64(round_trip_s)
+        .map_err(|_| PyValueError::new_err(format!("there is no round trip of {round_trip_s} s")))?;
+    let link = MeasuredLink { round_trip, bytes_per_second };
+    Ok(chosen(&access.0, StorageLink { element: String::new(), link, gap_bytes }))
+}
+
+fn chosen(access: &Access, StorageLink { element, link, gap_bytes }: StorageLink) -> Link {
+    let choice = Choice::of(access, Some(link), gap_bytes);
+    Link {
+        name: element,
+        round_trip_s: link.round_trip.as_secs_f64(),
+        bytes_per_second: link.bytes_per_second,
+        gap_bytes: choice.gap_bytes,
+        requests_in_flight: choice.requests_in_flight,
+        bytes_in_flight: choice.bytes_in_flight,
+    }
 }

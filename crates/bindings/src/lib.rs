@@ -14,6 +14,7 @@ mod output;
 mod planning;
 mod proxy;
 mod records;
+mod simulation;
 mod store;
 mod stream;
 
@@ -25,7 +26,7 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
-    use super::access::{links_chosen, Link};
+    use super::access::{link_chosen, links_chosen, Link};
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
@@ -46,6 +47,8 @@ mod _core {
     use super::planning::{plan_reads, PlannedReads};
     #[pymodule_export]
     use super::proxy::{check_trouble, Proxy, ProxyCounts};
+    #[pymodule_export]
+    use super::simulation::{JobDone, ResourceUse, Simulation, SimulationTotals};
     #[pymodule_export]
     use super::store::{
         list_folder, listing_wait_s, longest_wait_s, prefer_replicas, size_of, take_troubles, without_secrets,

@@ -1,0 +1,17 @@
+"""Every limit of simulations, with its reason."""
+
+from __future__ import annotations
+
+#: A platform of thousands of disks and links takes less.
+PLATFORM_FILE_MAX_BYTES = 1_000_000
+#: Jobs of one simulation: ten times the largest that was timed, which took seconds.
+SIMULATED_JOBS_MAX = 100_000
+#: What a stream reads ahead of the chunk in use: two chunks (``CHUNKS_AHEAD`` of the engine) of 100 MB of values, which
+#: take about a third of that in a file.
+AHEAD_BYTES = 64 * 2**20
+#: Blocks of a plan: a job of a day that reads 10 MB/s in blocks of 1 MB has as many.
+PLAN_BLOCKS_MAX = 1_000_000
+#: The gap that a store of a server has, for what reading chooses over a link; see ``crates/storage/src/limits.rs``.
+REMOTE_GAP_BYTES = 128 * 1024
+#: A job is held up by others where it gets less than this part of what it gets alone.
+FREE_PART = 0.9
