@@ -28,7 +28,7 @@ from benches.worker import REPOSITORY
 BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
     "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
-    "cluster-peers", "serving", "control-room", "lab",
+    "cluster-peers", "serving", "control-room", "lab", "writing",
 )  # fmt: skip
 
 
@@ -54,6 +54,7 @@ class Size:
     reported_files: int
     reporting_rounds: int
     planned_files: int
+    written_entries: int
     simulated_files: int
     simulated_workers: int
     lab_studies: int
@@ -85,6 +86,7 @@ FULL = Size(
     reported_files=200,
     reporting_rounds=30,
     planned_files=100_000,
+    written_entries=1_000_000,
     simulated_files=10_000,
     simulated_workers=1000,
     lab_studies=400,
@@ -116,6 +118,7 @@ QUICK = Size(
     reported_files=6,
     reporting_rounds=1,
     planned_files=300,
+    written_entries=2000,
     simulated_files=300,
     simulated_workers=48,
     lab_studies=10,
@@ -256,6 +259,10 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
 
         rounds, copies = repeats or size.reporting_rounds, size.reported_files
         pages["reporting"] = reporting_page(cache, size.split_repeats, size.events, copies, rounds, say)
+    if "writing" in chosen:
+        from benches.writing import writing_page
+
+        pages["writing"] = writing_page(size.written_entries, repeats or size.repeats, say)
     write_rows(results, pages)
 
 

@@ -58,7 +58,7 @@ fn branch(input: &mut Input<'_>, number: u8) -> NewBranch {
     };
     let baskets = (0..number % 8).map(basket).collect();
     let (plain_bytes, stored_bytes, basket_size) = (5000, 1900, 32_000);
-    NewBranch { name: format!("b{number}"), kind, baskets, plain_bytes, stored_bytes, basket_size }
+    NewBranch { name: format!("b{number}"), kind, baskets, plain_bytes, stored_bytes, basket_size, count_max: 0 }
 }
 
 fn check(tree: &NewTree, key_size: u64) {

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from branchline.train import Shared, TrainResult, forecast
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
+    from branchline.writing import WritableDirectory, WritableFile, WritableTree, create, recreate, update
 
 __all__ = [
     "Access",
@@ -85,24 +86,27 @@ __all__ = [
     "UnreadableBranchWarning",
     "UnsupportedBranchError",
     "WagonError",
+    "WritableDirectory",
+    "WritableFile",
+    "WritableTree",
     "__version__",
     "concatenate",
+    "create",
     "exceptions",
     "forecast",
     "iterate",
     "nanoevents",
     "num_entries",
     "open",
+    "recreate",
     "run",
+    "update",
 ]
 
 # What scripts look for in uproot's module, and what does the same here.
 _INSTEAD = {
     "dask": "branchline.iterate reads in steps, branchline.run spreads a job over processes",
     "lazy": "branchline.iterate reads in steps, a wagon of branchline.run reads what it touches",
-    "recreate": "write with uproot; Branchline reads",
-    "create": "write with uproot; Branchline reads",
-    "update": "write with uproot; Branchline reads",
     "TTree": "branchline.Tree",
     "TBranch": "branchline.Branch",
     "ReadOnlyFile": "branchline.File",
@@ -134,6 +138,14 @@ _find = lazily(
             "nanoevents",
             "num_entries",
             "open",
+        ),
+        "branchline.writing": (
+            "WritableDirectory",
+            "WritableFile",
+            "WritableTree",
+            "create",
+            "recreate",
+            "update",
         ),
     },
 )

@@ -20,6 +20,7 @@ from branchline.layout.targets import Layout, Target
 from branchline.ranges import ByteRange
 from branchline.sites.elements import ReplicaRank
 from branchline.tree.stream_records import StreamRecords
+from branchline.writing.table import NewTable
 
 __version__: str
 #: Bytes that are read from the start of a file.
@@ -583,17 +584,48 @@ class WrittenFile:
     size_bytes: int
 
 @final
-class ObjectsFile:
-    """A ROOT file of histograms that is being written; it has its name only when it is finished."""
+class WrittenKey:
+    """An object or a directory of a file that is being written."""
 
-    def __new__(cls, path: Path, replace: bool, codec: str) -> ObjectsFile:
+    path: str
+    cycle: int
+    class_name: str
+    title: str
+
+@final
+class WritableFile:
+    """A ROOT file that is being written; it has its name only when it is finished."""
+
+    def __new__(cls, path: Path, replace: bool, codec: str) -> WritableFile:
         """Raises StorageError where no file can be made, ValueError for an unknown codec."""
 
-    def add(self, directories: list[str], class_name: str, name: str, title: str, content: bytes) -> None:
+    @staticmethod
+    def update(path: Path, codec: str | None) -> WritableFile:
+        """Begins a copy of a file, which replaces it in the end. Raises what opening raises, UnsupportedBranchError."""
+
+    def keys(self) -> list[WrittenKey]:
+        """What is in it, in the order in which it was written."""
+
+    def add_directory(self, names: list[str]) -> None:
+        """Makes a directory, and those around it. Raises StorageError."""
+
+    def add(self, directories: list[str], class_name: str, name: str, title: str, content: bytes) -> int:
         """Writes an object, whose bytes are as ROOT streams it, into a directory, which is made if it is missing.
 
-        Raises StorageError, also for a second object of one name.
+        Returns its cycle. Raises StorageError.
         """
+
+    def copy(self, source: File, path: str, directories: list[str], name: str) -> int:
+        """Copies an object of another file. Raises NoSuchKeyError, UnsupportedBranchError, StorageError."""
+
+    def add_table(self, directories: list[str], table: NewTable) -> int:
+        """Begins a tree or an RNTuple, and returns its number. Raises UnsupportedBranchError, StorageError."""
+
+    def fill(self, table: int, columns: list[Column], count: int) -> None:
+        """Adds ``count`` entries to a tree, with a column of each field."""
+
+    def remove(self, path: str, cycle: int | None = None) -> None:
+        """Removes what has this path: one cycle, or all. Raises NoSuchKeyError, StorageError."""
 
     def abandon(self) -> None:
         """Removes the file, unless it is finished."""

@@ -21,6 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "train": {"_core", "dataset", "jobs", "sensors", "sites", "tables", "tree"},
     "report": {"_core", "sensors"},
     "layout": {"_core", "dataset", "report", "tree"},
+    "writing": {"_core", "layout", "objects", "report", "tree"},
     "tracing": {"_core", "layout", "report", "sensors", "sites", "tree"},
     "forecast": {"_core", "dataset", "layout", "report", "sensors", "tracing", "tree"},
     "reporting": {"report", "sensors", "sites"},

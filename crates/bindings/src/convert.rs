@@ -5,9 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use branchline_engine::error::Result;
-use branchline_engine::write::columns::{
-    ColumnsWriter, Layout, NamedColumn, NewColumnsFile, NtupleWriter, Shown, TreeWriter,
-};
+use branchline_engine::write::columns::{ColumnsFile as Columns, Layout, NamedColumn, NewColumnsFile, Shown};
 use branchline_format::compress::Setting;
 use branchline_format::write::datime;
 use pyo3::exceptions::PyValueError;
@@ -34,7 +32,7 @@ struct Target {
 
 /// `branchline.layout.targets.Layout`.
 #[derive(FromPyObject)]
-struct FileLayout {
+pub(crate) struct FileLayout {
     codec: String,
     cluster_entries: Option<u64>,
     cluster_bytes: u64,
@@ -43,10 +41,23 @@ struct FileLayout {
 
 /// `branchline.layout.fields.ShownField`.
 #[derive(FromPyObject)]
-struct ShownField {
+pub(crate) struct ShownField {
     name: String,
     collection: String,
     member: Option<String>,
+}
+
+impl From<ShownField> for Shown {
+    fn from(ShownField { name, collection, member }: ShownField) -> Self {
+        Self { name, collection, member }
+    }
+}
+
+/// The layout of a file or of a tree in it.
+pub(crate) fn layout_of(layout: FileLayout) -> PyResult<Layout> {
+    let FileLayout { codec, cluster_entries, cluster_bytes, page_bytes } = layout;
+    let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
+    Ok(Layout { setting, cluster_entries, cluster_bytes, page_bytes })
 }
 
 /// The sizes of a file that was written.
@@ -59,17 +70,15 @@ pub struct WrittenFile {
 
 fn new_file(target: Target, layout: FileLayout) -> PyResult<NewColumnsFile> {
     let Target { path: output, force: replace, inputs, name, title: description } = target;
-    let FileLayout { codec, cluster_entries, cluster_bytes, page_bytes } = layout;
-    let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
-    let layout = Layout { setting, cluster_entries, cluster_bytes, page_bytes };
+    let layout = layout_of(layout)?;
     Ok(NewColumnsFile { output, replace, inputs, name, description, date: now(), layout })
 }
 
-fn fields_of(py: Python<'_>, names: Vec<String>, columns: &[Py<Column>]) -> PyResult<Vec<NamedColumn>> {
+pub(crate) fn fields_of(py: Python<'_>, names: Vec<String>, columns: &[Py<Column>]) -> PyResult<Vec<NamedColumn>> {
     if names.len() != columns.len() {
         return Err(PyValueError::new_err(format!("{} names for {} columns", names.len(), columns.len())));
     }
-    let named = |(name, values)| Ok(NamedColumn { name, values: column_of(py, values, 0)? });
+    let named = |(name, values)| Ok(NamedColumn { name, values: column_of(py, values, 0)?, counter: None });
     names.into_iter().zip(columns).map(named).collect()
 }
 
@@ -77,21 +86,21 @@ fn fields_of(py: Python<'_>, names: Vec<String>, columns: &[Py<Column>]) -> PyRe
 #[pyclass(frozen)]
 pub struct ColumnsFile {
     path: String,
-    writer: Mutex<Option<Box<dyn ColumnsWriter>>>,
+    writer: Mutex<Option<Columns>>,
 }
 
 impl ColumnsFile {
     fn begun(
         py: Python<'_>,
         new: NewColumnsFile,
-        create: impl FnOnce(NewColumnsFile) -> Result<Box<dyn ColumnsWriter>> + Send,
+        create: impl FnOnce(NewColumnsFile) -> Result<Columns> + Send,
     ) -> PyResult<Self> {
         let path = new.output.display().to_string();
         let writer = detached(py, &path, || create(new))?;
         Ok(Self { path, writer: Mutex::new(Some(writer)) })
     }
 
-    fn writer(&self) -> MutexGuard<'_, Option<Box<dyn ColumnsWriter>>> {
+    fn writer(&self) -> MutexGuard<'_, Option<Columns>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,9 +118,8 @@ impl ColumnsFile {
         shown: Vec<ShownField>,
     ) -> PyResult<Self> {
         let (new, fields) = (new_file(target, layout)?, fields_of(py, names, &columns)?);
-        let shown = shown.into_iter().map(|ShownField { name, collection, member }| Shown { name, collection, member });
-        let shown: Vec<Shown> = shown.collect();
-        Self::begun(py, new, |new| Ok(Box::new(NtupleWriter::create(new, &fields, &shown)?)))
+        let shown: Vec<Shown> = shown.into_iter().map(Shown::from).collect();
+        Self::begun(py, new, |new| Columns::ntuple(new, &fields, &shown))
     }
 
     /// Begins a TTree with branches that have these names, for columns like these.
@@ -124,7 +132,7 @@ impl ColumnsFile {
         columns: Vec<Py<Column>>,
     ) -> PyResult<Self> {
         let (new, fields) = (new_file(target, layout)?, fields_of(py, names, &columns)?);
-        Self::begun(py, new, |new| Ok(Box::new(TreeWriter::create(new, &fields)?)))
+        Self::begun(py, new, |new| Columns::tree(new, &fields))
     }
 
     /// Adds entries, with a column of each field.

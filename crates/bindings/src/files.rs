@@ -74,7 +74,7 @@ pub struct Extents {
 
 /// An open file.
 #[pyclass(frozen)]
-pub struct File(Arc<file::File>);
+pub struct File(pub(crate) Arc<file::File>);
 
 #[pymethods]
 impl File {

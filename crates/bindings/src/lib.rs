@@ -9,7 +9,6 @@ mod errors;
 mod files;
 mod journal;
 mod merge;
-mod objects_file;
 mod output;
 mod planning;
 mod proxy;
@@ -17,6 +16,7 @@ mod records;
 mod simulation;
 mod store;
 mod stream;
+mod writable;
 
 use pyo3::prelude::*;
 
@@ -40,8 +40,6 @@ mod _core {
     #[pymodule_export]
     use super::merge::{compare, Compared, ComparedTree, DifferingBranch, FilledBranch, Merge, Merged, SkippedInput};
     #[pymodule_export]
-    use super::objects_file::ObjectsFile;
-    #[pymodule_export]
     use super::output::NewFile;
     #[pymodule_export]
     use super::planning::{plan_reads, PlannedReads};
@@ -56,6 +54,9 @@ mod _core {
     };
     #[pymodule_export]
     use super::stream::{decompress_all, Chunk, Decompressed, FailedSource, Stream};
+
+    #[pymodule_export]
+    use super::writable::{WritableFile, WrittenKey};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

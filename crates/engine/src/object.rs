@@ -43,7 +43,7 @@ impl File {
         Ok(column.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
     }
 
-    fn find_object(&self, path: &str) -> Result<TKey> {
+    pub(crate) fn find_object(&self, path: &str) -> Result<TKey> {
         let wanted = KeyPath::parse(path);
         let keys = self.find(wanted.path)?.into_iter();
         let found = keys.filter(|key| wanted.fits(key)).max_by_key(|key| key.cycle);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchline_engine::error::{ReadError, ReadErrorKind};
-use branchline_engine::write::columns::{ColumnsWriter, Layout, NamedColumn, NewColumnsFile, TreeWriter};
+use branchline_engine::write::columns::{ColumnsFile, Layout, NamedColumn, NewColumnsFile};
 use branchline_engine::write::compare::{compare, CompareRequest};
 use branchline_engine::write::merge::Merge;
 use branchline_engine::write::{BasketLayout, Branches, MergeLimits, MergeRequest, Order};
@@ -60,10 +60,10 @@ fn write(path: &Path) {
         date: 0,
         layout,
     };
-    let column = NamedColumn { name: "x".to_string(), values: values.clone() };
-    let mut writer = TreeWriter::create(new, &[column]).unwrap();
+    let column = NamedColumn { name: "x".to_string(), values: values.clone(), counter: None };
+    let mut writer = ColumnsFile::tree(new, &[column]).unwrap();
     writer.fill(&[values], ENTRIES).unwrap();
-    Box::new(writer).finish().unwrap();
+    writer.finish().unwrap();
 }
 
 fn request(inputs: Vec<String>, output: PathBuf, layout: Option<BasketLayout>) -> MergeRequest {

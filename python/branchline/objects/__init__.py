@@ -6,7 +6,7 @@ from branchline.lazily import lazily
 from branchline.objects.graph import Graph, MultiGraph
 from branchline.objects.lists import ObjectList
 from branchline.objects.making import register_all
-from branchline.objects.record import Origin, Record, made, record_of
+from branchline.objects.record import KeyPlace, Origin, Record, made, record_of
 
 if TYPE_CHECKING:
     from branchline.objects.efficiency import Efficiency
@@ -17,6 +17,7 @@ __all__ = [
     "Efficiency",
     "Graph",
     "Histogram",
+    "KeyPlace",
     "MultiGraph",
     "ObjectList",
     "Origin",

@@ -97,7 +97,9 @@ class EmptyHistogram:
             if axis.labels and binnings[place].has_numbers:
                 _warn_of_labels(record, axis, place)
         sums = {} if waiting is None else waiting.statistics()
-        self._facts = RootFacts(record.classname, tuple(axes), _single_members(record) | sums, error_mode)
+        members = _single_members(record) | sums
+        key_place = record.origin.key_place
+        self._facts = RootFacts(record.classname, tuple(axes), members, error_mode, place=key_place)
         self._where = np.ix_(*[one.cells for one in binnings])
 
     def chosen(self, cells: Any) -> Any:

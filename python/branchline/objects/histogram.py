@@ -16,6 +16,7 @@ import numpy as np
 from branchline.errors import OptionError
 from branchline.objects.axes import RootAxis
 from branchline.objects.hist_axes import FAMILY
+from branchline.objects.record import KeyPlace
 
 # Where a histogram keeps what hist has no place for; what begins with @ is not written to other formats.
 KEPT = "@root"
@@ -27,7 +28,7 @@ ERROR_MODES = ("", "s", "i", "g")
 @dataclass(frozen=True)
 class RootFacts:
     """What a file keeps of a histogram in addition to its bins. ``members`` are single numbers and texts by ROOT's
-    names, ``checksum`` is that of the bins as they were read.
+    names, ``checksum`` is that of the bins as they were read, ``place`` where its key is.
     """
 
     classname: str = ""
@@ -35,6 +36,7 @@ class RootFacts:
     members: Mapping[str, int | float | str] = field(default_factory=dict)
     error_mode: str = ""
     checksum: int | None = None
+    place: KeyPlace | None = None
 
 
 class Histogram(hist.Hist, family=FAMILY):
@@ -73,6 +75,10 @@ class Histogram(hist.Hist, family=FAMILY):
     def remember(self, facts: RootFacts) -> None:
         """Stores ROOT's statistics and titles with it, once its bins are filled."""
         self.__dict__[KEPT] = replace(facts, checksum=self._checksum())
+
+    def place_in_file(self) -> KeyPlace | None:
+        """Where it was read from, if its bins were not changed since."""
+        return self._facts.place if self._facts.checksum == self._checksum() else None
 
     def _checksum(self) -> int:
         return zlib.crc32(np.ascontiguousarray(self.view(flow=True)).tobytes())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,14 +18,23 @@ LONGEST_SHOWN = 60
 
 
 @dataclass(frozen=True)
+class KeyPlace:
+    """The file of an object, and the path and cycle of its key there."""
+
+    file_path: str
+    key: str
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where an object comes from: the file, its place in that, and the lineage of the file's classes: a class, and
-    after it those that it inherits from.
+    after it those that it inherits from. ``key_place`` is there if the object has a key of its own.
     """
 
     file_path: str
     place: str
     lineage: Callable[[str], list[str]]
+    key_place: KeyPlace | None = None
 
 
 class Record(Mapping[str, Any]):
@@ -181,9 +190,13 @@ def made(value: Any) -> Any:
 
 def record_of(column: Any, origin: Origin) -> Any:
     """The only value of a column of the engine: a record, or what containers, texts and numbers are."""
+    inside = replace(origin, key_place=None)
 
     def make(classname: str, names: list[str], contents: list[Values], index: int) -> Record:
         members = {name: partial(content.at, index) for name, content in zip(names, contents, strict=True)}
-        return Record(classname, members, origin)
+        return Record(classname, members, inside)
 
-    return values_of(column, make).at(0)
+    value = values_of(column, make).at(0)
+    if isinstance(value, Record):
+        value.origin = origin
+    return value

@@ -58,7 +58,7 @@ def write_root_file(out_dir: Path, histograms: list[tuple[tuple[str, ...], Any]]
     Returns what became of each, in order. Raises StorageError when the file cannot be written.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    file = _core.ObjectsFile(out_dir / FILE_NAME, True, CODEC)
+    file = _core.WritableFile(out_dir / FILE_NAME, True, CODEC)
     try:
         written = [_write_one(file, path, histogram) for path, histogram in histograms]
         file.finish()

@@ -340,11 +340,12 @@ class File(Directory):
         not read.
         """
         # Those who only read trees start sooner without histograms.
-        from branchline.objects import Origin, record_of
+        from branchline.objects import KeyPlace, Origin, record_of
 
+        key = f"{entry.path};{entry.cycle}"
         with _other_objects_still_read():
-            column = self._core.object(f"{entry.path};{entry.cycle}")
-        return record_of(column, Origin(self.path, entry.path, self._core.lineage))
+            column = self._core.object(key)
+        return record_of(column, Origin(self.path, entry.path, self._core.lineage, KeyPlace(self.path, key)))
 
     def members_of_tree(self, object_path: str) -> Any:
         """A TTree as the members that are stored of it."""

@@ -28,7 +28,7 @@ def test_an_abandoned_file_cannot_be_published(tmp_path: Path) -> None:
 
 
 def test_an_abandoned_file_of_objects_takes_no_object_and_names_itself(tmp_path: Path) -> None:
-    file = _core.ObjectsFile(tmp_path / "objects.root", False, "zstd")
+    file = _core.WritableFile(tmp_path / "objects.root", False, "zstd")
     file.abandon()
     with pytest.raises(ValueError, match=r"objects.root: the file is closed"):
         file.add([], "TObjString", "name", "", b"")

@@ -3,6 +3,7 @@
 mod branches;
 mod entries;
 mod fields;
+mod file;
 mod fill;
 mod ntuple;
 mod tree;
@@ -10,7 +11,8 @@ mod writer;
 
 pub use super::pages::cluster::Layout;
 pub use fields::Shown;
-pub use ntuple::NtupleWriter;
-pub use tree::TreeWriter;
-pub(crate) use writer::ROOT_VERSION;
-pub use writer::{ColumnsWriter, NamedColumn, NewColumnsFile, Written};
+pub use file::ColumnsFile;
+pub(crate) use ntuple::OpenNtuple;
+pub(crate) use tree::OpenTree;
+pub use writer::{Filled, NamedColumn, NewColumnsFile, Written};
+pub(crate) use writer::{NewColumns, OpenColumns, ROOT_VERSION};

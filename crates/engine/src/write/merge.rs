@@ -1,6 +1,6 @@
 //! Merges several files into one, or into several of a largest size.
 
-mod info_lists;
+pub(crate) mod info_lists;
 pub(crate) mod input;
 mod open_ahead;
 mod publish;

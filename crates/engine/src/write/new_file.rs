@@ -1,5 +1,7 @@
 //! A ROOT file that is written: its directories, their keys, and the records of the file itself.
 
+mod continued;
+
 use std::collections::HashMap;
 
 use branchline_format::compress::{Compressor, Setting};
@@ -29,6 +31,14 @@ struct Directory {
     parent: usize,
     uuid: [u8; 16],
     slots: Vec<Slot>,
+    /// Where its record stands in a file that is continued.
+    old: Option<OldDirectory>,
+}
+
+/// The record of a directory that a file had before: bytes of key, name and title, behind which its places stand.
+#[derive(Debug, Clone, Copy)]
+struct OldDirectory {
+    name_size: u64,
 }
 
 /// A place in a list of keys.
@@ -94,15 +104,31 @@ impl NewFile {
             date: frame.date,
             cycle: 1,
         };
-        let top = Directory { object, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new() };
+        let top = Directory { object, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new(), old: None };
         let setting = Setting::of_root(i64::from(frame.compress)).unwrap_or(Setting::NONE);
         let by_path = HashMap::from([(String::new(), TOP)]);
         Ok(Self { output, frame, setting, compressor: Compressor::new(), directories: vec![top], by_path })
     }
 
+    /// Takes a slot out of its list of keys.
+    pub(crate) fn remove(&mut self, place: SlotId) {
+        self.directories[place.directory].slots[place.slot] = Slot::Reserved;
+    }
+
+    /// The slot of a directory that was made last.
+    pub(crate) fn last_slot(&self, directory: usize) -> Option<SlotId> {
+        let slot = self.directories[directory].slots.len().checked_sub(1)?;
+        Some(SlotId { directory, slot })
+    }
+
     /// Where it is written.
     pub(crate) fn output(&mut self) -> &mut Output {
         &mut self.output
+    }
+
+    /// The path that it gets when it is whole.
+    pub(crate) fn path(&self) -> String {
+        self.output.path().display().to_string()
     }
 
     /// The file alone, when it is whole.
@@ -131,7 +157,7 @@ impl NewFile {
         let mut uuid = xxh3_128(&[&self.frame.uuid[..], path.as_bytes()].concat()).to_be_bytes();
         mark_uuid(&mut uuid);
         let seek = self.output.end();
-        self.directories.push(Directory { object, seek, parent, uuid, slots: Vec::new() });
+        self.directories.push(Directory { object, seek, parent, uuid, slots: Vec::new(), old: None });
         let size = self.new_directory(number).size();
         self.output.write(&vec![0; size as usize])?;
         self.directories[parent].slots.push(Slot::Directory(number));
@@ -267,10 +293,18 @@ impl NewFile {
         self.output.write(&list)?;
         for (number, keys) in keys.into_iter().enumerate() {
             let directory = self.new_directory(number);
-            let (seek, record) = (directory.seek, directory.record(keys).map_err(|error| self.error(&error))?);
+            let (seek, record) = match self.directories[number].old {
+                Some(OldDirectory { name_size }) => (directory.seek + name_size, directory.places(name_size, keys)),
+                None => (directory.seek, directory.record(keys)),
+            };
+            let record = record.map_err(|error| self.error(&error))?;
             self.output.write_at(seek, &record)?;
         }
-        let header = self.frame.header(self.output.end(), free, infos).map_err(|error| self.error(&error))?;
+        let header = match self.directories[TOP].old {
+            Some(OldDirectory { name_size }) => self.frame.header_above(self.output.end(), free, infos, name_size),
+            None => self.frame.header(self.output.end(), free, infos),
+        };
+        let header = header.map_err(|error| self.error(&error))?;
         self.output.write_at(0, &header)?;
         self.output.sync()?;
         Ok(self.output.end())
@@ -309,7 +343,7 @@ impl NewFile {
     }
 
     fn error(&self, error: &FormatError) -> ReadError {
-        ReadError::from_format(&self.output.path().display().to_string(), error)
+        ReadError::from_format(&self.path(), error)
     }
 }
 

@@ -87,6 +87,20 @@ impl Output {
         Self { path, temporary, file, end, replaces, is_kept, has_both_names, begun, write_back, room, syncs }
     }
 
+    /// Begins with the bytes of another file. File systems that can share them do.
+    pub(crate) fn begin_as_copy_of(&mut self, other: &Path) -> Result<()> {
+        let copied = File::open(other).and_then(|mut other| io::copy(&mut other, &mut &self.file));
+        self.end = copied.map_err(|error| failed(&self.path, &error))?;
+        Ok(())
+    }
+
+    /// Bytes that were written.
+    pub(crate) fn read_at(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.file.read_exact_at(&mut bytes, offset).map_err(|error| failed(&self.path, &error))?;
+        Ok(bytes)
+    }
+
     /// The path that it gets when it is published.
     pub(crate) fn path(&self) -> &Path {
         &self.path

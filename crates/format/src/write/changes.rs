@@ -1,12 +1,14 @@
 //! What members of an object that was taken apart are replaced with.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use crate::error::{FormatError, Result};
 use crate::marks::byte_count;
 use crate::number::Number;
 
 use super::axis::Label;
+use super::key::push_string;
 use super::recording::Recording;
 use super::sparse::Sparse;
 use super::token::MemberStorage;
@@ -18,12 +20,30 @@ pub struct Changes {
     pub(super) labels: HashMap<usize, Vec<Label>>,
     pub(super) chunks: HashMap<usize, Sparse>,
     pub(super) dropped: HashSet<u64>,
+    pub(super) name: Option<NewName>,
+}
+
+/// The name of the object, where it is stored and what it becomes.
+#[derive(Debug, Clone)]
+pub(super) struct NewName {
+    pub(super) at: Range<usize>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Changes {
     /// None.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Gives the object another name, if it is a TNamed that has the name `old`. `bases` is its class with the
+    /// first base class of each.
+    pub fn rename(&mut self, recording: &Recording<'_>, bases: &[&str], old: &str, new: &str) -> Result<()> {
+        let Some(at) = recording.place_of_name(bases, old) else { return Ok(()) };
+        let mut bytes = Vec::new();
+        push_string(&mut bytes, new.as_bytes())?;
+        self.name = Some(NewName { at, bytes });
+        Ok(())
     }
 
     /// Replaces a number. A member that a class of this version does not have is left out.

@@ -21,9 +21,24 @@ pub fn tree_infos(key_size: u64) -> Result<Vec<u8>> {
     join_infos(&[OF_TREES], key_size)
 }
 
-/// The list of streamer infos of a file with histograms, for a key of `key_size` bytes.
-pub fn histogram_infos(key_size: u64) -> Result<Vec<u8>> {
-    join_infos(&[OF_HISTOGRAMS], key_size)
+/// What a file holds of which the classes are to be described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Described {
+    /// Histograms: TH1D, TH2D, TH3D and TProfile.
+    pub objects: bool,
+    /// TTrees.
+    pub trees: bool,
+    /// RNTuples.
+    pub ntuples: bool,
+}
+
+/// The list of streamer infos of a file that has objects of other files, which these lists describe, and new ones.
+pub fn joined_infos(lists: &[InfoList<'_>], described: Described, key_size: u64) -> Result<Vec<u8>> {
+    let nothing = lists.is_empty() && !described.trees && !described.ntuples;
+    let own =
+        [(described.objects || nothing, OF_HISTOGRAMS), (described.trees, OF_TREES), (described.ntuples, OF_NTUPLES)];
+    let own = own.into_iter().filter(|(is_used, _)| *is_used).map(|(_, list)| list);
+    join_infos(&lists.iter().copied().chain(own).collect::<Vec<_>>(), key_size)
 }
 
 #[cfg(test)]
@@ -37,7 +52,7 @@ mod tests {
         for (class_name, version) in [("TTree", 20), ("TBranch", 13), ("TBranchElement", 10), ("TLeafC", 1)] {
             assert!(infos.get(class_name, version).is_some(), "{class_name}");
         }
-        let infos = ClassInfos::read(&histogram_infos(80).unwrap(), 80).unwrap();
+        let infos = ClassInfos::read(&joined_infos(&[], Described::default(), 80).unwrap(), 80).unwrap();
         for (class_name, version) in [("TH1D", 3), ("TH2D", 4), ("TH3D", 4), ("TProfile", 7), ("TAxis", 10)] {
             assert!(infos.get(class_name, version).is_some(), "{class_name}");
         }

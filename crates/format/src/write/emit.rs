@@ -65,10 +65,24 @@ impl Emission<'_, '_> {
                         None => emitter.out.extend([0; 4]),
                     }
                 }
+                Token::Bytes(range) => self.bytes(range, emitter),
                 token => emitter.token(token, recording.bytes)?,
             }
         }
         Ok(())
+    }
+
+    /// Bytes that are copied, but for the name where this is in them.
+    fn bytes(&self, range: &Range<usize>, emitter: &mut Emitter) {
+        let bytes = self.recording.bytes;
+        match &self.changes.name {
+            Some(name) if range.start <= name.at.start && name.at.end <= range.end => {
+                emitter.out.extend_from_slice(&bytes[range.start..name.at.start]);
+                emitter.out.extend_from_slice(&name.bytes);
+                emitter.out.extend_from_slice(&bytes[name.at.end..range.end]);
+            }
+            _ => emitter.out.extend_from_slice(&bytes[range.clone()]),
+        }
     }
 
     /// The pointers of an array that are kept.

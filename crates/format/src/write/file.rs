@@ -8,7 +8,7 @@ use super::key::{push_i32, push_seek, push_string, string_size, NewKey, BIG_FILE
 /// Where the first record lies (TFile::fBEGIN); the header is shorter.
 pub const BEGIN: u64 = 100;
 /// Bytes of a directory's record, with room for large places.
-const DIRECTORY_SIZE: u64 = 60;
+pub const DIRECTORY_SIZE: u64 = 60;
 /// TDirectoryFile's class version; the large form has 1000 added.
 const DIRECTORY_VERSION: i16 = 5;
 /// The free space behind the end reaches up to a multiple of this, as in files of ROOT.
@@ -105,17 +105,24 @@ impl NewDirectory<'_> {
             push_string(&mut out, self.name)?;
             push_string(&mut out, self.title)?;
         }
+        out.extend(self.places(self.name_size(), keys)?);
+        Ok(out)
+    }
+
+    /// What its record has behind its key and, of the top one, its name and title; these take `name_size` bytes.
+    pub fn places(&self, name_size: u64, keys: RecordPlace) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(DIRECTORY_SIZE as usize);
         let is_big = [self.seek, self.seek_parent, keys.seek].iter().any(|seek| *seek > BIG_FILE_BYTES);
         out.extend((DIRECTORY_VERSION + if is_big { 1000 } else { 0 }).to_be_bytes());
         out.extend(self.date.to_be_bytes()); // made
         out.extend(self.date.to_be_bytes()); // changed
         push_i32(&mut out, keys.size)?;
-        push_i32(&mut out, self.name_size())?;
+        push_i32(&mut out, name_size)?;
         for seek in [self.seek, self.seek_parent, keys.seek] {
             push_seek(&mut out, seek, is_big)?;
         }
         push_uuid(&mut out, &self.uuid);
-        out.resize(self.size() as usize, 0);
+        out.resize(DIRECTORY_SIZE as usize, 0);
         Ok(out)
     }
 
@@ -183,6 +190,11 @@ impl FileFrame {
 
     /// The header.
     pub fn header(&self, end: u64, free: RecordPlace, infos: RecordPlace) -> Result<Vec<u8>> {
+        self.header_above(end, free, infos, self.top().name_size())
+    }
+
+    /// The header of a file whose top directory has a key, name and title of `name_size` bytes.
+    pub fn header_above(&self, end: u64, free: RecordPlace, infos: RecordPlace, name_size: u64) -> Result<Vec<u8>> {
         let is_big = end > BIG_FILE_BYTES;
         let mut out = b"root".to_vec();
         out.extend((self.root_version + if is_big { BIG_FILE_VERSION } else { 0 }).to_be_bytes());
@@ -191,7 +203,7 @@ impl FileFrame {
         push_seek(&mut out, free.seek, is_big)?;
         push_i32(&mut out, free.size)?;
         push_i32(&mut out, 1)?; // stretches of free space
-        push_i32(&mut out, self.top().name_size())?;
+        push_i32(&mut out, name_size)?;
         out.push(if is_big { 8 } else { 4 });
         out.extend(self.compress.to_be_bytes());
         push_seek(&mut out, infos.seek, is_big)?;

@@ -6,6 +6,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::marks::BYTE_COUNT_MASK;
 
 use super::emitter::Emitter;
 use super::index::TreeIndex;
@@ -31,6 +32,28 @@ impl<'a> Recording<'a> {
     /// Whether something in it can only be written to the same place behind a key of the same size.
     pub fn is_fixed(&self) -> bool {
         self.tokens.iter().any(|token| matches!(token, Token::Fixed(_)))
+    }
+
+    /// Where the name of a TNamed is stored, if it is this one. `bases` is its class with the first base class of
+    /// each, which stand as headers with byte counts, one in front of the next.
+    pub(super) fn place_of_name(&self, bases: &[&str], name: &str) -> Option<Range<usize>> {
+        /// TObject::kIsReferenced: two bytes for the process id follow.
+        const IS_REFERENCED: u32 = 1 << 4;
+        let headers = bases.iter().position(|class_name| *class_name == "TNamed")? + 1;
+        let mut cursor = Cursor::new(self.bytes);
+        for _ in 0..headers {
+            if cursor.u32().ok()? & BYTE_COUNT_MASK == 0 {
+                return None;
+            }
+            cursor.skip(2).ok()?;
+        }
+        cursor.skip(6).ok()?; // version and unique id of the TObject
+        if cursor.u32().ok()? & IS_REFERENCED != 0 {
+            cursor.skip(2).ok()?;
+        }
+        let start = cursor.position();
+        let found = cursor.string_bytes().ok()?;
+        (found == name.as_bytes()).then_some(start..cursor.position())
     }
 
     /// A member of an object: its number among those that may be replaced.

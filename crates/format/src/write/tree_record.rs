@@ -70,6 +70,10 @@ fn no_half() -> FormatError {
 pub enum BranchKind {
     /// Numbers, or fixed arrays of them.
     Numbers(Number, Vec<usize>),
+    /// How many elements an entry has in the branches that this one counts: a number of 32 bits.
+    Counter,
+    /// As many numbers, or fixed arrays of them, as the branch with this number says, which comes before.
+    Counted(Number, Vec<usize>, usize),
     /// A `std::string`.
     Text,
     /// A `std::vector` of numbers.
@@ -93,13 +97,13 @@ struct Class {
 impl BranchKind {
     /// Whether all entries have as many bytes.
     pub fn is_fixed(&self) -> bool {
-        matches!(self, Self::Numbers(..))
+        matches!(self, Self::Numbers(..) | Self::Counter)
     }
 
     fn class(&self) -> Result<Option<Class>> {
         let of = |name: String, checksum| Class { name, version: 6, checksum, branch_type: 0, split_level: 99 };
         Ok(Some(match self {
-            Self::Numbers(..) => return Ok(None),
+            Self::Numbers(..) | Self::Counter | Self::Counted(..) => return Ok(None),
             Self::Text => {
                 let (name, checksum) = ("string".to_string(), 0x6e6f_1604);
                 Class { name, version: 2, checksum, branch_type: NO_ID, split_level: 0 }
@@ -143,6 +147,8 @@ pub struct NewBranch {
     pub stored_bytes: u64,
     /// Bytes of a basket before compression, at most (TBranch::fBasketSize).
     pub basket_size: u64,
+    /// The largest number of a counter (TLeafI::fMaximum); 0 for all others.
+    pub count_max: i32,
 }
 
 /// A TTree.
@@ -328,7 +334,7 @@ impl Writer {
         let count = branch.baskets.len();
         let room = (count + 1).max(BASKETS_MIN);
         self.class(13, |writer| {
-            writer.named(BRANCH_BITS, &branch.name, &title(branch)?)?;
+            writer.named(BRANCH_BITS, &branch.name, &title(tree, branch)?)?;
             writer.fill_attributes()?;
             writer.i32(tree.compress);
             push_i32(&mut writer.emitter.out, branch.basket_size)?;
@@ -343,7 +349,7 @@ impl Writer {
                 writer.i64(size as i64);
             }
             writer.array(0, |_| Ok(()))?;
-            writer.array(1, |writer| writer.leaf(number, branch))?;
+            writer.array(1, |writer| writer.leaf(tree, number, branch))?;
             writer.array(0, |_| Ok(()))?;
             writer.u8(1);
             (0..room).for_each(|index| writer.i32(branch.baskets.get(index).map_or(0, |basket| basket.size as i32)));
@@ -359,42 +365,92 @@ impl Writer {
         })
     }
 
-    fn leaf(&mut self, number: usize, branch: &NewBranch) -> Result<()> {
-        let BranchKind::Numbers(of_leaf, dimensions) = &branch.kind else {
+    fn leaf(&mut self, tree: &NewTree, number: usize, branch: &NewBranch) -> Result<()> {
+        let Some(numbers) = LeafNumbers::of(tree, branch) else {
             return self.pointed(leaf_id(number), "TLeafElement", |writer| {
                 writer.class(1, |writer| {
-                    writer.plain_leaf(&branch.name, &branch.name, 1, 0, false)?;
+                    writer.plain_leaf(&branch.name, &branch.name, &LeafForm { length: 1, ..LeafForm::default() })?;
                     writer.i32(NO_ID);
                     writer.i32(NO_ID);
                     Ok(())
                 })
             });
         };
-        let class = leaf_class(*of_leaf)?;
-        let size = of_leaf.size();
-        let length: usize = dimensions.iter().product();
-        let title = format!("{}{}", branch.name, brackets(dimensions));
+        let class = leaf_class(numbers.number)?;
+        let size = numbers.number.size();
+        let form = LeafForm {
+            length: numbers.dimensions.iter().product::<usize>() as i32,
+            size: size as i32,
+            has_range: branch.kind == BranchKind::Counter,
+            is_unsigned: class.is_unsigned,
+            counter: numbers.counter,
+        };
+        let title = format!("{}{}", branch.name, numbers.brackets());
         self.pointed(leaf_id(number), class.class_name, |writer| {
             writer.class(1, |writer| {
-                writer.plain_leaf(&branch.name, &title, length as i32, size as i32, class.is_unsigned)?;
+                writer.plain_leaf(&branch.name, &title, &form)?;
                 // Minimum and maximum.
                 writer.emitter.out.resize(writer.emitter.out.len() + 2 * size, 0);
+                if form.has_range {
+                    let maximum = writer.emitter.out.len() - size;
+                    writer.emitter.out[maximum..].copy_from_slice(&branch.count_max.to_be_bytes());
+                }
                 Ok(())
             })
         })
     }
 
-    fn plain_leaf(&mut self, name: &str, title: &str, length: i32, size: i32, is_unsigned: bool) -> Result<()> {
+    fn plain_leaf(&mut self, name: &str, title: &str, form: &LeafForm) -> Result<()> {
         self.class(2, |writer| {
             writer.named(0, name, title)?;
-            writer.i32(length);
-            writer.i32(size);
+            writer.i32(form.length);
+            writer.i32(form.size);
             writer.i32(0); // offset
-            writer.u8(0); // no range
-            writer.u8(u8::from(is_unsigned));
-            writer.u32(0); // no counter
+            writer.u8(u8::from(form.has_range));
+            writer.u8(u8::from(form.is_unsigned));
+            match form.counter {
+                Some(counter) => writer.emitter.seen(leaf_id(counter), false)?,
+                None => writer.u32(0),
+            }
             Ok(())
         })
+    }
+}
+
+/// The members of a TLeaf that differ between leaves.
+#[derive(Default)]
+struct LeafForm {
+    length: i32,
+    size: i32,
+    has_range: bool,
+    is_unsigned: bool,
+    /// The branch that counts its elements.
+    counter: Option<usize>,
+}
+
+/// The numbers of a leaf that is no object.
+struct LeafNumbers<'a> {
+    number: Number,
+    dimensions: &'a [usize],
+    counter: Option<usize>,
+    counter_name: Option<&'a str>,
+}
+
+impl<'a> LeafNumbers<'a> {
+    fn of(tree: &'a NewTree, branch: &'a NewBranch) -> Option<Self> {
+        let (number, dimensions, counter) = match &branch.kind {
+            BranchKind::Numbers(number, dimensions) => (*number, dimensions.as_slice(), None),
+            BranchKind::Counter => (Number::I32, [].as_slice(), None),
+            BranchKind::Counted(number, dimensions, counter) => (*number, dimensions.as_slice(), Some(*counter)),
+            BranchKind::Text | BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => return None,
+        };
+        let counter_name = counter.and_then(|counter| tree.branches.get(counter)).map(|branch| branch.name.as_str());
+        Some(Self { number, dimensions, counter, counter_name })
+    }
+
+    fn brackets(&self) -> String {
+        let counted = self.counter_name.map_or(String::new(), |name| format!("[{name}]"));
+        counted + &self.dimensions.iter().map(|size| format!("[{size}]")).collect::<String>()
     }
 }
 
@@ -402,16 +458,10 @@ fn leaf_id(number: usize) -> u64 {
     2 * number as u64 + 3
 }
 
-fn brackets(dimensions: &[usize]) -> String {
-    dimensions.iter().map(|size| format!("[{size}]")).collect()
-}
-
-fn title(branch: &NewBranch) -> Result<String> {
-    match &branch.kind {
-        BranchKind::Numbers(number, dimensions) => {
-            Ok(format!("{}{}/{}", branch.name, brackets(dimensions), leaf_class(*number)?.letter))
-        }
-        BranchKind::Text | BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => Ok(branch.name.clone()),
+fn title(tree: &NewTree, branch: &NewBranch) -> Result<String> {
+    match LeafNumbers::of(tree, branch) {
+        Some(numbers) => Ok(format!("{}{}/{}", branch.name, numbers.brackets(), leaf_class(numbers.number)?.letter)),
+        None => Ok(branch.name.clone()),
     }
 }
 
@@ -431,6 +481,8 @@ mod tests {
             BranchKind::List(Number::F64),
             BranchKind::Lists(Number::I64),
             BranchKind::Texts,
+            BranchKind::Counter,
+            BranchKind::Counted(Number::F32, vec![2], 6),
         ];
         let branch = |(number, kind): (usize, BranchKind)| NewBranch {
             name: format!("b{number}"),
@@ -442,6 +494,7 @@ mod tests {
             plain_bytes: 500,
             stored_bytes: 190,
             basket_size: 32_000,
+            count_max: 5,
         };
         let branches = kinds.into_iter().enumerate().map(branch).collect();
         let (name, title) = ("events".to_string(), "of a test".to_string());
@@ -450,7 +503,7 @@ mod tests {
         for key_size in [50, 71] {
             let plain = tree.record(key_size).unwrap();
             let read = read_tree(&plain, key_size, "TTree", &infos).unwrap();
-            assert_eq!((read.name.as_str(), read.entries_count, read.branches.len()), ("events", 70, 6));
+            assert_eq!((read.name.as_str(), read.entries_count, read.branches.len()), ("events", 70, 8));
             for (number, branch) in read.branches.iter().enumerate() {
                 assert_eq!(branch.path, format!("b{number}"));
                 let baskets: Vec<(u64, u64)> =
@@ -458,6 +511,7 @@ mod tests {
                 assert_eq!(baskets, [(0, 40), (40, 70)]);
                 assert_eq!(branch.leaves.len(), 1);
             }
+            assert_eq!(read.branches[7].title, "b7[b6][2]/F");
         }
     }
 }

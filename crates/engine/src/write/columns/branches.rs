@@ -32,9 +32,13 @@ pub(crate) struct PlannedBranches {
 /// The branches of these fields.
 pub(crate) fn branches_of(fields: &[NamedColumn]) -> PlannedBranches {
     let mut planned = PlannedBranches { branches: Vec::new(), refused: Vec::new() };
-    for (field, NamedColumn { name, values }) in fields.iter().enumerate() {
+    for (field, NamedColumn { name, values, counter }) in fields.iter().enumerate() {
         let mut planner = Planner { field, members: Vec::new(), branches: &mut planned.branches };
-        if let Err(reason) = planner.add(name, values, false) {
+        let added = match counter {
+            Some(counter) => planner.add_counted(name, values, counter),
+            None => planner.add(name, values, false),
+        };
+        if let Err(reason) = added {
             planned.refused.push(RefusedField { name: name.clone(), reason });
         }
     }
@@ -70,6 +74,31 @@ impl Planner<'_> {
         }
         let Some((kind, dtype)) = kind_of(values, in_list) else { return none() };
         let source = Source { field: self.field, members: self.members.clone(), dtype };
+        self.branches.push(PlannedBranch { name: name.to_string(), kind, source });
+        Ok(())
+    }
+
+    /// Adds a branch of arrays whose lengths are in another branch, which is made where it is not there yet.
+    fn add_counted(&mut self, name: &str, values: &Values, counter: &str) -> Result<(), String> {
+        let none = || format!("{name}: no array of a TTree with a counter can hold {}", described(values));
+        let Values::List { content, .. } = values else { return Err(none()) };
+        let (dtype, dimensions) = fixed(content).ok_or_else(none)?;
+        let number = leaf(dtype).ok_or_else(none)?;
+        let known = self.branches.iter().position(|branch| branch.name == counter);
+        let counted_by = match known {
+            Some(index) if self.branches[index].kind != BranchKind::Counter => {
+                return Err(format!("{name}: {counter}, which is to count its elements, is another branch"));
+            }
+            Some(index) => index,
+            None => {
+                let source = Source { field: self.field, members: Vec::new(), dtype: "i4" };
+                let kind = BranchKind::Counter;
+                self.branches.push(PlannedBranch { name: counter.to_string(), kind, source });
+                self.branches.len() - 1
+            }
+        };
+        let source = Source { field: self.field, members: Vec::new(), dtype };
+        let kind = BranchKind::Counted(number, dimensions, counted_by);
         self.branches.push(PlannedBranch { name: name.to_string(), kind, source });
         Ok(())
     }

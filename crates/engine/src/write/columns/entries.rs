@@ -88,27 +88,22 @@ fn add_entry(
 ) -> Result<(), Mismatch> {
     match kind {
         BranchKind::Numbers(_, dimensions) => {
-            let (mut values, mut size) = (view.values, 1);
-            for expected in dimensions {
-                let Values::Regular { size: own, content } = values else { return Err(OTHER_TYPE) };
-                if own != expected {
-                    return Err(OTHER_TYPE);
-                }
-                size *= own;
-                values = content;
-            }
+            let (values, size) = inner(view.values, dimensions)?;
             add_numbers(values, entry * size..(entry + 1) * size, source, kind, out)
+        }
+        BranchKind::Counter => add_count(span(lists_of(view)?.0, entry)?.len(), out),
+        BranchKind::Counted(_, dimensions, _) => {
+            let (offsets, content) = lists_of(view)?;
+            let elements = span(offsets, entry)?;
+            let (values, size) = inner(content, dimensions)?;
+            add_numbers(values, elements.start * size..elements.end * size, source, kind, out)
         }
         BranchKind::Text => {
             let Values::Text { offsets, bytes } = view.values else { return Err(OTHER_TYPE) };
             add_text(bytes, span(offsets, entry)?, out)
         }
         BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => {
-            let (offsets, content) = match (view.lists, view.values) {
-                (Some(offsets), values) => (offsets, values),
-                (None, Values::List { offsets, content }) => (offsets.as_slice(), &**content),
-                _ => return Err(OTHER_TYPE),
-            };
+            let (offsets, content) = lists_of(view)?;
             let start = out.len();
             out.extend_from_slice(&[0; 4]);
             out.extend_from_slice(&COLLECTION_VERSION.to_be_bytes());
@@ -120,6 +115,42 @@ fn add_entry(
             Ok(())
         }
     }
+}
+
+/// The offsets of lists, and their elements.
+fn lists_of<'a>(view: &BranchValues<'a>) -> Result<(&'a [i64], &'a Values), Mismatch> {
+    match (view.lists, view.values) {
+        (Some(offsets), values) => Ok((offsets, values)),
+        (None, Values::List { offsets, content }) => Ok((offsets.as_slice(), &**content)),
+        _ => Err(OTHER_TYPE),
+    }
+}
+
+/// The numbers of fixed arrays, and how many each array has.
+fn inner<'a>(mut values: &'a Values, dimensions: &[usize]) -> Result<(&'a Values, usize), Mismatch> {
+    let mut size = 1;
+    for expected in dimensions {
+        // Where there are no elements their type is not known.
+        if matches!(values, Values::Flat { dtype: "unknown", .. }) {
+            return Ok((values, size));
+        }
+        let Values::Regular { size: own, content } = values else { return Err(OTHER_TYPE) };
+        if own != expected {
+            return Err(OTHER_TYPE);
+        }
+        size *= own;
+        values = content;
+    }
+    Ok((values, size))
+}
+
+/// The largest number of elements that one of these entries has.
+pub(crate) fn longest(source: &Source, fields: &[Values], wanted: Range<usize>) -> Result<i32, Mismatch> {
+    let view = view(source, fields.get(source.field).ok_or(TOO_FEW)?)?;
+    let offsets = lists_of(&view)?.0;
+    let bounds = offsets.get(wanted.start..=wanted.end).ok_or(TOO_FEW)?;
+    let longest = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0);
+    i32::try_from(longest).map_err(|_| "an entry has more than 2^31 elements")
 }
 
 fn add_elements(
@@ -184,7 +215,11 @@ fn add_numbers(
     kind: &BranchKind,
     out: &mut Vec<u8>,
 ) -> Result<(), Mismatch> {
-    let (BranchKind::Numbers(leaf, _) | BranchKind::List(leaf) | BranchKind::Lists(leaf)) = kind else {
+    let (BranchKind::Numbers(leaf, _)
+    | BranchKind::List(leaf)
+    | BranchKind::Lists(leaf)
+    | BranchKind::Counted(leaf, ..)) = kind
+    else {
         return Err(OTHER_TYPE);
     };
     let Values::Flat { values, dtype } = values else { return Err(OTHER_TYPE) };

@@ -1,27 +1,23 @@
-//! A TTree in a file of its own, made from columns of values.
+//! A TTree of a new file, made from columns of values.
 
 use branchline_format::column::Column as Values;
 use branchline_format::compress::Setting;
 use branchline_format::error::Result as FormatResult;
-use branchline_format::write::classes::tree_infos;
-use branchline_format::write::file::BEGIN;
 use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
 use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTools, NewBasket};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::write::columns::branches::{branches_of, PlannedBranch, PlannedBranches, Source};
-use crate::write::columns::entries::{append, EntryBytes};
-use crate::write::columns::writer::{frame, refuse, ColumnsWriter, NamedColumn, NewColumnsFile, Written};
-use crate::write::new_file::{NewFile, ObjectName, SlotId, TOP};
-use crate::write::output::Output;
+use crate::write::columns::entries::{append, longest, EntryBytes};
+use crate::write::columns::writer::{refuse, Filled, NamedColumn, NewColumns, OpenColumns};
+use crate::write::new_file::{NewFile, ObjectName, SlotId};
 use crate::write::pages::ratio::CompressionRatio;
 use crate::write::parallel::map_in_order;
 
 /// A TTree that is being written.
-pub struct TreeWriter {
-    new: NewColumnsFile,
-    file: NewFile,
+pub(crate) struct OpenTree {
+    new: NewColumns,
     slot: SlotId,
     branches: Vec<OpenBranch>,
     fields_count: usize,
@@ -53,39 +49,33 @@ struct Cluster {
     ratio: CompressionRatio,
 }
 
-impl TreeWriter {
-    /// Begins a file with branches for values like these.
-    pub fn create(new: NewColumnsFile, fields: &[NamedColumn]) -> Result<Self> {
-        let name = new.output.display().to_string();
+impl OpenTree {
+    /// Begins a tree with branches for values like these.
+    pub(crate) fn begin(file: &mut NewFile, new: NewColumns, fields: &[NamedColumn]) -> Result<Self> {
         let PlannedBranches { branches, refused } = branches_of(fields);
-        refuse(&name, &refused)?;
-        let output = Output::create(&new.output, new.replace, &new.inputs)?;
-        let mut file = NewFile::begin(output, frame(&new))?;
-        let slot = file.reserve(TOP);
+        refuse(&file.path(), &refused)?;
+        let slot = file.reserve(new.directory);
+        let seek_directory = file.seek_of(new.directory);
         let open = |PlannedBranch { name: path, kind, source }: PlannedBranch| {
             let basket_size = new.layout.page_bytes;
             let frame = BasketFrame {
                 branch: path.clone().into_bytes(),
                 tree: new.name.clone().into_bytes(),
                 date: new.date,
-                seek_directory: BEGIN,
+                seek_directory,
             };
             let (plain_bytes, stored_bytes, baskets) = (0, 0, Vec::new());
-            let made = NewBranch { name: path, kind, baskets, plain_bytes, stored_bytes, basket_size };
+            let made = NewBranch { name: path, kind, baskets, plain_bytes, stored_bytes, basket_size, count_max: 0 };
             OpenBranch { source, frame, open: no_entries(&made.kind), entries_before: 0, made }
         };
         let branches = branches.into_iter().map(open).collect();
         let cluster = Cluster { size: new.layout.cluster_entries, ..Cluster::default() };
         let (waiting, waiting_bytes) = (Vec::new(), 0);
         let fields_count = fields.len();
-        Ok(Self { new, file, slot, branches, fields_count, entries_count: 0, cluster, waiting, waiting_bytes })
+        Ok(Self { new, slot, branches, fields_count, entries_count: 0, cluster, waiting, waiting_bytes })
     }
 
-    fn path(&self) -> String {
-        self.new.output.display().to_string()
-    }
-
-    fn end_cluster_if_full(&mut self) -> Result<()> {
+    fn end_cluster_if_full(&mut self, file: &mut NewFile) -> Result<()> {
         let cluster = &self.cluster;
         let open: u64 = self.branches.iter().map(|branch| branch.open.data.len() as u64).sum();
         let is_full = match cluster.size {
@@ -97,13 +87,13 @@ impl TreeWriter {
             }
         };
         if is_full {
-            self.end_cluster()?;
+            self.end_cluster(file)?;
         }
         Ok(())
     }
 
     /// All branches begin a new basket.
-    fn end_cluster(&mut self) -> Result<()> {
+    fn end_cluster(&mut self, file: &mut NewFile) -> Result<()> {
         if self.cluster.entries_count == 0 {
             return Ok(());
         }
@@ -114,7 +104,7 @@ impl TreeWriter {
                 self.waiting.push((number, full));
             }
         }
-        self.write_waiting()?;
+        self.write_waiting(file)?;
         // As ROOT does: the first cluster says how many entries all have (TTree::SetAutoFlush).
         self.cluster.size.get_or_insert(self.cluster.entries_count);
         self.entries_count += self.cluster.entries_count;
@@ -124,20 +114,20 @@ impl TreeWriter {
     }
 
     /// Makes baskets of what waits, on all cores, and writes them.
-    fn write_waiting(&mut self) -> Result<()> {
+    fn write_waiting(&mut self, file: &mut NewFile) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let (branches, setting) = (&self.branches, self.new.layout.setting);
         let made = map_in_order(&waiting, BasketTools::new, |tools, (number, entries)| {
             branches[*number].basket(entries, setting, tools)
         });
-        let path = self.path();
+        let path = file.path();
         for ((number, entries), basket) in waiting.iter().zip(made) {
             let mut basket = basket.map_err(|error| ReadError::from_format(&path, &error))?;
             let branch = &mut self.branches[*number];
-            let seek = self.file.end();
+            let seek = file.end();
             basket.place(branch.made.baskets.len(), seek);
-            self.file.output().write(&basket.record)?;
+            file.output().write(&basket.record)?;
             let size = basket.record.len() as u64;
             branch.made.baskets.push(WrittenBasket { size, first_entry: branch.entries_before, seek });
             branch.entries_before += entries.count;
@@ -150,11 +140,11 @@ impl TreeWriter {
     }
 }
 
-impl ColumnsWriter for TreeWriter {
-    fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
+impl OpenColumns for OpenTree {
+    fn fill(&mut self, file: &mut NewFile, values: &[Values], count: usize) -> Result<()> {
         if values.len() != self.fields_count {
             let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
-            return Err(ReadError::internal(&self.path(), &message));
+            return Err(ReadError::internal(&file.path(), &message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
         let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
@@ -162,7 +152,7 @@ impl ColumnsWriter for TreeWriter {
         while start < count {
             let room = self.cluster.size.map_or(portion, |most| most - self.cluster.entries_count);
             let end = start + room.min(portion).min((count - start) as u64) as usize;
-            let path = self.path();
+            let path = file.path();
             for number in 0..self.branches.len() {
                 let branch = &mut self.branches[number];
                 let before = branch.open.data.len();
@@ -179,6 +169,11 @@ impl ColumnsWriter for TreeWriter {
                     },
                     self.new.layout.page_bytes as usize,
                 )
+                .and_then(|()| match branch.made.kind {
+                    BranchKind::Counter => longest(&branch.source, values, start..end),
+                    _ => Ok(0),
+                })
+                .map(|count| branch.made.count_max = branch.made.count_max.max(count))
                 .map_err(|reason| {
                     let message = format!("branch {}: {reason}", branch.made.name);
                     ReadError::new(ReadErrorKind::Unsupported, &path, message)
@@ -189,16 +184,16 @@ impl ColumnsWriter for TreeWriter {
             self.cluster.entries_count += (end - start) as u64;
             start = end;
             if self.waiting_bytes > limits::PAGES_AT_ONCE_BYTES {
-                self.write_waiting()?;
+                self.write_waiting(file)?;
             }
-            self.end_cluster_if_full()?;
+            self.end_cluster_if_full(file)?;
         }
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Written> {
-        self.end_cluster()?;
-        let path = self.path();
+    fn finish(mut self: Box<Self>, file: &mut NewFile) -> Result<Filled> {
+        self.end_cluster(file)?;
+        let path = file.path();
         let tree = NewTree {
             name: self.new.name.clone(),
             title: self.new.description.clone(),
@@ -212,14 +207,11 @@ impl ColumnsWriter for TreeWriter {
             name: tree.name.clone(),
             title: tree.title.clone(),
             date: self.new.date,
-            cycle: 1,
+            cycle: self.new.cycle,
         };
         let named = |error| ReadError::from_format(&path, &error);
-        self.file.write_object(self.slot, &key, |key_size| tree.record(key_size).map_err(named))?;
-        let size_bytes = self.file.finish(|key_size| tree_infos(key_size).map_err(named))?;
-        self.file.output().publish()?;
-        let (entries_count, clusters_count) = (self.entries_count, self.cluster.clusters_count);
-        Ok(Written { entries_count, clusters_count, size_bytes })
+        file.write_object(self.slot, &key, |key_size| tree.record(key_size).map_err(named))?;
+        Ok(Filled { entries_count: self.entries_count, clusters_count: self.cluster.clusters_count })
     }
 }
 

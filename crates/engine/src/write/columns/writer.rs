@@ -1,4 +1,4 @@
-//! What writers of RNTuples and TTrees have in common: the request, the trait, and the records of the file itself.
+//! What RNTuples and TTrees that are written share: the request, the trait, and the records of the file itself.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use branchline_format::write::FileFrame;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::write::new_file::mark_uuid;
+use crate::write::new_file::{mark_uuid, NewFile};
 use crate::write::pages::cluster::Layout;
 
 /// The version of ROOT that files from nothing are like.
@@ -43,13 +43,39 @@ pub struct Written {
     pub size_bytes: u64,
 }
 
-/// Takes columns of values, and makes a file of them.
-pub trait ColumnsWriter: Send {
-    /// Adds `count` entries, with the values of each field in the order of the fields.
-    fn fill(&mut self, values: &[Values], count: usize) -> Result<()>;
+/// A tree or an RNTuple of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct NewColumns {
+    /// The number of its directory.
+    pub(crate) directory: usize,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its title or description.
+    pub(crate) description: String,
+    /// Its cycle.
+    pub(crate) cycle: i16,
+    /// When it is made, as TDatime packs it.
+    pub(crate) date: u32,
+    /// How it is laid out.
+    pub(crate) layout: Layout,
+}
 
-    /// Writes the open cluster and the metadata, and gives the file its name.
-    fn finish(self: Box<Self>) -> Result<Written>;
+/// What a tree or an RNTuple holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filled {
+    /// Entries.
+    pub entries_count: u64,
+    /// Clusters.
+    pub clusters_count: u64,
+}
+
+/// Takes columns of values, and makes a tree or an RNTuple of them.
+pub(crate) trait OpenColumns: Send {
+    /// Adds `count` entries, with the values of each field in the order of the fields.
+    fn fill(&mut self, file: &mut NewFile, values: &[Values], count: usize) -> Result<()>;
+
+    /// Writes the open cluster and the metadata.
+    fn finish(self: Box<Self>, file: &mut NewFile) -> Result<Filled>;
 }
 
 /// Values with the name of their field or branch.
@@ -59,6 +85,8 @@ pub struct NamedColumn {
     pub name: String,
     /// The values, of which only the types count when a file is begun.
     pub values: Values,
+    /// The branch of a TTree that is to count the elements of these lists; without it lists become vectors.
+    pub counter: Option<String>,
 }
 
 /// A field that cannot be written.

@@ -11,6 +11,7 @@ use branchline_format::write::{join_infos, InfoList};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, Result};
+use crate::file::File;
 use crate::write::merge::input::Input;
 
 /// The list of streamer infos of an input.
@@ -23,7 +24,7 @@ pub(crate) struct OwnedInfoList {
 }
 
 impl OwnedInfoList {
-    fn borrowed(&self) -> InfoList<'_> {
+    pub(crate) fn borrowed(&self) -> InfoList<'_> {
         InfoList { plain: &self.plain, key_size: self.key_size }
     }
 }
@@ -47,7 +48,7 @@ impl InfoLists {
         if self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
             return Ok(None);
         }
-        let Some(list) = info_list(input)? else { return Ok(None) };
+        let Some(list) = info_list(&input.file)? else { return Ok(None) };
         if self.digests.contains(&xxh3_128(&list.plain)) {
             return Ok(None);
         }
@@ -77,13 +78,13 @@ impl InfoLists {
     }
 }
 
-/// The list of an input; none if it has none.
-fn info_list(input: &Input) -> Result<Option<OwnedInfoList>> {
-    let header = input.file.header();
+/// The list of a file; none if it has none.
+pub(crate) fn info_list(file: &File) -> Result<Option<OwnedInfoList>> {
+    let header = file.header();
     if header.seek_info == 0 || header.info_size == 0 {
         return Ok(None);
     }
-    let mut reader = input.file.metadata_reader();
+    let mut reader = file.metadata_reader();
     let key = reader.until_known(|loaded| read_key_at(loaded, header.seek_info))?;
     let plain = reader.until_known(|loaded| read_object(loaded, &key, &mut Decompressor::new()))?;
     Ok(Some(OwnedInfoList { plain, key_size: key.key_size }))

@@ -1,0 +1,153 @@
+//! Files that a program fills with objects, trees and RNTuples, for Python.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use branchline_engine::error::Result;
+use branchline_engine::write::columns::Shown;
+use branchline_engine::write::{NewObject, NewTable, WritableFile as Writable};
+use branchline_format::compress::Setting;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::column::{column_of, Column};
+use crate::convert::{fields_of, layout_of, now, FileLayout, ShownField};
+use crate::errors::{closed, detached};
+use crate::files::File;
+
+/// What is in a file that is being written.
+#[pyclass(frozen, get_all)]
+pub struct WrittenKey {
+    path: String,
+    cycle: i16,
+    class_name: String,
+    title: String,
+}
+
+/// `branchline.layout.targets.Table`.
+#[derive(FromPyObject)]
+struct Table {
+    name: String,
+    title: String,
+    layout: FileLayout,
+    names: Vec<String>,
+    columns: Vec<Py<Column>>,
+    counters: Vec<Option<String>>,
+    shown: Option<Vec<ShownField>>,
+}
+
+/// A ROOT file that is being written.
+#[pyclass(frozen)]
+pub struct WritableFile {
+    path: String,
+    file: Mutex<Option<Writable>>,
+}
+
+fn setting_of(codec: &str) -> PyResult<Setting> {
+    codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))
+}
+
+impl WritableFile {
+    fn file(&self) -> MutexGuard<'_, Option<Writable>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut Writable) -> Result<T> + Send) -> PyResult<T> {
+        let work = || self.file().as_mut().map(work).transpose();
+        detached(py, &self.path, work)?.ok_or_else(|| closed(&self.path))
+    }
+}
+
+#[pymethods]
+impl WritableFile {
+    /// Begins a file, which gets its name when it is finished. `codec` is written like `"zstd"` or `"zlib:6"`.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, replace: bool, codec: &str) -> PyResult<Self> {
+        let setting = setting_of(codec)?;
+        let name = path.display().to_string();
+        let file = detached(py, &name, || Writable::create(&path, replace, setting, now()))?;
+        Ok(Self { path: name, file: Mutex::new(Some(file)) })
+    }
+
+    /// Begins a copy of a file to which things are added, and which replaces it in the end.
+    #[staticmethod]
+    fn update(py: Python<'_>, path: PathBuf, codec: Option<&str>) -> PyResult<Self> {
+        let setting = codec.map(setting_of).transpose()?;
+        let name = path.display().to_string();
+        let file = detached(py, &name, || Writable::update(&path, setting, now()))?;
+        Ok(Self { path: name, file: Mutex::new(Some(file)) })
+    }
+
+    /// What is in it, in the order in which it was written.
+    fn keys(&self) -> PyResult<Vec<WrittenKey>> {
+        let file = self.file();
+        let file = file.as_ref().ok_or_else(|| closed(&self.path))?;
+        let key = |listed: &branchline_engine::write::Listed| WrittenKey {
+            path: listed.path.clone(),
+            cycle: listed.cycle,
+            class_name: listed.class_name.clone(),
+            title: listed.title.clone(),
+        };
+        Ok(file.listed().map(key).collect())
+    }
+
+    /// Makes a directory, and those around it.
+    fn add_directory(&self, py: Python<'_>, names: Vec<String>) -> PyResult<()> {
+        self.with(py, |file| file.add_directory(&names))
+    }
+
+    /// Writes an object of a class with its name, title and bytes into a directory, which is made if need be. Returns
+    /// its cycle.
+    fn add(
+        &self,
+        py: Python<'_>,
+        directories: Vec<String>,
+        class_name: String,
+        name: String,
+        title: String,
+        content: &[u8],
+    ) -> PyResult<i16> {
+        let object = NewObject { class_name, name, title, bytes: content.to_vec() };
+        self.with(py, |file| file.add(&directories, object))
+    }
+
+    /// Copies an object of another file under a name of its own. Returns its cycle.
+    fn copy(&self, py: Python<'_>, source: &File, path: &str, directories: Vec<String>, name: &str) -> PyResult<i16> {
+        self.with(py, |file| file.copy(&source.0, path, &directories, name))
+    }
+
+    /// Begins a tree or an RNTuple. Returns the number by which it is filled.
+    fn add_table(&self, py: Python<'_>, directories: Vec<String>, table: Table) -> PyResult<usize> {
+        let Table { name, title, layout, names, columns, counters, shown } = table;
+        let mut fields = fields_of(py, names, &columns)?;
+        for (field, counter) in fields.iter_mut().zip(counters) {
+            field.counter = counter;
+        }
+        let shown = shown.map(|shown| shown.into_iter().map(Shown::from).collect());
+        let table = NewTable { name, title, layout: layout_of(layout)?, fields, ntuple: shown };
+        self.with(py, |file| file.add_table(&directories, table))
+    }
+
+    /// Adds entries to a tree, with a column of each field.
+    fn fill(&self, py: Python<'_>, table: usize, columns: Vec<Py<Column>>, count: usize) -> PyResult<()> {
+        let columns = columns.iter().map(|column| column_of(py, column, 0)).collect::<PyResult<Vec<_>>>()?;
+        self.with(py, |file| file.fill(table, &columns, count))
+    }
+
+    /// Removes what has this path: one cycle, or all.
+    #[pyo3(signature = (path, cycle=None))]
+    fn remove(&self, py: Python<'_>, path: &str, cycle: Option<i16>) -> PyResult<()> {
+        self.with(py, |file| file.remove(path, cycle))
+    }
+
+    /// Removes the file, unless it is finished.
+    fn abandon(&self) {
+        drop(self.file().take());
+    }
+
+    /// Ends the file and returns its size in bytes.
+    fn finish(&self, py: Python<'_>) -> PyResult<u64> {
+        let file = self.file().take().ok_or_else(|| closed(&self.path))?;
+        detached(py, &self.path, || file.finish())
+    }
+}

@@ -1,0 +1,57 @@
+//! A file of one TTree or RNTuple, made from columns of values.
+
+use branchline_format::column::Column as Values;
+use branchline_format::error::Result as FormatResult;
+use branchline_format::write::classes::{ntuple_infos, tree_infos};
+
+use crate::error::{ReadError, Result};
+use crate::write::columns::fields::Shown;
+use crate::write::columns::ntuple::OpenNtuple;
+use crate::write::columns::tree::OpenTree;
+use crate::write::columns::writer::{frame, Filled, NamedColumn, NewColumns, NewColumnsFile, OpenColumns, Written};
+use crate::write::new_file::{NewFile, TOP};
+use crate::write::output::Output;
+
+/// A file of one tree or RNTuple that is being written. Dropped before it is finished, nothing is left of it.
+pub struct ColumnsFile {
+    file: NewFile,
+    columns: Box<dyn OpenColumns>,
+    infos: fn(u64) -> FormatResult<Vec<u8>>,
+}
+
+impl ColumnsFile {
+    /// Begins a file with a TTree that has branches for values like these.
+    pub fn tree(new: NewColumnsFile, fields: &[NamedColumn]) -> Result<Self> {
+        let (mut file, new) = begin(new)?;
+        let columns = Box::new(OpenTree::begin(&mut file, new, fields)?);
+        Ok(Self { file, columns, infos: tree_infos })
+    }
+
+    /// Begins a file with an RNTuple that has fields for values like these.
+    pub fn ntuple(new: NewColumnsFile, fields: &[NamedColumn], shown: &[Shown]) -> Result<Self> {
+        let (mut file, new) = begin(new)?;
+        let columns = Box::new(OpenNtuple::begin(&mut file, new, fields, shown)?);
+        Ok(Self { file, columns, infos: ntuple_infos })
+    }
+
+    /// Adds `count` entries, with the values of each field in the order of the fields.
+    pub fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
+        self.columns.fill(&mut self.file, values, count)
+    }
+
+    /// Writes the open cluster and the metadata, and gives the file its name.
+    pub fn finish(mut self) -> Result<Written> {
+        let Filled { entries_count, clusters_count } = self.columns.finish(&mut self.file)?;
+        let path = self.file.path();
+        let infos = |key_size| (self.infos)(key_size).map_err(|error| ReadError::from_format(&path, &error));
+        let size_bytes = self.file.finish(infos)?;
+        self.file.output().publish()?;
+        Ok(Written { entries_count, clusters_count, size_bytes })
+    }
+}
+
+fn begin(new: NewColumnsFile) -> Result<(NewFile, NewColumns)> {
+    let file = NewFile::begin(Output::create(&new.output, new.replace, &new.inputs)?, frame(&new))?;
+    let NewColumnsFile { name, description, date, layout, .. } = new;
+    Ok((file, NewColumns { directory: TOP, name, description, cycle: 1, date, layout }))
+}

@@ -1,0 +1,103 @@
+//! A file that goes on behind what a file of before holds.
+
+use std::collections::HashMap;
+
+use branchline_format::compress::{Compressor, Setting};
+use branchline_format::directory::is_directory;
+use branchline_format::file::read_key_at;
+use branchline_format::write::file::{BEGIN, DIRECTORY_SIZE};
+use branchline_format::write::FileFrame;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::write::new_file::{Directory, NewFile, ObjectName, OldDirectory, Slot, SlotId, TOP};
+use crate::write::output::Output;
+
+/// Bytes of a UUID.
+const UUID_BYTES: usize = 16;
+/// Directory records of this version on have places of 64 bits.
+const BIG_VERSION: u16 = 1000;
+
+impl NewFile {
+    /// Goes on in `output`, which has all bytes of the file `old`.
+    pub(crate) fn continued(output: Output, old: &File, compress: i32, date: u32) -> Result<Self> {
+        let header = old.header();
+        if header.begin != BEGIN {
+            return Err(not_here(old, "its header is that of another time"));
+        }
+        let top = old.metadata_reader().until_known(|loaded| read_key_at(loaded, BEGIN))?;
+        let name_size = header.directory_offset() - BEGIN;
+        let record = OldRecord::read(&output, old, header.directory_offset(), top.size.saturating_sub(name_size))?;
+        let name = output.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let frame = FileFrame { name, date, uuid: record.uuid, root_version: old.root_version(), compress };
+        let object =
+            ObjectName { class_name: String::new(), name: String::new(), title: String::new(), date, cycle: 1 };
+        let old = Some(OldDirectory { name_size });
+        let directory = Directory { object, seek: BEGIN, parent: TOP, uuid: record.uuid, slots: Vec::new(), old };
+        let setting = Setting::of_root(i64::from(compress)).unwrap_or(Setting::NONE);
+        let by_path = HashMap::from([(String::new(), TOP)]);
+        Ok(Self { output, frame, setting, compressor: Compressor::new(), directories: vec![directory], by_path })
+    }
+
+    /// Takes over the keys of all directories: their paths, slots and names.
+    pub(crate) fn list_old(&mut self, old: &File) -> Result<Vec<(String, SlotId, ObjectName)>> {
+        let mut entries = old.entries_below("")?;
+        // A directory comes before what is in it.
+        entries.sort_by_key(|entry| entry.path.matches('/').count());
+        let mut listed = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let key = &entry.key;
+            let parent = entry.path.strip_suffix(&key.name).map_or("", |parent| parent.trim_end_matches('/'));
+            let Some(directory) = self.directory(parent) else {
+                return Err(not_here(old, &format!("the directory of {} is not known", entry.path)));
+            };
+            if is_directory(key) && self.directory(&entry.path).is_none() {
+                let record = OldRecord::read(&self.output, old, key.seek + key.key_size, key.object_size)?;
+                let made = Directory {
+                    object: ObjectName { cycle: key.cycle, ..ObjectName::of_key(key) },
+                    seek: key.seek,
+                    parent: directory,
+                    uuid: record.uuid,
+                    slots: Vec::new(),
+                    old: Some(OldDirectory { name_size: key.key_size }),
+                };
+                self.by_path.insert(entry.path.clone(), self.directories.len());
+                self.directories.push(made);
+            }
+            // The key in front of the object is the one that the list has.
+            let bytes = self.output.read_at(key.seek, key.key_size as usize)?;
+            let slots = &mut self.directories[directory].slots;
+            slots.push(Slot::Key(bytes));
+            let place = SlotId { directory, slot: slots.len() - 1 };
+            listed.push((entry.path, place, ObjectName { cycle: key.cycle, ..ObjectName::of_key(&entry.key) }));
+        }
+        Ok(listed)
+    }
+}
+
+/// What stays of a directory's record.
+struct OldRecord {
+    uuid: [u8; UUID_BYTES],
+}
+
+impl OldRecord {
+    /// Reads a record at this offset that has room for `room` bytes.
+    fn read(output: &Output, old: &File, offset: u64, room: u64) -> Result<Self> {
+        if room < DIRECTORY_SIZE {
+            return Err(not_here(old, "the records of its directories have no room for large places"));
+        }
+        let bytes = output.read_at(offset, DIRECTORY_SIZE as usize)?;
+        let version = u16::from_be_bytes([bytes[0], bytes[1]]);
+        // Version, two dates, two sizes, three places, and the version of the UUID.
+        let at = 2 + 8 + 8 + if version > BIG_VERSION { 24 } else { 12 } + 2;
+        let mut uuid = [0; UUID_BYTES];
+        uuid.copy_from_slice(&bytes[at..at + UUID_BYTES]);
+        Ok(Self { uuid })
+    }
+}
+
+fn not_here(old: &File, why: &str) -> ReadError {
+    let message = format!("nothing can be added to this file: {why}");
+    ReadError::new(ReadErrorKind::Unsupported, old.path(), message)
+        .with_hint("copy it with branchline merge, and add to the copy")
+}

@@ -1,0 +1,333 @@
+//! A file that is filled with directories, objects, trees and RNTuples as a program makes them, new or on top of what
+//! a file has.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use branchline_format::column::Column as Values;
+use branchline_format::compress::{Decompressor, Setting};
+use branchline_format::error::FormatError;
+use branchline_format::file::read_object;
+use branchline_format::write::classes::{joined_infos, Described};
+use branchline_format::write::{Changes, FileFrame, InfoList, Recording};
+use branchline_storage::Access;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::File;
+use crate::write::columns::{
+    Filled, Layout, NamedColumn, NewColumns, OpenColumns, OpenNtuple, OpenTree, Shown, ROOT_VERSION,
+};
+use crate::write::merge::info_lists::{info_list, OwnedInfoList};
+use crate::write::new_file::{mark_uuid, NewFile, ObjectName, SlotId, TOP};
+use crate::write::output::Output;
+
+/// An object whose bytes the caller makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewObject {
+    /// Its class, one that `Described::objects` describes.
+    pub class_name: String,
+    /// Its name, after which it is found.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Its bytes as ROOT streams it: from its own byte count on, without any reference to another object.
+    pub bytes: Vec<u8>,
+}
+
+/// A tree or an RNTuple to be written.
+#[derive(Debug, Clone)]
+pub struct NewTable {
+    /// Its name.
+    pub name: String,
+    /// Its title or description.
+    pub title: String,
+    /// How it is laid out.
+    pub layout: Layout,
+    /// Its branches or fields, with values of which only the types count.
+    pub fields: Vec<NamedColumn>,
+    /// Fields of an RNTuple that show members of collections; None makes a TTree.
+    pub ntuple: Option<Vec<Shown>>,
+}
+
+/// An object or a directory of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Directories and name, joined with `/`.
+    pub path: String,
+    /// Version number of its name.
+    pub cycle: i16,
+    /// Its class.
+    pub class_name: String,
+    /// Its title.
+    pub title: String,
+}
+
+/// A file that is being written. It has its name when it is finished; dropped before, nothing is left of it.
+pub struct WritableFile {
+    file: NewFile,
+    date: u32,
+    listed: Vec<(Listed, Option<SlotId>)>,
+    open: Vec<Option<OpenTable>>,
+    described: Described,
+    infos: Vec<OwnedInfoList>,
+    digests: HashSet<u128>,
+}
+
+/// A tree that is being filled.
+struct OpenTable {
+    path: String,
+    cycle: i16,
+    columns: Box<dyn OpenColumns>,
+}
+
+impl WritableFile {
+    /// Begins a file that is compressed as `setting` says; `date` is when, as TDatime packs it.
+    pub fn create(path: &Path, replace: bool, setting: Setting, date: u32) -> Result<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut uuid = xxh3_128(format!("{name} {date}").as_bytes()).to_be_bytes();
+        mark_uuid(&mut uuid);
+        let frame = FileFrame { name, date, uuid, root_version: ROOT_VERSION, compress: setting.as_root() };
+        let output = Output::create(path, replace, &[])?;
+        Ok(Self::of(NewFile::begin(output, frame)?, date))
+    }
+
+    /// Begins a copy of a file, to which things are added. The file is replaced when the copy is finished.
+    pub fn update(path: &Path, setting: Option<Setting>, date: u32) -> Result<Self> {
+        let old = File::open(&path.display().to_string(), &Access::default())?;
+        if old.recovered_count() > 0 {
+            let message = "the file was never closed, and cannot be added to";
+            let error = ReadError::new(ReadErrorKind::Output, old.path(), message);
+            return Err(error.with_hint("merge it into a new file first: branchline merge"));
+        }
+        let mut output = Output::create(path, true, &[])?;
+        output.begin_as_copy_of(path)?;
+        let compress = setting.map_or(old.compress(), Setting::as_root);
+        let mut made = Self::of(NewFile::continued(output, &old, compress, date)?, date);
+        for (path, place, name) in made.file.list_old(&old)? {
+            let ObjectName { class_name, title, cycle, .. } = name;
+            made.listed.push((Listed { path, cycle, class_name, title }, Some(place)));
+        }
+        made.describe(&old)?;
+        Ok(made)
+    }
+
+    fn of(file: NewFile, date: u32) -> Self {
+        let (listed, open, infos) = (Vec::new(), Vec::new(), Vec::new());
+        Self { file, date, listed, open, described: Described::default(), infos, digests: HashSet::new() }
+    }
+
+    /// What is in it, in the order in which it was written.
+    pub fn listed(&self) -> impl Iterator<Item = &Listed> {
+        self.listed.iter().map(|(listed, _)| listed)
+    }
+
+    /// Makes a directory, and those around it, where they are not there yet.
+    pub fn add_directory(&mut self, names: &[String]) -> Result<()> {
+        self.directory(names).map(|_| ())
+    }
+
+    /// Writes an object into a directory, which is made if need be. Returns its cycle.
+    pub fn add(&mut self, directories: &[String], object: NewObject) -> Result<i16> {
+        let NewObject { class_name, name, title, bytes } = object;
+        self.described.objects = true;
+        self.write(directories, class_name, name, title, |_| Ok(bytes))
+    }
+
+    /// Copies an object of another file, under a name of its own. Returns its cycle.
+    pub fn copy(&mut self, source: &File, path: &str, directories: &[String], name: &str) -> Result<i16> {
+        let key = source.find_object(path)?;
+        let is_directory = matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile");
+        if is_directory || source.is_tree(&key) {
+            let message = format!("{path:?} is a {}, which is not copied as one object", key.class_name);
+            let error = ReadError::new(ReadErrorKind::Unsupported, source.path(), message);
+            return Err(error.with_hint("branchline merge and skim copy trees and whole files"));
+        }
+        let named = |error: FormatError| {
+            ReadError::from_format(source.path(), &error.in_object(format!("{} {path}", key.class_name)))
+        };
+        let plain =
+            source.metadata_reader().until_known(|loaded| read_object(loaded, &key, &mut Decompressor::new()))?;
+        let infos = source.class_infos();
+        let recording = Recording::of_object(&plain, key.key_size, &key.class_name, infos).map_err(named)?;
+        let mut changes = Changes::new();
+        if name != key.name {
+            changes.rename(&recording, &infos.lineage(&key.class_name), &key.name, name).map_err(named)?;
+        }
+        self.describe(source)?;
+        self.write(directories, key.class_name.clone(), name.to_string(), key.title.clone(), |key_size| {
+            recording.emit(key_size, &changes).map_err(named)
+        })
+    }
+
+    /// Begins a tree or an RNTuple. Returns the number by which it is filled.
+    pub fn add_table(&mut self, directories: &[String], table: NewTable) -> Result<usize> {
+        let directory = self.directory(directories)?;
+        let NewTable { name, title, layout, fields, ntuple } = table;
+        let path = path_of(directories, &name);
+        let cycle = self.next_cycle(&path)?;
+        let new = NewColumns { directory, name, description: title.clone(), cycle, date: self.date, layout };
+        let (columns, class_name): (Box<dyn OpenColumns>, _) = match ntuple {
+            Some(shown) => (Box::new(OpenNtuple::begin(&mut self.file, new, &fields, &shown)?), "ROOT::RNTuple"),
+            None => (Box::new(OpenTree::begin(&mut self.file, new, &fields)?), "TTree"),
+        };
+        match class_name {
+            "TTree" => self.described.trees = true,
+            _ => self.described.ntuples = true,
+        }
+        let listed = Listed { path: path.clone(), cycle, class_name: class_name.to_string(), title };
+        self.listed.push((listed, self.file.last_slot(directory)));
+        self.open.push(Some(OpenTable { path, cycle, columns }));
+        Ok(self.open.len() - 1)
+    }
+
+    /// Adds entries to a tree.
+    pub fn fill(&mut self, table: usize, values: &[Values], count: usize) -> Result<()> {
+        match self.open.get_mut(table) {
+            Some(Some(open)) => open.columns.fill(&mut self.file, values, count),
+            _ => Err(self.refused("this tree is removed or finished")),
+        }
+    }
+
+    /// Ends a tree before the file is ended.
+    pub fn end(&mut self, table: usize) -> Result<Filled> {
+        match self.open.get_mut(table).and_then(Option::take) {
+            Some(open) => open.columns.finish(&mut self.file),
+            None => Err(self.refused("this tree is removed or finished")),
+        }
+    }
+
+    /// Removes what has this path: one cycle, or all. Its bytes stay in the file, and nothing points to them.
+    pub fn remove(&mut self, path: &str, cycle: Option<i16>) -> Result<()> {
+        let is_it = |listed: &Listed| listed.path == path && cycle.is_none_or(|cycle| listed.cycle == cycle);
+        if self.file.directory(path).is_some() {
+            let error = self.refused(&format!("{path} is a directory, which cannot be removed"));
+            return Err(error.with_hint("remove the objects in it"));
+        }
+        if !self.listed().any(is_it) {
+            let message = format!("there is no object {path:?}");
+            return Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.file.path(), message));
+        }
+        for (_, slot) in self.listed.iter().filter(|(listed, _)| is_it(listed)) {
+            slot.iter().for_each(|slot| self.file.remove(*slot));
+        }
+        self.listed.retain(|(listed, _)| !is_it(listed));
+        for open in &mut self.open {
+            if open.as_ref().is_some_and(|open| open.path == path && cycle.is_none_or(|cycle| open.cycle == cycle)) {
+                *open = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all trees, writes what stands around the objects, and gives the file its name. Returns its bytes.
+    pub fn finish(mut self) -> Result<u64> {
+        for open in std::mem::take(&mut self.open).into_iter().flatten() {
+            open.columns.finish(&mut self.file)?;
+        }
+        let path = self.file.path();
+        let lists: Vec<InfoList<'_>> = self.infos.iter().map(OwnedInfoList::borrowed).collect();
+        let infos = |key_size| {
+            joined_infos(&lists, self.described, key_size).map_err(|error| ReadError::from_format(&path, &error))
+        };
+        let size_bytes = self.file.finish(infos)?;
+        self.file.into_output().publish()?;
+        Ok(size_bytes)
+    }
+
+    fn write(
+        &mut self,
+        directories: &[String],
+        class_name: String,
+        name: String,
+        title: String,
+        plain: impl FnOnce(u64) -> Result<Vec<u8>>,
+    ) -> Result<i16> {
+        let directory = self.directory(directories)?;
+        let path = path_of(directories, &name);
+        let cycle = self.next_cycle(&path)?;
+        let listed = Listed { path, cycle, class_name: class_name.clone(), title: title.clone() };
+        let object = ObjectName { class_name, name, title, date: self.date, cycle };
+        let place = self.file.reserve(directory);
+        self.file.write_object(place, &object, plain)?;
+        self.listed.push((listed, Some(place)));
+        Ok(cycle)
+    }
+
+    /// The cycle that comes next for an object of this path.
+    fn next_cycle(&self, path: &str) -> Result<i16> {
+        if self.file.directory(path).is_some() {
+            return Err(self.refused(&format!("{path} is a directory, not an object")));
+        }
+        let last = self.listed().filter(|listed| listed.path == path).map(|listed| listed.cycle).max();
+        let too_many = || self.refused(&format!("{path} has more cycles than ROOT has room for"));
+        last.unwrap_or(0).checked_add(1).ok_or_else(too_many)
+    }
+
+    fn directory(&mut self, names: &[String]) -> Result<usize> {
+        let (mut directory, mut path) = (TOP, String::new());
+        for name in names {
+            path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            if let Some(known) = self.file.directory(&path) {
+                directory = known;
+                continue;
+            }
+            if self.listed().any(|listed| listed.path == path) {
+                return Err(self.refused(&format!("{path} is an object, not a directory")));
+            }
+            let class_name = "TDirectoryFile".to_string();
+            let (title, date) = (name.clone(), self.date);
+            let listed = Listed { path: path.clone(), cycle: 1, class_name: class_name.clone(), title: title.clone() };
+            let object = ObjectName { class_name, name: name.clone(), title, date, cycle: 1 };
+            directory = self.file.add_directory(directory, &path, object)?;
+            self.listed.push((listed, None));
+        }
+        Ok(directory)
+    }
+
+    /// The classes of another file are described as there.
+    fn describe(&mut self, source: &File) -> Result<()> {
+        if let Some(list) = info_list(source)? {
+            if self.digests.insert(xxh3_128(list.borrowed().plain)) {
+                self.infos.push(list);
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, message: &str) -> ReadError {
+        ReadError::new(ReadErrorKind::Output, &self.file.path(), message)
+    }
+}
+
+fn path_of(directories: &[String], name: &str) -> String {
+    [directories, &[name.to_string()]].concat().join("/")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn object(name: &str) -> NewObject {
+        NewObject { class_name: "TH1D".to_string(), name: name.to_string(), title: String::new(), bytes: vec![0; 8] }
+    }
+
+    #[test]
+    fn an_object_and_a_directory_have_different_paths() {
+        let folder = std::env::temp_dir().join(format!("branchline-objects-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut file = WritableFile::create(&folder.join("a.root"), false, Setting::NONE, 0).unwrap();
+        file.add(&["a".to_string(), "b".to_string()], object("h")).unwrap();
+        for (directories, name) in [(vec![], "a"), (vec!["a".to_string()], "b")] {
+            let error = file.add(&directories, object(name)).unwrap_err();
+            assert!(error.message.contains("is a directory"), "{error}");
+        }
+        assert!(file.add(&["a".to_string(), "b".to_string(), "h".to_string()], object("i")).is_err());
+        assert_eq!(file.add(&["a".to_string(), "b".to_string()], object("h")).unwrap(), 2, "the next cycle");
+        drop(file);
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

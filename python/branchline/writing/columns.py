@@ -1,0 +1,148 @@
+"""Values that are given for a tree as named columns, and the branches of a TTree that they become, named as uproot
+names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import OptionError
+
+HINT = "a mapping of names and arrays, an awkward array of records, a DataFrame, or a structured array of NumPy"
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How branches are named: the counter of a list, and the member of a record."""
+
+    counter: Callable[[str], str] = lambda counted: f"n{counted}"
+    member: Callable[[str, str], str] = lambda outer, inner: inner if outer == "" else f"{outer}_{inner}"
+
+
+@dataclass(frozen=True)
+class BranchValues:
+    """The values of a branch; ``counter`` is the branch with the lengths of its lists, if it has one."""
+
+    name: str
+    layout: ak.contents.Content
+    counter: str | None = None
+
+
+def named_columns(values: Any) -> dict[str, ak.contents.Content]:
+    """The columns of a table, in their order. Raises OptionError for what is no table."""
+    if isinstance(values, ak.Array):
+        if not values.fields or values.ndim != 1:
+            raise OptionError("an awkward array without names is no table", hint=HINT)
+        return {name: layout_of(values[name], name) for name in values.fields}
+    if isinstance(values, np.ndarray):
+        if values.dtype.names is None:
+            raise OptionError("an array without names is no table", hint=HINT)
+        return {name: layout_of(values[name], name) for name in values.dtype.names}
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        values = {str(name): values[name].to_numpy() for name in values.columns}
+    if not isinstance(values, Mapping):
+        raise OptionError(f"a {type(values).__name__} is no table", hint=HINT)
+    for name in values:
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"{name!r} is no name of a branch", hint="names are texts")
+    return {name: layout_of(column, name) for name, column in values.items()}
+
+
+def layout_of(values: Any, name: str) -> ak.contents.Content:
+    """The layout of an array, or of what can become one. Raises OptionError."""
+    try:
+        if isinstance(values, np.ndarray) and values.dtype == object:
+            values = ak.from_iter(values.tolist())
+        elif isinstance(values, np.ndarray):
+            values = ak.from_numpy(values, regulararray=True)
+        elif not isinstance(values, ak.Array):
+            values = ak.Array(values if isinstance(values, list | tuple) else np.asarray(values))
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"branch {name}: a {type(values).__name__} is no array: {error}") from error
+    return ak.to_packed(values).layout
+
+
+def empty_layout(kind: Any, name: str) -> ak.contents.Content:
+    """No values of a type: one of NumPy, of awkward, or a text such as ``"var * float32"``. Raises OptionError."""
+    try:
+        if isinstance(kind, ak.types.ArrayType):
+            kind = kind.content
+        if isinstance(kind, str):
+            try:
+                kind = np.dtype(kind)
+            except (TypeError, ValueError):
+                kind = ak.types.from_datashape(kind, highlevel=False)
+        if isinstance(kind, ak.types.Type):
+            return ak.forms.from_type(kind).length_zero_array(highlevel=False)
+        dtype = np.dtype(kind)
+        return ak.from_numpy(np.zeros((0, *dtype.shape), dtype.base), regulararray=True, highlevel=False)
+    except (TypeError, ValueError) as error:
+        hint = 'one of NumPy, such as "float32", or of awkward, such as "var * float32" or "string"'
+        raise OptionError(f"branch {name}: {kind!r} is no type", hint=hint) from error
+
+
+def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Iterator[BranchValues]:
+    """The branches of a TTree for a column: records become branches of their members, lists of numbers arrays that
+    another branch counts.
+    """
+    layout = layout.project() if layout.is_indexed and not layout.is_option else layout
+    if layout.is_record:
+        for member in layout.fields:
+            content = layout.content(member)
+            yield from branches_of(naming.member(name, member), content[: len(layout)], naming)
+        return
+    if not _is_list(layout):
+        yield BranchValues(name, layout)
+        return
+    whole = layout.to_ListOffsetArray64(True)
+    content = whole.content
+    content = content.project() if content.is_indexed and not content.is_option else content
+    members = [(name, content)]
+    if content.is_record:
+        members = [(naming.member(name, member), content.content(member)[: len(content)]) for member in content.fields]
+    for one, values in members:
+        counter = naming.counter(name) if _is_fixed(values) else None
+        yield BranchValues(one, ak.contents.ListOffsetArray(whole.offsets, values), counter)
+
+
+def _is_list(layout: ak.contents.Content) -> bool:
+    return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)
+
+
+def _is_fixed(layout: ak.contents.Content) -> bool:
+    """Whether values are numbers, or fixed arrays of them."""
+    while layout.is_regular and layout.parameter("__array__") is None:
+        layout = layout.content
+    return bool(layout.is_numpy)
+
+
+def fitting(layout: ak.contents.Content, sample: ak.contents.Content, name: str) -> ak.contents.Content:
+    """Values whose numbers have the types that the branch has. Raises OptionError where that would change them."""
+    if layout.is_unknown or sample.is_unknown:
+        return layout
+    if layout.is_numpy and sample.is_numpy and layout.data.ndim == 1 and sample.data.ndim == 1:
+        have, wanted = layout.data.dtype, sample.data.dtype
+        if have == wanted:
+            return layout
+        if not np.can_cast(have, wanted, "same_kind"):
+            raise OptionError(
+                f"branch {name} holds {wanted}, and is given {have}", hint="convert the array, as with .astype"
+            )
+        return ak.contents.NumpyArray(layout.data.astype(wanted))
+    if layout.is_indexed and not layout.is_option:
+        return fitting(layout.project(), sample, name)
+    if layout.is_regular and sample.is_regular and layout.size == sample.size:
+        return ak.contents.RegularArray(fitting(layout.content, sample.content, name), layout.size, len(layout))
+    is_text = layout.parameter("__array__") is not None
+    if layout.is_list and sample.is_list and not sample.is_regular and not is_text:
+        whole = layout.to_ListOffsetArray64(True)
+        return ak.contents.ListOffsetArray(whole.offsets, fitting(whole.content, sample.content, name))
+    if layout.is_record and sample.is_record and set(layout.fields) == set(sample.fields):
+        contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}") for one in sample.fields]
+        return ak.contents.RecordArray(contents, sample.fields, len(layout), parameters=sample.parameters)
+    return layout

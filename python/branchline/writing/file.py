@@ -1,0 +1,405 @@
+"""WritableFile and WritableDirectory: ROOT files that are being written, as mappings of names and objects."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import awkward as ak
+
+from branchline import _core
+from branchline.errors import (
+    BranchlineError,
+    BranchlineWarning,
+    NoSuchKeyError,
+    NotHereError,
+    OptionError,
+    StorageError,
+    UnsupportedBranchError,
+    warn,
+)
+from branchline.layout.root_files import check_root_name
+from branchline.tree import Directory, File
+from branchline.writing.codecs import USUAL, codec_of
+from branchline.writing.columns import Naming, empty_layout, layout_of, named_columns
+from branchline.writing.objects import object_bytes
+from branchline.writing.sources import source_of
+from branchline.writing.table import WritableTree, new_table
+
+_CYCLE = re.compile(r";(\d+)$")
+_TABLES = ("ROOT::RNTuple", "TTree")
+
+
+def recreate(path: str | os.PathLike[str], *, compression: Any = USUAL) -> WritableFile:
+    """Begins a ROOT file; one that is there is replaced when the new one is closed.
+
+    The file has its name when it is closed, and is whole then. An error inside of ``with`` leaves what was there
+    before. ``compression`` is ``"zstd:5"``, ``"lz4"``, a number of ROOT as ``505``, one of uproot as
+    ``uproot.ZLIB(4)``, or None. Raises StorageError, OptionError.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     file["events"] = {"x": np.arange(3), "pt": ak.Array([[1.5], [], [2.5, 3.5]])}
+        ...     file["plots/h"] = np.histogram([1, 2, 2])
+    """
+    return WritableFile(path, _begun(path, compression, replace=True))
+
+
+def create(path: str | os.PathLike[str], *, compression: Any = USUAL) -> WritableFile:
+    """Like `recreate`; raises StorageError if there is a file of this name already."""
+    return WritableFile(path, _begun(path, compression, replace=False))
+
+
+def update(path: str | os.PathLike[str], *, compression: Any = None) -> WritableFile:
+    """Begins a copy of a ROOT file to which things are added. When it is closed, the copy replaces the file.
+
+    So the file stays as it was until then, also if the program is killed; the disk needs room for both. What is new is
+    compressed as the file is, or as ``compression`` says. Raises MissingFileError, BadFileError, StorageError,
+    OptionError, and UnsupportedBranchError for a file to which nothing can be added.
+    """
+    codec = None if compression is None else codec_of(compression)
+    check_root_name(path)
+    try:
+        made = _core.WritableFile.update(Path(path), codec)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    return WritableFile(path, made, codec=codec, before=File(os.fspath(path)))
+
+
+def _begun(path: str | os.PathLike[str], compression: Any, *, replace: bool) -> _core.WritableFile:
+    check_root_name(path)
+    try:
+        return _core.WritableFile(Path(path), replace, codec_of(compression))
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+
+
+class WritableDirectory(Mapping[str, Any]):
+    """A directory of a file that is being written: a mapping of names to objects. Setting an item writes it; a name
+    that is there already gets the next cycle, ``name;2``.
+    """
+
+    def __init__(self, file: WritableFile | None, path: str) -> None:
+        self._owner = file
+        self._path = path
+
+    @property
+    def file_path(self) -> str:
+        """The path of the file."""
+        return self.file.file_path
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the directories that lead here, under uproot's name."""
+        return tuple(self._path.split("/")) if self._path else ()
+
+    @property
+    def file(self) -> WritableFile:
+        """The file."""
+        assert self._owner is not None  # a file is its own
+        return self._owner
+
+    def __repr__(self) -> str:
+        return f"<WritableDirectory {'/' + self._path!r} of {self.file_path!r}>"
+
+    def _keys(self) -> Iterator[tuple[str, _core.WrittenKey]]:
+        """What is below, by its path from here."""
+        begin = f"{self._path}/" if self._path else ""
+        for key in self.file.written().keys():
+            if key.path.startswith(begin):
+                yield key.path.removeprefix(begin), key
+
+    def keys(self, *, recursive: bool = True, cycle: bool = True) -> list[str]:  # type: ignore[override]
+        """The names of what is in it and below, with their cycles."""
+        found = [f"{path};{key.cycle}" if cycle else path for path, key in self._keys() if recursive or "/" not in path]
+        return list(dict.fromkeys(found))
+
+    def classnames(self, *, recursive: bool = True, cycle: bool = True) -> dict[str, str]:
+        """The classes of what is in it and below, by its names."""
+        return {
+            f"{path};{key.cycle}" if cycle else path: key.class_name
+            for path, key in self._keys()
+            if recursive or "/" not in path
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
+    def _find(self, name: str) -> _core.WrittenKey | None:
+        """The key of this name, the last cycle if it says none."""
+        wanted = _CYCLE.search(name)
+        path = _CYCLE.sub("", name).strip("/")
+        found = [key for one, key in self._keys() if one == path and (wanted is None or key.cycle == int(wanted[1]))]
+        return max(found, key=lambda key: key.cycle, default=None)
+
+    def _no_such(self, name: str) -> NoReturn:
+        hint = f"there are {', '.join(self.keys()[:8])}" if len(self) else "nothing is written yet"
+        raise NoSuchKeyError(f"there is no object {name!r}", path=self.file_path, hint=hint)
+
+    def __getitem__(self, name: str) -> Any:
+        """A directory, a tree that is being filled, or an object that the file had before it was updated.
+
+        Raises NoSuchKeyError, and NotHereError for an object that was just written: it is read when the file is closed.
+        """
+        key = self._find(name)
+        if key is None:
+            self._no_such(name)
+        if key.class_name.startswith("TDirectory"):
+            return WritableDirectory(self.file, key.path)
+        return self.file.object_of(key)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Writes a tree, a histogram, a text or an object that was read, under a name such as ``"h"`` or ``"dir/h"``.
+
+        Raises OptionError, UnsupportedBranchError, StorageError.
+        """
+        directories, own = self._place(name)
+        if _is_table(value):
+            self._table(name, named_columns(value), "", Naming(), is_ntuple=False).extend(value)
+            return
+        source = source_of(value)
+        if source is not None and self.file.copied(source, directories, own):
+            return
+        for one in object_bytes(value, own, self.file_path):
+            places = [*directories, *((own, *one.below[:-1]) if one.below else ())]
+            name_of_one = one.below[-1] if one.below else own
+            self.file.written().add(places, one.class_name, name_of_one, one.title, one.content)
+
+    def __delitem__(self, name: str) -> None:
+        """Removes an object, one cycle (``"h;1"``) or all. Its bytes stay in the file. Raises NoSuchKeyError."""
+        wanted = _CYCLE.search(name)
+        if self._find(name) is None:
+            self._no_such(name)
+        path = "/".join([*self.path, _CYCLE.sub("", name).strip("/")])
+        self.file.written().remove(path, int(wanted[1]) if wanted else None)
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Writes several objects."""
+        for name, value in values.items():
+            self[name] = value
+
+    def mkdir(self, name: str) -> WritableDirectory:
+        """Makes a directory, with those around it: ``"a/b"``. Raises StorageError if an object has that name."""
+        directories, own = self._place(name)
+        self.file.written().add_directory([*directories, own])
+        return WritableDirectory(self.file, "/".join([*directories, own]))
+
+    def mktree(
+        self,
+        name: str,
+        branch_types: Any,
+        title: str = "",
+        *,
+        counter_name: Callable[[str], str] | None = None,
+        field_name: Callable[[str, str], str] | None = None,
+        compression: Any = ...,
+    ) -> WritableTree:
+        """Makes an empty TTree; ``branch_types`` are types or arrays by the names of branches.
+
+        Types are those of NumPy (``"float32"``, ``("f4", (3,))``) or of awkward (``"var * float32"``, ``"string"``).
+        ``counter_name`` names the branch that counts the elements of lists (``nx`` of ``x``), ``field_name`` those of
+        the members of records (``jet_pt``). ``compression`` is that of the file unless it is given. Raises OptionError,
+        UnsupportedBranchError.
+        """
+        usual = Naming()
+        naming = Naming(counter_name or usual.counter, field_name or usual.member)
+        return self._table(name, _types(branch_types), title, naming, is_ntuple=False, compression=compression)
+
+    def mkrntuple(self, name: str, field_types: Any, description: str = "", *, compression: Any = ...) -> WritableTree:
+        """Makes an empty RNTuple; ``field_types`` are types or arrays by the names of fields, as for `mktree`."""
+        return self._table(name, _types(field_types), description, Naming(), is_ntuple=True, compression=compression)
+
+    def copy_from(self, source: Directory | str, *, filter_name: Any = None, filter_classname: Any = None) -> None:
+        """Copies objects of another file as they are, with their directories and names; trees are left out.
+
+        ``filter_name`` and ``filter_classname`` choose them as in ``source.keys``. Raises NoSuchKeyError if there are
+        none.
+        """
+        opened = File(source) if isinstance(source, str) else source
+        chosen = {
+            path: name
+            for path, name in opened.classnames(filter_name=filter_name, filter_classname=filter_classname).items()
+            if name not in _TABLES and not name.startswith("TDirectory")
+        }
+        if not chosen:
+            raise NoSuchKeyError("there is no such object to copy", path=opened.file_path, hint="trees are not copied")
+        begin = opened.object_path.strip("/") if not isinstance(opened, File) else ""
+        for path in chosen:
+            directories, own = self._place(_CYCLE.sub("", path))
+            inside = f"{begin}/{path}" if begin else path
+            self.file.written().copy(opened.file._core, inside, directories, own)
+
+    def _place(self, name: str) -> tuple[list[str], str]:
+        parts = [part for part in name.strip("/").split("/") if part]
+        if not parts or _CYCLE.search(name):
+            hint = "cycles are counted by themselves" if parts else "names are like 'h' or 'dir/h'"
+            raise OptionError(f"{name!r} is no name of a new object", path=self.file_path, hint=hint)
+        return [*self.path, *parts[:-1]], parts[-1]
+
+    def _table(
+        self, name: str, columns: Any, title: str, naming: Naming, *, is_ntuple: bool, compression: Any = ...
+    ) -> WritableTree:
+        directories, own = self._place(name)
+        codec = self.file.codec if compression is ... else codec_of(compression)
+        if not columns:
+            raise OptionError(f"tree {name}: it has no branches", path=self.file_path, hint="give at least one column")
+        written = self.file.written()
+        try:
+            table = new_table(own, title, columns, naming, codec, is_ntuple=is_ntuple)
+            number = written.add_table(directories, table)
+        except UnsupportedBranchError as error:
+            # The engine's own hint names an option of a command.
+            hint = error.hint if error.hint and "--" not in error.hint else "leave the column out, or convert it"
+            raise UnsupportedBranchError(error.what, path=self.file_path, hint=hint) from None
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+        path = "/".join([*directories, own])
+        classname = "ROOT::RNTuple" if is_ntuple else "TTree"
+        counters = dict.fromkeys(one for one in table.counters if one is not None)
+        samples = {one: layout[:0] for one, layout in columns.items()}
+        tree = WritableTree(
+            path, self.file_path, classname, title, written, number, samples, naming, [*table.names, *counters]
+        )
+        self.file.remember(tree)
+        return tree
+
+
+def _types(kinds: Any) -> dict[str, ak.contents.Content]:
+    """Columns without values for types by their names, or for arrays."""
+    if not isinstance(kinds, Mapping):
+        return named_columns(kinds)
+    return {
+        name: layout_of(kind, name) if _is_array(kind) else empty_layout(kind, name) for name, kind in kinds.items()
+    }
+
+
+def _is_array(kind: Any) -> bool:
+    return isinstance(kind, list) or (hasattr(kind, "__getitem__") and hasattr(kind, "__array__"))
+
+
+def _is_table(value: Any) -> bool:
+    is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
+    is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
+    is_frame = hasattr(value, "columns") and hasattr(value, "to_numpy")
+    return type(value) is dict or is_named or is_structured or is_frame
+
+
+class WritableFile(WritableDirectory):
+    """A ROOT file that is being written; see `recreate`. It has its name only when it is closed."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        core: _core.WritableFile,
+        *,
+        codec: str | None = USUAL,
+        before: File | None = None,
+    ) -> None:
+        self._core: _core.WritableFile | None = core
+        self._name = os.fspath(path)
+        self._codec = codec
+        self._before = before
+        self._trees: dict[str, WritableTree] = {}
+        super().__init__(None, "")
+
+    @property
+    def file(self) -> WritableFile:
+        """The file itself."""
+        return self
+
+    @property
+    def file_path(self) -> str:
+        """The path that it gets."""
+        return self._name
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._core is None
+
+    @property
+    def codec(self) -> str:
+        """How it is compressed."""
+        return self._codec or USUAL
+
+    def __repr__(self) -> str:
+        return f"<WritableFile {self._name!r}{' (closed)' if self.closed else ''}>"
+
+    def written(self) -> _core.WritableFile:
+        """The file as the engine has it. Raises StorageError if it is closed."""
+        if self._core is None:
+            raise StorageError("the file is closed", path=self._name, hint="open it again with branchline.update")
+        return self._core
+
+    def remember(self, tree: WritableTree) -> None:
+        """Keeps a tree that is being filled."""
+        self._trees[tree.path] = tree
+
+    def object_of(self, key: _core.WrittenKey) -> Any:
+        """The tree that is being filled, or the object that the file had before."""
+        if key.path in self._trees:
+            return self._trees[key.path]
+        if self._before is not None and f"{key.path};{key.cycle}" in self._before:
+            return self._before[f"{key.path};{key.cycle}"]
+        raise NotHereError(
+            f"{key.path} was just written, and is read when the file is closed", hint="close the file and open it"
+        )
+
+    def copied(self, source: Any, directories: list[str], name: str) -> bool:
+        """Copies an object that was read, if its file still has it as it was."""
+        try:
+            opened = File(source.place.file_path)
+            if source.is_still_in(opened):
+                self.written().copy(opened._core, source.place.key, directories, name)
+                return True
+            reason = f"{source.place.file_path} does not have it any more as it was read"
+        except StorageError:
+            raise
+        except BranchlineError as error:
+            reason = error.what
+        if source.is_needed:
+            raise UnsupportedBranchError(
+                f"{name} cannot be copied: {reason}", path=self._name, hint="keep its file until this one is closed"
+            )
+        warn(f"{name} is written as a new histogram, of its bins alone: {reason}", BranchlineWarning)
+        return False
+
+    def close(self) -> None:
+        """Ends the file, which gets its name. Raises StorageError where it cannot be written."""
+        if self._core is None:
+            return
+        core, self._core = self._core, None
+        self._trees.clear()
+        self._before = None
+        core.finish()
+
+    def abandon(self) -> None:
+        """Removes the unfinished file; what was there before stays."""
+        if self._core is not None:
+            self._core.abandon()
+            self._core = None
+
+    def __enter__(self) -> WritableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __del__(self) -> None:
+        if getattr(self, "_core", None) is not None:
+            self.abandon()
+            warn(f"{self._name} was never closed, and is not written: use it in `with`", BranchlineWarning)

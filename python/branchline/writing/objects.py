@@ -1,0 +1,104 @@
+"""Objects as they go into a file: histograms, texts, and what was read from another file."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from branchline.errors import UnsupportedBranchError
+
+HINT = "a table, a histogram, a pair of values and edges, a text, or an object that was read"
+
+
+@dataclass(frozen=True)
+class ObjectBytes:
+    """An object in ROOT's bytes; ``below`` are directories in that it stands, under the name that it was given."""
+
+    class_name: str
+    title: str
+    content: bytes
+    below: tuple[str, ...] = ()
+
+
+def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
+    """An object in ROOT's bytes: several where categories of a histogram become directories.
+
+    Raises UnsupportedBranchError for what ROOT has no class for.
+    """
+    if isinstance(value, str):
+        return [_text(value)]
+    if isinstance(value, tuple):
+        return [_from_numpy(value, name, path)]
+    if _is_of_uproot(value):
+        return [_from_uproot(value, name, path)]
+    if hasattr(value, "axes") and hasattr(value, "storage_type"):
+        return _from_hist(value, name, path)
+    raise UnsupportedBranchError(f"{name}: a {type(value).__name__} cannot be written", path=path, hint=HINT)
+
+
+def _text(text: str) -> ObjectBytes:
+    """A TObjString."""
+    written = text.encode("utf-8", errors="surrogateescape")
+    length = bytes([len(written)]) if len(written) < 255 else struct.pack(">Bi", 255, len(written))
+    content = struct.pack(">hhII", 1, 1, 0, 0x02000000) + length + written
+    counted = struct.pack(">I", 0x40000000 | len(content)) + content
+    return ObjectBytes("TObjString", "Collectable string class", counted)
+
+
+def _from_numpy(value: tuple[Any, ...], name: str, path: str) -> ObjectBytes:
+    """The histogram of what np.histogram, np.histogram2d and np.histogramdd return."""
+    from branchline.report.root_objects import RootAxis, RootHistogram
+
+    values = np.asarray(value[0])
+    edges = value[1] if len(value) == 2 and isinstance(value[1], list | tuple) and values.ndim > 1 else value[1:]
+    all_edges = [np.asarray(one, dtype="f8") for one in edges]
+    fits = values.dtype.kind in "biuf" and values.shape == tuple(len(one) - 1 for one in all_edges)
+    if not fits or not 1 <= values.ndim <= 3:
+        raise UnsupportedBranchError(
+            f"{name}: these values and edges are no histogram",
+            path=path,
+            hint="give what np.histogram returns: of each axis one edge more than there are bins, up to three axes",
+        )
+    axes = tuple(
+        RootAxis("", one, bool(np.allclose(np.diff(one), (one[-1] - one[0]) / (len(one) - 1), rtol=1e-12)))
+        for one in all_edges
+    )
+    form = RootHistogram("", axes, np.pad(values.astype("f8"), 1), np.zeros(0))
+    return ObjectBytes(form.class_name, "", form.streamed(name))
+
+
+def _from_hist(value: Any, name: str, path: str) -> list[ObjectBytes]:
+    from branchline.report.root_file import NotInRootError, root_forms
+
+    try:
+        forms = list(root_forms(value))
+    except NotInRootError as reason:
+        raise UnsupportedBranchError(f"{name}: ROOT has no class for this histogram: {reason}", path=path) from reason
+    return [
+        ObjectBytes(form.class_name, form.title, form.streamed(below[-1] if below else name), tuple(below))
+        for below, form in forms
+    ]
+
+
+def _is_of_uproot(value: Any) -> bool:
+    return any(base.__module__ == "uproot.model" for base in type(value).__mro__)
+
+
+def _from_uproot(value: Any, name: str, path: str) -> ObjectBytes:
+    """An object that uproot read or made, in the bytes that uproot writes of it."""
+    from uproot.writing.identify import to_writable
+
+    try:
+        model = to_writable(value)
+        content = bytes(model.serialize(name=name))
+    except (TypeError, NotImplementedError, AttributeError) as error:
+        raise UnsupportedBranchError(
+            f"{name}: uproot cannot write this {type(value).__name__}: {error}",
+            path=path,
+            hint="read it with branchline, which copies objects of every class",
+        ) from error
+    title = model.member("fTitle") if model.has_member("fTitle") else ""
+    return ObjectBytes(model.classname, title, content)

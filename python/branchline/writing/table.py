@@ -1,0 +1,161 @@
+"""WritableTree: a TTree or an RNTuple that is being filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import awkward as ak
+
+from branchline import _core
+from branchline.errors import OptionError, UnsupportedBranchError
+from branchline.layout.columns import column_of
+from branchline.layout.fields import ShownField
+from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
+from branchline.limits import parse_bytes
+from branchline.writing.columns import BranchValues, Naming, branches_of, fitting, named_columns
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A tree to be made: its branches with columns of which only the types count, and how it is laid out. ``counters``
+    are the branches that count the elements of arrays; ``shown`` is None for a TTree.
+    """
+
+    name: str
+    title: str
+    layout: Layout
+    names: list[str]
+    columns: list[_core.Column]
+    counters: list[str | None]
+    shown: list[ShownField] | None
+
+
+@dataclass
+class WritableTree:
+    """A TTree or an RNTuple of a file that is being written. ``extend`` adds entries; what is full is compressed on all
+    cores and written, so that memory stays bounded.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     tree = file.mktree("events", {"n": "int32", "pt": "var * float32"})
+        ...     tree.extend({"n": [1, 2], "pt": [[1.5], [2.5, 3.5]]})
+    """
+
+    path: str
+    file_path: str
+    classname: str
+    title: str
+    _core_file: _core.WritableFile
+    _number: int
+    _columns: Mapping[str, ak.contents.Content]
+    _naming: Naming
+    _names: list[str]
+    num_entries: int = field(default=0)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.path.rpartition("/")[2]
+
+    def keys(self) -> list[str]:
+        """The names of its branches or fields, counters among them."""
+        return list(self._names)
+
+    def __len__(self) -> int:
+        return self.num_entries
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<WritableTree {self.path!r} of {len(self._names)} branches, {self.num_entries} entries>"
+
+    def extend(self, values: Any) -> None:
+        """Adds entries: a mapping of the same columns as before, an awkward array of records, a DataFrame.
+
+        Raises OptionError for missing or other columns, for columns of different lengths, and for numbers that the
+        branch cannot hold; StorageError where the file cannot be written.
+        """
+        given = named_columns(values)
+        missing = [name for name in self._columns if name not in given]
+        other = [name for name in given if name not in self._columns]
+        if missing or other:
+            what = [f"there is no {name}" for name in missing] + [f"{name} is not of the tree" for name in other]
+            hint = f"the columns are {', '.join(self._columns)}"
+            raise OptionError(f"tree {self.path}: {'; '.join(what)}", path=self.file_path, hint=hint)
+        count = length_of(given, self.path, self.file_path)
+        if not count:
+            return
+        columns = {name: fitting(given[name], sample, name) for name, sample in self._columns.items()}
+        filled = list(branches(columns, self._naming, is_ntuple=self.classname != "TTree"))
+        _check_counters(filled, self.path, self.file_path)
+        self._core_file.fill(self._number, [column_of(one.layout, one.name) for one in filled], count)
+        self.num_entries += count
+
+
+def branches(columns: Mapping[str, ak.contents.Content], naming: Naming, *, is_ntuple: bool) -> Iterator[BranchValues]:
+    """The branches or fields of these columns."""
+    for name, layout in columns.items():
+        if is_ntuple:
+            yield BranchValues(name, layout)
+        else:
+            yield from branches_of(name, layout, naming)
+
+
+def length_of(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> int:
+    """The number of entries of columns. Raises OptionError where they differ."""
+    lengths = {name: len(layout) for name, layout in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise OptionError(
+            f"tree {path}: its columns have different lengths: {shown}",
+            path=file_path,
+            hint="each column has a value or a list for each entry",
+        )
+    return next(iter(lengths.values()), 0)
+
+
+def _check_counters(filled: list[BranchValues], path: str, file_path: str) -> None:
+    """Raises OptionError for lists of different lengths that one branch is to count."""
+    counted: dict[str, BranchValues] = {}
+    for one in filled:
+        if one.counter is None:
+            continue
+        first = counted.setdefault(one.counter, one)
+        if first is not one and ak.any(ak.num(ak.Array(first.layout)) != ak.num(ak.Array(one.layout))):
+            raise OptionError(
+                f"tree {path}: {one.counter} cannot count both {first.name} and {one.name}: their lengths differ",
+                path=file_path,
+                hint="give them counters of their own, by counter_name",
+            )
+
+
+def new_table(
+    name: str, title: str, columns: Mapping[str, ak.contents.Content], naming: Naming, codec: str, *, is_ntuple: bool
+) -> NewTable:
+    """The tree for columns like these. Raises OptionError for names that are there twice, or types that are unknown."""
+    made = list(branches({one: layout[:0] for one, layout in columns.items()}, naming, is_ntuple=is_ntuple))
+    names = [one.name for one in made]
+    all_names = names + sorted({one.counter for one in made if one.counter is not None})
+    twice = next((one for one in all_names if all_names.count(one) > 1), None)
+    if twice is not None:
+        raise OptionError(f"tree {name}: there would be two branches {twice}", hint="rename one of them")
+    unknown = next((one.name for one in made if _has_unknown(one.layout)), None)
+    if unknown is not None:
+        hint = "give it one with ak.values_astype, or make the tree with mktree"
+        raise UnsupportedBranchError(
+            f"tree {name}: the type of {unknown} is not known, for it has no values", hint=hint
+        )
+    layout = Layout(codec, None, parse_bytes(CLUSTER_BYTES), parse_bytes(PAGE_BYTES))
+    columns_made = [column_of(one.layout, one.name) for one in made]
+    counters = [one.counter for one in made]
+    return NewTable(name, title, layout, names, columns_made, counters, [] if is_ntuple else None)
+
+
+def _has_unknown(layout: ak.contents.Content) -> bool:
+    if layout.is_unknown:
+        return True
+    if layout.is_record or layout.is_union:
+        return any(_has_unknown(one) for one in layout.contents)
+    return not layout.is_numpy and _has_unknown(layout.content)
