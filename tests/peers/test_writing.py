@@ -104,7 +104,14 @@ def test_trees_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: str
             got = as_list(getattr(event, name))
             assert got == ak.to_list(wanted[name][entry % COUNT]), name
         assert event.njet == len(wanted["jet_pt"][entry % COUNT])
-    assert opened.GetCompressionSettings() == (branchline_code(codec))
+    assert opened.GetCompressionSettings() == branchline_code(codec)
+    settings = {branch.GetCompressionSettings() for branch in tree.GetListOfBranches()}
+    assert settings == {branchline_code(codec)}
+    numbers = tree.GetBranch("n_i8")
+    if codec is None:
+        assert numbers.GetZipBytes() >= numbers.GetTotBytes()
+    else:
+        assert numbers.GetZipBytes() < numbers.GetTotBytes()
 
 
 def branchline_code(codec: str | None) -> int:
@@ -122,6 +129,10 @@ def test_ntuples_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: s
         ntuple.extend(given)
         ntuple.extend(given)
     theirs = uproot.open(path)["ntuple"].arrays()
+    descriptor = root.RNTupleReader.Open("ntuple", str(path)).GetDescriptor()
+    clusters = list(descriptor.GetClusterIterable())
+    settings = {int(clusters[0].GetColumnRange(0).GetCompressionSettings().value())}
+    assert settings == {branchline_code(codec)}
     frame = root.RDataFrame("ntuple", str(path))
     assert frame.Count().GetValue() == 2 * COUNT
     numbers = frame.AsNumpy(["n_i4", "n_f8", "n_b"])

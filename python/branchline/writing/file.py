@@ -45,20 +45,22 @@ def recreate(path: str | os.PathLike[str], *, compression: Any = USUAL) -> Writa
         ...     file["events"] = {"x": np.arange(3), "pt": ak.Array([[1.5], [], [2.5, 3.5]])}
         ...     file["plots/h"] = np.histogram([1, 2, 2])
     """
-    return WritableFile(path, _begun(path, compression, replace=True))
+    return WritableFile(path, _begun(path, compression, replace=True), codec=codec_of(compression))
 
 
 def create(path: str | os.PathLike[str], *, compression: Any = USUAL) -> WritableFile:
     """Like `recreate`; raises StorageError if there is a file of this name already."""
-    return WritableFile(path, _begun(path, compression, replace=False))
+    return WritableFile(path, _begun(path, compression, replace=False), codec=codec_of(compression))
 
 
 def update(path: str | os.PathLike[str], *, compression: Any = None) -> WritableFile:
     """Begins a copy of a ROOT file to which things are added. When it is closed, the copy replaces the file.
 
-    So the file stays as it was until then, also if the program is killed; the disk needs room for both. What is new is
-    compressed as the file is, or as ``compression`` says. Raises MissingFileError, BadFileError, StorageError,
-    OptionError, and UnsupportedBranchError for a file to which nothing can be added.
+    So the file stays as it was until then, also if the program is killed; the disk needs room for both. New objects are
+    compressed as the file is and new trees with zstd:5, or both as ``compression`` says.
+
+    Raises MissingFileError, BadFileError, StorageError, OptionError, and UnsupportedBranchError for a file to which
+    nothing can be added.
     """
     codec = None if compression is None else codec_of(compression)
     check_root_name(path)
@@ -301,7 +303,7 @@ class WritableFile(WritableDirectory):
         path: str | os.PathLike[str],
         core: _core.WritableFile,
         *,
-        codec: str | None = USUAL,
+        codec: str | None,
         before: File | None = None,
     ) -> None:
         self._core: _core.WritableFile | None = core
