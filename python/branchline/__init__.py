@@ -4,6 +4,8 @@
 # that reads through the bridge.
 import sys
 import threading  # noqa: F401
+from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +169,10 @@ class _Root(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
         if not (name == "forecast" and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        # cloudpickle knows modules by their exact type: a wagon of a notebook that uses this one could not travel.
+        return import_module, (self.__name__,)
 
 
 sys.modules[__name__].__class__ = _Root
