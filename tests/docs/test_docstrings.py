@@ -33,11 +33,16 @@ CLASSES = (
     "TrainResult",
     "TrainStatus",
     "Tree",
+    "WritableDirectory",
+    "WritableFile",
+    "WritableTree",
 )
-FUNCTIONS = ("concatenate", "forecast", "iterate", "nanoevents", "num_entries", "open", "run")
-#: Those whose examples read the files of the test.
+FUNCTIONS = ("concatenate", "create", "forecast", "iterate", "nanoevents", "num_entries", "open", "recreate", "run")
+FUNCTIONS += ("update",)
+#: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "iterate", "num_entries", "open")
+READING += ("WritableDirectory", "WritableFile", "WritableTree", "create", "recreate", "update")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -107,6 +112,8 @@ def test_examples_of_reading_run_and_print_what_they_show(folder: Path, name: st
     events = branchline.open(folder / "file.root")
     names = {
         "branchline": branchline,
+        "np": np,
+        "ak": ak,
         "tree": events["Events"],
         "branch": events["Events/Muon_pt"],
         "folder": events["folder"],

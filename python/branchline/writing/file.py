@@ -49,7 +49,13 @@ def recreate(path: str | os.PathLike[str], *, compression: Any = USUAL) -> Writa
 
 
 def create(path: str | os.PathLike[str], *, compression: Any = USUAL) -> WritableFile:
-    """Like `recreate`; raises StorageError if there is a file of this name already."""
+    """Begins a ROOT file like `recreate`, and replaces none.
+
+    Raises StorageError if there is a file of this name already, and OptionError.
+
+    >>> with branchline.create("new.root") as file:
+    ...     file["events"] = {"x": [1.0, 2.0]}
+    """
     return WritableFile(path, _begun(path, compression, replace=False), codec=codec_of(compression))
 
 
@@ -61,6 +67,11 @@ def update(path: str | os.PathLike[str], *, compression: Any = None) -> Writable
 
     Raises MissingFileError, BadFileError, StorageError, OptionError, and UnsupportedBranchError for a file to which
     nothing can be added.
+
+        >>> with branchline.update("file.root") as file:
+        ...     file["note"] = "calibrated again"
+        >>> branchline.open("file.root").classnames(cycle=False)["note"]
+        'TObjString'
     """
     codec = None if compression is None else codec_of(compression)
     check_root_name(path)
@@ -82,6 +93,14 @@ def _begun(path: str | os.PathLike[str], compression: Any, *, replace: bool) -> 
 class WritableDirectory(Mapping[str, Any]):
     """A directory of a file that is being written: a mapping of names to objects. Setting an item writes it; a name
     that is there already gets the next cycle, ``name;2``.
+
+    Raises OptionError for what cannot be written, and StorageError once the file is closed.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     plots = file.mkdir("plots")
+        ...     plots["note"] = "none yet"
+        ...     file.keys(cycle=False)
+        ['plots', 'plots/note']
     """
 
     def __init__(self, file: WritableFile | None, path: str) -> None:
@@ -296,7 +315,15 @@ def _is_table(value: Any) -> bool:
 
 
 class WritableFile(WritableDirectory):
-    """A ROOT file that is being written; see `recreate`. It has its name only when it is closed."""
+    """A ROOT file that is being written; see `recreate`. It has its name only when it is closed.
+
+    Raises StorageError where it cannot be written, and once it is closed.
+
+        >>> with branchline.recreate("out.root", compression="lz4") as file:
+        ...     file["events"] = {"x": [1, 2, 3]}
+        >>> branchline.open("out.root")["events"].num_entries
+        3
+    """
 
     def __init__(
         self,

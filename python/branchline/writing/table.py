@@ -35,7 +35,7 @@ class NewTable:
 @dataclass
 class WritableTree:
     """A TTree or an RNTuple of a file that is being written. ``extend`` adds entries; what is full is compressed on all
-    cores and written, so that memory stays bounded.
+    cores and written, so that memory stays bounded. Raises OptionError for other columns than before.
 
         >>> with branchline.recreate("out.root") as file:
         ...     tree = file.mktree("events", {"n": "int32", "pt": "var * float32"})

@@ -66,7 +66,7 @@ def test_an_undisturbed_train_has_the_same_results_bit_for_bit(folder: Path) -> 
     assert record_in(folder / "out-again").events == 2000
     # It would replace these results only if it is told to.
     assert branchline(folder, "reproduce", "out").returncode == 1
-    assert branchline(folder, "reproduce", "out", "-o", "out").returncode == 1
+    assert branchline(folder, "reproduce", "out", "-o", "out").returncode == 2
 
 
 def test_the_code_of_then_runs_though_the_files_changed(folder: Path) -> None:

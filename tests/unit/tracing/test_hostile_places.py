@@ -30,7 +30,7 @@ def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"data\.root exists and is no trace"), recording(data, "a test"):
         raise AssertionError
     done = run_command(["trace", "run", "-o", str(data), "--", "true"])
-    assert (done.exit_code, data.read_bytes()) == (1, b"root precious")
+    assert (done.exit_code, data.read_bytes()) == (2, b"root precious")
     with pytest.raises(OptionError, match="no trace can replace it"), recording(tmp_path, "a test"):
         raise AssertionError
     trace = tmp_path / "t.parquet"
@@ -51,7 +51,7 @@ def test_what_another_job_records_is_left_to_it(tmp_path: Path) -> None:
             patch.delenv(recordings.VARIABLE)
             patch.setattr(recordings._core, "trace_is_on", lambda: False)
             done = run_command(command)
-        assert (done.exit_code, "a job that still runs" in done.output) == (1, True), done.output
+        assert (done.exit_code, "a job that still runs" in done.output) == (2, True), done.output
         with pytest.raises(OptionError, match="a job that still runs"):
             recover(trace)
     assert read_trace(trace).job.command == "the first"
