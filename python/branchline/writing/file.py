@@ -53,8 +53,8 @@ def create(path: str | os.PathLike[str], *, compression: Any = USUAL) -> Writabl
 
     Raises StorageError if there is a file of this name already, and OptionError.
 
-    >>> with branchline.create("new.root") as file:
-    ...     file["events"] = {"x": [1.0, 2.0]}
+        >>> with branchline.create("new.root") as file:
+        ...     file["events"] = {"x": [1.0, 2.0]}
     """
     return WritableFile(path, _begun(path, compression, replace=False), codec=codec_of(compression))
 
