@@ -88,7 +88,7 @@ class _Git:
 
     def _said(self, folder: Path, *words: str) -> str:
         """What git says; nothing where it cannot."""
-        # A repository of somebody else could name programs that git starts: its own settings are not read.
+        # These two settings of a repository name programs that git would start, which may be of somebody else.
         settings = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
         try:
             ended = subprocess.run(  # noqa: S603 - no shell, and names of files come behind --
