@@ -12,7 +12,7 @@ lock() {
         --no-emit-find-links --no-emit-index-url --output-file "requirements/$name.txt" "$@"
 }
 
-lock peers --extra all --extra demo --extra xrootd --group build --group dev --group docs --group peers "$@"
+lock peers --extra all --extra dask-awkward --extra demo --extra xrootd --group build --group dev --group docs --group peers "$@"
 lock demo --extra demo --constraint requirements/peers.txt
 lock docs --extra reports --group docs --constraint requirements/peers.txt
 lock wheel --group wheel --constraint requirements/peers.txt

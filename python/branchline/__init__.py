@@ -41,6 +41,7 @@ from branchline.lazily import lazily
 
 if TYPE_CHECKING:
     from branchline.dataset import Dataset
+    from branchline.delayed import dask
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.submitted import SubmittedTrain
@@ -94,6 +95,7 @@ __all__ = [
     "__version__",
     "concatenate",
     "create",
+    "dask",
     "exceptions",
     "forecast",
     "iterate",
@@ -107,8 +109,7 @@ __all__ = [
 
 # What scripts look for in uproot's module, and what does the same here.
 _INSTEAD = {
-    "dask": "branchline.iterate reads in steps, branchline.run spreads a job over processes",
-    "lazy": "branchline.iterate reads in steps, a wagon of branchline.run reads what it touches",
+    "lazy": "branchline.dask reads what a computation needs, branchline.iterate reads in steps",
     "TTree": "branchline.Tree",
     "TBranch": "branchline.Branch",
     "ReadOnlyFile": "branchline.File",
@@ -124,6 +125,7 @@ _find = lazily(
     __name__,
     {
         "branchline.dataset": ("Dataset",),
+        "branchline.delayed": ("dask",),
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
         "branchline.running.submitted": ("SubmittedTrain",),

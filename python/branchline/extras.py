@@ -16,6 +16,8 @@ EXTRAS = {
     "uhi": "histograms",
     "cloudpickle": "trains",
     "psutil": "trains",
+    "dask": "dask-awkward",
+    "dask_awkward": "dask-awkward",
     "distributed": "cluster",
     "httpx": "web",
     "jinja2": "reports",

@@ -37,11 +37,11 @@ CLASSES = (
     "WritableFile",
     "WritableTree",
 )
-FUNCTIONS = ("concatenate", "create", "forecast", "iterate", "nanoevents", "num_entries", "open", "recreate", "run")
-FUNCTIONS += ("update",)
+FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "nanoevents", "num_entries", "open", "recreate")
+FUNCTIONS += ("run", "update")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
-READING += ("concatenate", "iterate", "num_entries", "open")
+READING += ("concatenate", "dask", "iterate", "num_entries", "open")
 READING += ("WritableDirectory", "WritableFile", "WritableTree", "create", "recreate", "update")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -12,6 +12,7 @@ ROOMS: dict[str, set[str]] = {
     "bridge": set(),
     "objects": {"_core"},
     "tree": {"_core", "objects"},
+    "delayed": {"tree"},
     "sites": set(),
     "dataset": {"_core", "bridge", "sites"},
     "sensors": {"_core"},
