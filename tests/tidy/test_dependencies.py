@@ -58,6 +58,7 @@ def at_the_top(path: Path) -> Iterator[str]:
 
 #: Extras whose packages a room, or a file of one, imports at its top. All others import them where they use them.
 EXTRAS_OF_ROOMS = {
+    "control/trains/supervisor.py": {"trains"},
     "control/trials/watching.py": {"trains"},
     "demo/": {"demo"},
     "jobs/": {"trains"},

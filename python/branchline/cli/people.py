@@ -21,6 +21,10 @@ Folder = Annotated[Path, Argument(metavar="DIR", help="Directory of the control 
 Name = Annotated[str, Argument(metavar="NAME", help="Name that the person logs in with.")]
 Role = Annotated[str, Option("--role", metavar="ROLE", help="physicist, operator or administrator.")]
 Groups = Annotated[list[str], Option("--group", metavar="GROUP", help="Group of the person; may be repeated.")]
+UnixUser = Annotated[
+    str | None,
+    Option("--unix-user", metavar="USER", help="User of this machine as whom their batch jobs run; '' for none."),
+]
 Stdin = Annotated[
     bool, Option("--password-stdin", help="Read the password from the standard input, and not from a terminal.")
 ]
@@ -31,6 +35,7 @@ def add(
     folder: Folder = Path("control-room"),
     role: Role = "physicist",
     group: Groups = [],  # noqa: B006 - never changed
+    unix_user: UnixUser = None,
     password_stdin: Stdin = False,
 ) -> None:
     """Makes an account for a shared control room, and asks for its password.
@@ -43,7 +48,8 @@ def add(
     from branchline.control.accounts.accounts import Account
 
     with _accounts(folder) as accounts:
-        accounts.add(Account(name, role, tuple(group)), _password(is_stdin=password_stdin), _who())
+        account = Account(name, role, tuple(group), unix_user=unix_user or "")
+        accounts.add(account, _password(is_stdin=password_stdin), _who())
     print_out(f"{name} may log in")
 
 
@@ -52,16 +58,19 @@ def change(
     folder: Folder = Path("control-room"),
     role: Annotated[str, Option("--role", metavar="ROLE", help="Another role.")] = "",
     group: Annotated[list[str], Option("--group", metavar="GROUP", help="Other groups; may be repeated.")] = [],  # noqa: B006
+    unix_user: UnixUser = None,
     password: Annotated[bool, Option("--password", help="Ask for another password.")] = False,
     password_stdin: Stdin = False,
     disable: Annotated[bool, Option("--disable", help="Let them in no more, and end their sessions.")] = False,
     enable: Annotated[bool, Option("--enable", help="Let them in again.")] = False,
 ) -> None:
-    """Changes the role, the groups or the password of somebody, or disables them.
+    """Changes the role, the groups, the Unix user or the password of somebody, or disables them.
 
     Examples:
         Make somebody an operator:
             branchline people change emmy control-room --role operator
+        Have somebody's trains on batch systems run as a user of this machine:
+            branchline people change ada control-room --unix-user ada
 
     """
     if disable and enable:
@@ -70,7 +79,8 @@ def change(
         found = accounts.account(name)
         groups = tuple(group) or found.groups
         is_disabled = (found.is_disabled or disable) and not enable
-        accounts.change(replace(found, role=role or found.role, groups=groups, is_disabled=is_disabled), _who())
+        changed = replace(found, role=role or found.role, groups=groups, is_disabled=is_disabled)
+        accounts.change(changed if unix_user is None else replace(changed, unix_user=unix_user), _who())
         if password or password_stdin:
             accounts.set_password(name, _password(is_stdin=password_stdin), _who())
     print_out(f"{name} was changed")
@@ -88,7 +98,8 @@ def list_all(folder: Folder = Path("control-room")) -> None:
         for one in accounts.accounts():
             groups = f", in {', '.join(one.groups)}" if one.groups else ""
             known = f", by {one.issuer}" if one.issuer else ""
-            print_out(f"{one.name}: {one.role}{groups}{known}{', disabled' if one.is_disabled else ''}")
+            user = f", as Unix user {one.unix_user}" if one.unix_user else ""
+            print_out(f"{one.name}: {one.role}{groups}{known}{user}{', disabled' if one.is_disabled else ''}")
 
 
 @contextmanager

@@ -3,21 +3,105 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
+from branchline.control.trains.limits import SANDBOX_HOURS, SANDBOX_MEMORY, SANDBOX_SPACE, SANDBOX_TASKS
 from branchline.errors import OptionError
 from branchline.extras import missing_packages_explained
 from branchline.limits import HISTORY_DAYS, JOBS_DAYS
 
 if TYPE_CHECKING:
+    from branchline.control.trains.owner_call import SubmitAs
+    from branchline.control.trains.sandbox_runner import TrainLimits
     from branchline.web.serving import Address
 
 SHARING = "For others, too"
+TRAINS = "Trains of others"
+
+
+class Others(NamedTuple):
+    """How others reach the control room, and what they may use."""
+
+    shared: Annotated[
+        bool, Option("--shared", help="Serve all who have an account (see people add).", group=SHARING)
+    ] = False
+    certificate: Annotated[
+        Path | None, Option("--certificate", metavar="FILE", help="Certificate for https, as PEM.", group=SHARING)
+    ] = None
+    key: Annotated[
+        Path | None, Option("--key", metavar="FILE", help="Key of the certificate, as PEM.", group=SHARING)
+    ] = None
+    behind_proxy: Annotated[
+        str, Option("--behind-proxy", metavar="URL", help="Address of a proxy here that does https.", group=SHARING)
+    ] = ""
+    data: Annotated[
+        list[Path] | None,
+        Option("--data", metavar="FOLDER", help="Wagons are tried on files below it; may be repeated.", group=SHARING),
+    ] = None
+    git: Annotated[
+        list[str] | None,
+        Option("--git", metavar="HOST", help="Wagons may come from git there; may be repeated.", group=SHARING),
+    ] = None
+    openid: Annotated[
+        Path | None,
+        Option(
+            "--openid", metavar="FILE", help="Let in whom a provider of OpenID Connect knows (TOML).", group=SHARING
+        ),
+    ] = None
+
+
+class OthersTrains(NamedTuple):
+    """What trains of others may take here, and how they go elsewhere."""
+
+    train_memory: Annotated[
+        str, Option("--train-memory", metavar="SIZE", help="Memory of all processes of a train here.", group=TRAINS)
+    ] = SANDBOX_MEMORY
+    train_tasks: Annotated[
+        int, Option("--train-tasks", metavar="N", minimum=1, help="Its processes and threads.", group=TRAINS)
+    ] = SANDBOX_TASKS
+    train_hours: Annotated[float, Option("--train-hours", metavar="HOURS", help="Its time.", group=TRAINS)] = (
+        SANDBOX_HOURS
+    )
+    train_space: Annotated[str, Option("--train-space", metavar="SIZE", help="What it may write.", group=TRAINS)] = (
+        SANDBOX_SPACE
+    )
+    submit_as: Annotated[
+        str,
+        Option(
+            "--submit-as",
+            metavar="COMMAND",
+            help="How to become the Unix user of an owner, as 'sudo -n -u {user} --', for batch systems.",
+            group=TRAINS,
+        ),
+    ] = ""
+    submit_in: Annotated[
+        str,
+        Option("--submit-in", metavar="FOLDER", help="Folder for their trains, as '/scratch/{user}'.", group=TRAINS),
+    ] = ""
+
+    def limits(self) -> TrainLimits:
+        """Those that are given, and the usual ones. Raises OptionError."""
+        from branchline.control.trains.sandbox_runner import TrainLimits
+        from branchline.limits import parse_bytes
+
+        return TrainLimits(
+            parse_bytes(self.train_memory), self.train_tasks, self.train_hours, parse_bytes(self.train_space)
+        )
+
+    def owners(self) -> SubmitAs | None:
+        """How to become the users of owners. Raises OptionError."""
+        from branchline.control.trains.owner_call import SubmitAs
+
+        if self.submit_in and not self.submit_as:
+            raise OptionError("--submit-in is where trains of --submit-as are", hint="add --submit-as")
+        return SubmitAs.of(self.submit_as, self.submit_in) if self.submit_as else None
 
 
 def serve(
+    others: Others,
+    trains: OthersTrains,
     folder: Annotated[
         Path, Argument(metavar="DIR", help="Directory in which all is kept; it is made if it is not there.")
     ] = Path("control-room"),
@@ -32,32 +116,6 @@ def serve(
     otlp: Annotated[
         str, Option("--otlp", metavar="URL", help="Send metrics to this collector of OpenTelemetry once a minute.")
     ] = "",
-    shared: Annotated[
-        bool, Option("--shared", help="Serve all who have an account (see people add).", group=SHARING)
-    ] = False,
-    certificate: Annotated[
-        Path | None, Option("--certificate", metavar="FILE", help="Certificate for https, as PEM.", group=SHARING)
-    ] = None,
-    key: Annotated[
-        Path | None, Option("--key", metavar="FILE", help="Key of the certificate, as PEM.", group=SHARING)
-    ] = None,
-    behind_proxy: Annotated[
-        str, Option("--behind-proxy", metavar="URL", help="Address of a proxy here that does https.", group=SHARING)
-    ] = "",
-    data: Annotated[
-        list[Path],
-        Option("--data", metavar="FOLDER", help="Wagons are tried on files below it; may be repeated.", group=SHARING),
-    ] = [],  # noqa: B006 - never changed
-    git: Annotated[
-        list[str],
-        Option("--git", metavar="HOST", help="Wagons may come from git there; may be repeated.", group=SHARING),
-    ] = [],  # noqa: B006 - never changed
-    openid: Annotated[
-        Path | None,
-        Option(
-            "--openid", metavar="FILE", help="Let in whom a provider of OpenID Connect knows (TOML).", group=SHARING
-        ),
-    ] = None,
 ) -> None:
     """Serves a control room: pages of jobs that report, of sites and storage elements, of wagons and datasets.
 
@@ -76,14 +134,29 @@ def serve(
         from branchline.web.openid.settings import load_openid
         from branchline.web.serving import Sharing, serve
 
-    for_others = (certificate, key, behind_proxy, data, git, openid)
-    if not shared and any(for_others):
-        what = "certificates, proxies, data, hosts of git and OpenID Connect are for others"
+    if not others.shared and (others != Others() or trains != OthersTrains()):
+        what = "certificates, proxies, data, limits and users of trains, hosts of git and OpenID Connect are for others"
         raise OptionError(what, hint="add --shared")
-    provider = None if openid is None else load_openid(openid)
-    sharing = Sharing(certificate, key, behind_proxy, tuple(data), provider, tuple(git)) if shared else None
+    sharing = Sharing(
+        others.certificate,
+        others.key,
+        others.behind_proxy,
+        tuple(others.data or ()),
+        None if others.openid is None else load_openid(others.openid),
+        tuple(others.git or ()),
+        trains.limits(),
+        trains.owners(),
+    )
     retention = Retention(files_days=keep_files, jobs_days=keep_jobs)
-    serve(folder, host=host, port=port, ready=_say, sharing=sharing, retention=retention, otlp=otlp)
+    serve(
+        folder,
+        host=host,
+        port=port,
+        ready=_say,
+        sharing=sharing if others.shared else None,
+        retention=retention,
+        otlp=otlp,
+    )
 
 
 def _say(address: Address) -> None:

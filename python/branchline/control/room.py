@@ -87,7 +87,15 @@ class ControlRoom:
         self.accounts = Accounts(self._database)
         self.registry = Registry(self._database, self.sources)
         self.trials = Trials(self._database, self.registry, self.sources, folder / "trials", running)
-        self.trains = Trains(self._database, self.registry, self.sources, self.trials, folder / "trains", running)
+        self.trains = Trains(
+            self._database,
+            self.registry,
+            self.sources,
+            self.trials,
+            folder / "trains",
+            running,
+            self.accounts.unix_user_of,
+        )
         self.plans = Plans(self._database, self.registry, self.trials, self.trains, self.accounts)
         self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
         self.measures = Measures(self._database, self.trains)

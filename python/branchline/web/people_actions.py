@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from branchline.control.accounts.accounts import Account
 from branchline.control.people import Person
 from branchline.control.room import ControlRoom
@@ -20,6 +22,8 @@ def change_person(room: ControlRoom, person: Person, form: Form) -> str:
     """Gives somebody another role or other groups, or disables them; a password, if one is given, is theirs then."""
     check_administrator(person)
     account = _account(form)
+    if "unix_user" not in form.names():
+        account = replace(account, unix_user=room.accounts.account(account.name).unix_user)
     room.accounts.change(account, person.name)
     if form.whole("password"):
         room.accounts.set_password(account.name, form.whole("password"), person.name)
@@ -28,7 +32,9 @@ def change_person(room: ControlRoom, person: Person, form: Form) -> str:
 
 def _account(form: Form) -> Account:
     groups = tuple(form.text("groups").replace(",", " ").split())
-    return Account(form.text("name"), form.text("role"), groups, form.text("disabled") == "yes")
+    return Account(
+        form.text("name"), form.text("role"), groups, form.text("disabled") == "yes", unix_user=form.text("unix_user")
+    )
 
 
 def revoke_token(room: ControlRoom, person: Person, form: Form) -> str:

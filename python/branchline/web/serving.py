@@ -23,7 +23,9 @@ from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.registry.git_sources import GitSources
 from branchline.control.retention import Retention
 from branchline.control.room import ControlRoom
+from branchline.control.trains.owner_call import SubmitAs
 from branchline.control.trains.running import ReportTo
+from branchline.control.trains.sandbox_runner import TrainLimits
 from branchline.control.trials.code_running import CodeRunning
 from branchline.errors import OptionError
 from branchline.limits import LIVE_VIEWERS_MAX, SERVER_END_S
@@ -57,7 +59,8 @@ class Sharing:
     """How others reach a shared control room: by a ``certificate`` with its ``key`` (PEM), or through a proxy that does
     TLS and is reached at ``public_url``. On the loopback neither is needed, to try it. Wagons are tried on files below
     ``data``. People whom the provider ``openid`` knows need no account that was made for them.
-    Sources of wagons are fetched from the hosts ``git``.
+    Sources of wagons are fetched from the hosts ``git``. Trains here are within ``train_limits``, and others run as the
+    users that ``submit_as`` becomes.
     """
 
     certificate: Path | None = None
@@ -66,6 +69,8 @@ class Sharing:
     data: tuple[Path, ...] = ()
     openid: OpenIdSettings | None = None
     git: tuple[str, ...] = ()
+    train_limits: TrainLimits = field(default_factory=TrainLimits)
+    submit_as: SubmitAs | None = None
 
     def check(self, host: str) -> None:
         """Raises OptionError where passwords would go over a network as they are."""
@@ -111,8 +116,7 @@ def serve(
     elif host not in _LOOPBACK:
         what = f"{host} can be reached by others, and without accounts they cannot be told apart"
         raise OptionError(what, hint="serve it with --shared, or on 127.0.0.1, and forward the port by ssh")
-    secret = [folder, *([sharing.key] if sharing is not None and sharing.key else [])]
-    running = CodeRunning() if sharing is None else CodeRunning.of_shared_server(sharing.data, secret)
+    running = CodeRunning() if sharing is None else _code_running(folder, sharing)
     git = GitSources(None if sharing is None else sharing.git)
     with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention, git)) as room:
         base = _base(host, listener.getsockname()[1], sharing)
@@ -134,6 +138,13 @@ def serve(
         finally:
             if exporter is not None:
                 exporter.stop()
+
+
+def _code_running(folder: Path, sharing: Sharing) -> CodeRunning:
+    """For code of others. Raises OptionError if it could read the directory, or a key of the server."""
+    secret = [folder, *([sharing.key] if sharing.key else [])]
+    secret += list(sharing.openid.secret_files) if sharing.openid else []
+    return CodeRunning.of_shared_server(sharing.data, secret, sharing.train_limits, sharing.submit_as)
 
 
 def _resource() -> Resource:

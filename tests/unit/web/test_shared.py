@@ -81,6 +81,13 @@ def test_nobody_gets_in_without_an_account(tmp_path: Path) -> None:
         (["--host", "0.0.0.0", "--shared"], "passwords would not be encrypted"),
         (["--shared", "--certificate", "c.pem"], "needed together"),
         (["--shared", "--behind-proxy", "http://control.example.org"], "https://control.example.org"),
+        (["--submit-as", "sudo -n -u {user} --"], "add --shared"),
+        (["--shared", "--submit-as", "sudo -n --"], "has no {user}"),
+        (["--shared", "--submit-as", "nothing-like-it {user}"], "there is no nothing-like-it"),
+        (["--shared", "--submit-as", "env {user}", "--submit-in", "/scratch"], "is one for all"),
+        (["--shared", "--submit-as", "env {user}", "--submit-in", "/{user}/../x"], "is no folder"),
+        (["--shared", "--submit-in", "/scratch/{user}"], "add --submit-as"),
+        (["--shared", "--train-memory", "much"], "much"),
         (["--keep-files", "100", "--keep-jobs", "10"], "as long as their files"),
     ],
 )
@@ -211,11 +218,13 @@ def test_what_belongs_to_others_stays_theirs(server: SharedServer) -> None:
 
 def test_trains_are_refused_where_their_code_would_run_as_the_server(server: SharedServer) -> None:
     fields = {"name": "all", "dataset": "lise/data", "wagon": "lise/count"}
-    answer = server.post("/do/order-train", fields, server.logged_in("lise"), Accept="text/plain")
-    assert answer.status == 403
-    assert "a shared control room runs no trains" in answer.text
+    for place, why in (("slurm", "served without --submit-as"), ("dask=tcp://127.0.0.1:1", "runs no trains on Dask")):
+        order = {**fields, "place": place}
+        answer = server.post("/do/order-train", order, server.logged_in("lise"), Accept="text/plain")
+        assert (answer.status, why in answer.text) == (403, True)
     plan = {"name": "all", "dataset": "lise/data", "trigger": "schedule", "day": "Monday", "at": "06:00"}
-    for name, why in (("lise", "lise may not change plans"), ("emmy", "a shared control room runs no trains")):
+    plan["place"] = "slurm"
+    for name, why in (("lise", "lise may not change plans"), ("emmy", "served without --submit-as")):
         cookie = server.logged_in(name)
         answer = server.post("/do/save-plan", plan, cookie, Accept="text/plain")
         assert (answer.status, why in answer.text) == (403, True)

@@ -7,12 +7,14 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from branchline.control.accounts.outside import TABLE as OUTSIDERS
 from branchline.control.accounts.outside import Outsider, account_name
 from branchline.control.accounts.passwords import check_password, hashed, is_password
+from branchline.control.accounts.unix_users import TABLE as UNIX_USERS
+from branchline.control.accounts.unix_users import unix_user
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.people import PHYSICIST, ROLES, Person
@@ -29,7 +31,7 @@ from branchline.limits import (
     USED_NOTED_S,
 )
 
-TABLES = f"""{OUTSIDERS}
+TABLES = f"""{OUTSIDERS}{UNIX_USERS}
 CREATE TABLE IF NOT EXISTS people (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, password TEXT NOT NULL,
     is_disabled INTEGER NOT NULL DEFAULT 0, made TEXT NOT NULL) WITHOUT ROWID;
@@ -51,7 +53,8 @@ SCOPES = (REPORT, READ, ALL)
 @dataclass(frozen=True)
 class Account:
     """A person as they are known here. Times are ISO 8601, UTC. ``issuer`` is the provider of OpenID Connect that knows
-    them, and says their role and groups; empty for somebody with a password.
+    them, and says their role and groups; empty for somebody with a password. ``unix_user`` is the user of this machine
+    as whom their trains go to batch systems; empty if they go to none.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Account:
     is_disabled: bool = False
     made: str = ""
     issuer: str = ""
+    unix_user: str = ""
 
     @property
     def person(self) -> Person:
@@ -95,7 +99,7 @@ class Accounts:
 
     def add(self, account: Account, password: str, who: str) -> None:
         """Makes an account. Raises OptionError, ConflictError if there is one with this name."""
-        _check(account)
+        self._check(account)
         check_password(password)
         kept = hashed(password)
         with self._database.writing() as connection:
@@ -106,6 +110,7 @@ class Accounts:
                 )
             except sqlite3.IntegrityError:
                 raise ConflictError(f"there is an account {account.name} already") from None
+            _keep_unix_user(connection, account)
             _note(connection, who, None, account)
 
     def change(self, account: Account, who: str) -> None:
@@ -113,7 +118,7 @@ class Accounts:
         administrator stays one. Raises OptionError, NoSuchEntryError, ConflictError, and RefusedError for a role that a
         provider says.
         """
-        _check(account)
+        self._check(account)
         with self._database.writing() as connection:
             before = _found(connection, account.name)
             if before.issuer and (before.role, before.groups) != (account.role, account.groups):
@@ -124,6 +129,7 @@ class Accounts:
             query = "SELECT count(*) FROM people WHERE role = 'administrator' AND NOT is_disabled"
             if connection.execute(query).fetchone() == (0,):
                 raise ConflictError(f"{account.name} is the last administrator", hint="make another one first")
+            _keep_unix_user(connection, account)
             if account.is_disabled:
                 connection.execute("DELETE FROM sessions WHERE person = ?", (account.name,))
             _note(connection, who, before, account)
@@ -152,6 +158,17 @@ class Accounts:
         with self._database.reading() as connection:
             return _found(connection, name)
 
+    def unix_user_of(self, name: str) -> str:
+        """The user of this machine as whom trains of somebody go to batch systems; empty without one."""
+        with self._database.reading() as connection:
+            found = _find(connection, name)
+        return "" if found is None or found.is_disabled else found.unix_user
+
+    def _check(self, account: Account) -> None:
+        _check(account)
+        if account.unix_user:
+            unix_user(account.unix_user, self._database.path.stat().st_uid)
+
     def log_in(self, name: str, password: str) -> str | None:
         """The secret of a new session; None for a wrong name or password, or a disabled account, in the same time."""
         with self._database.reading() as connection:
@@ -176,6 +193,9 @@ class Accounts:
             account = Account(name, outsider.role, outsider.groups, issuer=outsider.issuer)
             _check(account)
             before = _find(connection, name)
+            if before is not None:
+                # That of the machine is no business of the provider.
+                account = replace(account, unix_user=before.unix_user)
             if before is None:
                 query = "INSERT INTO people (name, role, groups, password, made) VALUES (?, ?, ?, '', ?)"
                 connection.execute(query, (name, account.role, json.dumps(account.groups), _now()))
@@ -254,7 +274,10 @@ class Accounts:
 
 
 _PERSON = "people.name, people.role, people.groups, people.is_disabled, people.made"
-_ACCOUNTS = f"SELECT {_PERSON}, coalesce(issuer, '') FROM people LEFT JOIN outsiders ON person = people.name"  # noqa: S608
+_ACCOUNTS = (
+    f"SELECT {_PERSON}, coalesce(issuer, ''), coalesce(unix_user, '') FROM people"  # noqa: S608 - ours
+    " LEFT JOIN outsiders ON outsiders.person = people.name LEFT JOIN unix_users ON unix_users.person = people.name"
+)
 
 
 def _check(account: Account) -> None:
@@ -295,9 +318,15 @@ def _found(connection: sqlite3.Connection, name: str) -> Account:
 
 
 def _account(row: Sequence[object]) -> Account:
-    name, role, groups, is_disabled, made, *issuer = row[:6]
+    name, role, groups, is_disabled, made, *further = row
     groups_named = tuple(json.loads(str(groups)))
-    return Account(str(name), str(role), groups_named, bool(is_disabled), str(made), *map(str, issuer))
+    return Account(str(name), str(role), groups_named, bool(is_disabled), str(made), *map(str, further))
+
+
+def _keep_unix_user(connection: sqlite3.Connection, account: Account) -> None:
+    connection.execute("DELETE FROM unix_users WHERE person = ?", (account.name,))
+    if account.unix_user:
+        connection.execute("INSERT INTO unix_users VALUES (?, ?)", (account.name, account.unix_user))
 
 
 def _note(connection: sqlite3.Connection, who: str, before: Account | None, after: Account) -> None:
@@ -310,7 +339,9 @@ def _note(connection: sqlite3.Connection, who: str, before: Account | None, afte
 
 
 def _plain(account: Account) -> dict[str, object]:
-    return {"role": account.role, "groups": list(account.groups), "disabled": "yes" if account.is_disabled else ""}
+    plain: dict[str, object] = {"role": account.role, "groups": list(account.groups)}
+    plain["disabled"] = "yes" if account.is_disabled else ""
+    return plain | ({"unix user": account.unix_user} if account.unix_user else {})
 
 
 def _hash(secret: str) -> str:

@@ -66,9 +66,9 @@ class Plans:
         the clock says.
         """
         _check_may(who)
-        if self._trains.refused:
-            raise RefusedError(self._trains.refused, hint="a plan would make none either")
         plan.check()
+        if why := self._trains.refused(plan.place):
+            raise RefusedError(why, hint="a plan would make none either")
         self._check_owner(plan)
         self._registry.dataset(plan.dataset)
         with self._database.writing() as connection:

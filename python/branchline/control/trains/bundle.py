@@ -54,7 +54,7 @@ def _files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, by
     is_grouped = files == [str(folder / GROUPS_FILE)]
     dataset = [GROUPS_FILE] if is_grouped else [DATASET_FILE] if is_plain else files
     command = ["branchline", "run", WAGONS_FILE, *dataset, "-o", "results", *_settings(train)]
-    found = _sources(folder)
+    found = sources_of(folder)
     found[RUN_FILE] = f'#!/bin/sh\ncd "$(dirname "$0")" && exec {shown_command(command)} "$@"\n'.encode()
     if is_plain:
         found[DATASET_FILE] = "".join(f"{without_secrets(one)}\n" for one in files).encode()
@@ -77,7 +77,7 @@ def _settings(train: Train) -> list[str]:
     return kept
 
 
-def _sources(folder: Path) -> dict[str, bytes]:
+def sources_of(folder: Path) -> dict[str, bytes]:
     """The wagons of the train as it was ordered. Its process could write here: only plain files of sources count."""
     paths = [folder / WAGONS_FILE, *sorted(folder.glob("source_*/*.py"))[: 2 * TRAIN_WAGONS_MAX]]
     found: dict[str, bytes] = {}

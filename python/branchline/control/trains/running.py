@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,14 +59,22 @@ def start(command: Sequence[str], folder: Path, report_to: ReportTo | None) -> i
     if report_to is not None:
         environment["BRANCHLINE_REPORT_TO"] = report_to.address
         environment["BRANCHLINE_REPORT_TOKEN_FILE"] = str(report_to.token_file)
+    return spawn([sys.executable, "-m", *command], environment, folder)
+
+
+def spawn(words: Sequence[str], environment: Mapping[str, str], folder: Path, reads: Path | None = None) -> int:
+    """Starts a process that writes its log in ``folder``, and reads from ``reads`` or nothing; gives its number. Raises
+    StorageError.
+    """
     log = str(folder / LOG)
+    program = shutil.which(words[0]) or words[0]
     with failed_writing(folder / LOG):
         return os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-m", *command],
+            program,
+            list(words),
             environment,
             file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 0, str(reads or os.devnull), os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],

@@ -17,7 +17,8 @@ FINISHED, PARTIAL, FAILED, CANCELLED = "finished", "partial", "failed", "cancell
 ENDS = (FINISHED, PARTIAL, FAILED, CANCELLED)
 #: Where trains run: on the server's machine, or what `--on` of the command line takes.
 HERE = "here"
-_BATCH = ("slurm", "htcondor")
+#: Places that are batch systems.
+BATCH = ("slurm", "htcondor")
 _PLACE = re.compile(r"here|slurm|htcondor|dask=[a-z]+://[A-Za-z0-9.:\[\]-]{1,200}")
 
 
@@ -38,7 +39,7 @@ class TrainOrder:
     @property
     def is_submitted(self) -> bool:
         """Whether a batch system runs it."""
-        return self.place in _BATCH
+        return self.place in BATCH
 
     def check(self) -> None:
         """Raises OptionError for what is wrong by itself."""

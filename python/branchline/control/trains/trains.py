@@ -6,7 +6,8 @@ import json
 import shutil
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
 from branchline.control.trains import running
+from branchline.control.trains.choosing import Runners
+from branchline.control.trains.limits import OWNER_LOOKS_AT_ONCE
 from branchline.control.trains.merge_groups import write_groups
 from branchline.control.trains.riders import TABLES as RIDER_TABLES
 from branchline.control.trains.riders import note_riders
@@ -45,10 +48,6 @@ from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
 from branchline.limits import TRAIN_LOOK_S, TRAIN_MEMORY_APPROVED_BYTES, TRAIN_SECONDS_APPROVED, TRAIN_SUBMITTED_LOOK_S
 from branchline.quantities import duration, size
-from branchline.running.claim import JOBS, SUBMISSION
-from branchline.running.standing import job_of
-from branchline.running.state import state_of
-from branchline.running.submitted import SubmittedTrain
 from branchline.sensors import TrainStatus
 from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.status import DIED, STOPPED
@@ -75,24 +74,28 @@ class Trains:
         trials: Trials,
         folder: Path,
         running: CodeRunning | None = None,
+        unix_user_of: Callable[[str], str] = lambda _person: "",
     ) -> None:
         self._database = database
         self._registry = registry
         self._sources = sources
         self._trials = trials
         self._folder = folder
-        self._code_running = running or CodeRunning()
-        self._report_to: ReportTo | None = None
+        self._runners = Runners(running or CodeRunning(), unix_user_of, folder.parent)
         self._is_stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._being_started: set[int] = set()
         self._ordering = threading.Lock()
         self._looked_s: dict[int, float] = {}
+        # A process of another user may take its time: it keeps nobody else waiting.
+        self._lookers = ThreadPoolExecutor(OWNER_LOOKS_AT_ONCE, "branchline-look")
+        self._looked_at: dict[int, Future[None]] = {}
         self._troubles: dict[int, str] = {}
 
     def start(self, report_to: ReportTo | None = None) -> None:
         """Begins to follow trains; those that the server had just begun when it was killed are begun again."""
-        self._report_to = report_to
+        self._runners.own.report_to = report_to
         self._thread = threading.Thread(target=self._follow, name="branchline-trains", daemon=True)
         self._thread.start()
 
@@ -101,16 +104,17 @@ class Trains:
         self._is_stopped.set()
         if self._thread is not None:
             self._thread.join()
+        # A process of another user that hangs is left alone; it ends by itself.
+        self._lookers.shutdown(wait=False, cancel_futures=True)
 
     @property
     def trouble(self) -> str:
         """Which trains cannot be followed now, and why; empty if all can."""
         return "; ".join(f"train {number}: {why}" for number, why in sorted(self._troubles.items()))
 
-    @property
-    def refused(self) -> str:
-        """Why this control room runs no trains; empty if it does."""
-        return self._code_running.no_trains
+    def refused(self, place: str = "") -> str:
+        """Why this control room runs no trains at a place, or at none; empty if it does."""
+        return self._runners.refused(place)
 
     def order(self, order: TrainOrder, who: Person, clone_of: int = 0, planned: Planned | None = None) -> int:
         """Orders a train and gives its number. It begins at once, or waits for an operator where it is too large.
@@ -119,11 +123,12 @@ class Trains:
         and what the note of a plan raises.
         """
         who.check_owns(order.owner)
-        self._check_runs()
         order.check()
+        runner = self._runners.of(order)
+        dataset, _ = self._registry.dataset(order.dataset)
         trials = self._passed(order)
         wagons = self._with_required(order)
-        dataset, _ = self._registry.dataset(order.dataset)
+        dataset = runner.check(order, dataset, who, is_planned=planned is not None)
         forecast = together([needs_of(one.outcome) for one in trials.values()])
         why = _too_large(forecast, order.place, planned or Planned())
         train = Train(
@@ -149,15 +154,10 @@ class Trains:
         """An operator has a train begin that waits for it. Raises RefusedError, ConflictError, NoSuchEntryError."""
         if not who.is_operator:
             raise RefusedError(f"{who.name} may not approve trains", hint="ask an operator")
-        self._check_runs()
+        self._runners.of(self.train(number).order)
         if not self._set(number, (WAITING,), STARTING):
             raise ConflictError(f"train {number} does not wait for approval")
         self._begin(number)
-
-    def _check_runs(self) -> None:
-        """Raises RefusedError where no trains run: also those that were ordered when they still did."""
-        if self.refused:
-            raise RefusedError(self.refused, hint="run it yourself: the page of each wagon has its source")
 
     def cancel(self, number: int, who: Person) -> None:
         """Ends a train; what is done is kept. Raises RefusedError, NoSuchEntryError, ConflictError, BatchError."""
@@ -165,10 +165,8 @@ class Trains:
         who.check_owns(train.order.owner)
         if train.is_over:
             raise ConflictError(f"train {number} has ended already")
-        if train.order.is_submitted and train.state == RUNNING:
-            SubmittedTrain(self.results(train)).cancel()
-        if running.lives(train.process, self.results(train)):
-            running.end(train.process)
+        if train.state != WAITING:
+            self._runners.of(train.order).cancel(train, self.folder(number))
         self._set(number, (WAITING, STARTING, RUNNING), CANCELLED, why=f"by {who.name}")
 
     def again(self, number: int, who: Person) -> None:
@@ -178,23 +176,18 @@ class Trains:
         """
         train = self.train(number)
         who.check_owns(train.order.owner)
-        self._check_runs()
-        is_submitted = (self.results(train) / JOBS / SUBMISSION).is_file() and not self._has_failed_wagons(train)
-        if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if is_submitted else STARTING):
+        runner, folder = self._runners.of(train.order), self.folder(number)
+        can_resume = runner.can_resume(train, folder)
+        if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if can_resume else STARTING):
             raise ConflictError(f"nothing is missing of train {number}, or it runs")
-        if not is_submitted:
+        if not can_resume:
             self._begin(number)
             return
         try:
-            SubmittedTrain(self.results(train)).resume()
+            runner.resume(train, folder)
         except BranchlineError as error:
             self._set(number, (RUNNING,), FAILED, why=str(error))
             raise
-
-    def _has_failed_wagons(self, train: Train) -> bool:
-        """Whether wagons failed by themselves: a new run has these again, and reuses the rest."""
-        record = job_of(self.results(train))
-        return record is not None and any(one.error is not None for one in record.wagons)
 
     def clone(self, number: int, who: Person) -> int:
         """Orders the same train again, of the wagons and the dataset as they are now. Raises what ``order`` raises."""
@@ -246,8 +239,14 @@ class Trains:
     def status(self, train: Train) -> TrainStatus | None:
         """The state of its run, as `branchline status` says it; None as long as there is none."""
         with suppress(BranchlineError):
-            return state_of(self.results(train))
+            return self._runners.of(train.order).shown(train, self.folder(train.number))
         return None
+
+    def log(self, train: Train) -> str:
+        """The end of what its process wrote to its terminal."""
+        with suppress(BranchlineError):
+            return self._runners.of(train.order).log(train, self.folder(train.number))
+        return ""
 
     def _composed(self, train: Train, wagons: Sequence[WholeWagon], dataset: DatasetEntry) -> Train:
         """A train with the next number, whose folder is whole: what is in the database can be started, whenever the
@@ -261,7 +260,7 @@ class Trains:
         texts = [self._sources.text(one.source_sha256) for one in wagons]
         compose(wagons, texts, folder, by_dataset=bool(dataset.merge_groups))
         files = [str(write_groups(dataset, folder))] if dataset.merge_groups else dataset.files
-        command = running.command_of(train.order, replace(dataset, files=files), folder)
+        command = self._runners.of(train.order).command(train.order, replace(dataset, files=files), folder)
         running.note_command(command, folder)
         return replace(train, number=last + 1, command=command)
 
@@ -310,19 +309,29 @@ class Trains:
     def _begin(self, number: int) -> None:
         """Starts the process of a train that is to start. One that another thread starts is left to it."""
         with self._starting:
-            train = self.train(number)
-            if train.state != STARTING:
+            if number in self._being_started:
                 return
-            try:
-                is_again = (self.results(train)).exists()
-                command = [*train.command, "--force"] if is_again else train.command
-                process = running.start(command, self.folder(number), self._report_to)
-            except (BranchlineError, OSError) as error:
-                self._set(number, (STARTING,), FAILED, why=str(error))
-                return
-            if not self._set(number, (STARTING,), RUNNING, process=process):
-                # It was cancelled meanwhile.
-                running.end(process)
+            self._being_started.add(number)
+        try:
+            self._start(self.train(number))
+        finally:
+            with self._starting:
+                self._being_started.discard(number)
+
+    def _start(self, train: Train) -> None:
+        number, folder = train.number, self.folder(train.number)
+        if train.state != STARTING:
+            return
+        try:
+            runner = self._runners.of(train.order)
+            process = runner.start(train, folder)
+        except (BranchlineError, OSError) as error:
+            self._set(number, (STARTING,), FAILED, why=str(error))
+            return
+        if not self._set(number, (STARTING,), RUNNING, process=process):
+            # It was cancelled meanwhile.
+            with suppress(BranchlineError):
+                runner.cancel(replace(train, process=process), folder)
 
     def _set(
         self, number: int, before: Sequence[str], state: str, *, why: str = "", process: int | None = None
@@ -352,7 +361,14 @@ class Trains:
                 due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
                 if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
                     self._looked_s[train.number] = seconds
-                    self._look_or_say(train)
+                    self._look_soon(train)
+
+    def _look_soon(self, train: Train) -> None:
+        """Looks at a train that nobody looks at."""
+        before = self._looked_at.get(train.number)
+        if before is None or before.done():
+            with suppress(RuntimeError):  # it was stopped meanwhile
+                self._looked_at[train.number] = self._lookers.submit(self._look_or_say, train)
 
     def _look_or_say(self, train: Train) -> None:
         """What cannot be looked at now, as on a full disk, is looked at again."""
@@ -367,18 +383,27 @@ class Trains:
     def _look(self, train: Train) -> None:
         """Notes the end of a train."""
         folder = self.folder(train.number)
-        is_alive = running.lives(train.process, self.results(train))
-        status = self.status(train)
-        if is_alive or (status is not None and not status.is_over and status.status != DIED):
+        runner = self._runners.of(train.order)
+        found = runner.look(train, folder)
+        status = found.status
+        if found.is_alive or (status is not None and not status.is_over and status.status != DIED):
             return
+        # The process is gone, so nothing follows.
         if status is None:
-            self._set(train.number, (RUNNING,), FAILED, why=running.log_of(folder) or "its process died")
+            self._set(train.number, (RUNNING,), FAILED, why=runner.log(train, folder) or "its process died")
         elif status.status in (FINISHED, PARTIAL, FAILED):
-            # The process is gone, so nothing follows.
-            why = "" if status.status == FINISHED else "; ".join(status.errors) or running.log_of(folder)
-            self._set(train.number, (RUNNING,), status.status, why=why)
+            why = "" if status.status == FINISHED else "; ".join(status.errors) or runner.log(train, folder)
+            state = status.status
+            try:
+                runner.take(train, folder)
+            except BranchlineError as error:
+                if error.retry:
+                    raise
+                state, why = FAILED, str(error)
+            self._set(train.number, (RUNNING,), state, why=why)
         elif status.status in (DIED, STOPPED):
-            self._set(train.number, (RUNNING,), FAILED, why="its process died; what is done is kept")
+            why = runner.ended(train, folder) or "its process died"
+            self._set(train.number, (RUNNING,), FAILED, why=f"{why}; what is done is kept")
 
     def _running(self) -> list[Train]:
         """The trains that run; none while the database cannot be read, which pages say."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.control.trains.owner_call import SubmitAs
+from branchline.control.trains.sandbox_runner import TrainLimits
 from branchline.control.trials.sandbox import Sandbox, system_folders
 from branchline.errors import OptionError
 
@@ -13,20 +15,28 @@ from branchline.errors import OptionError
 @dataclass(frozen=True)
 class CodeRunning:
     """Without ``sandbox`` code runs as the user of this process. In it, it reads only files below ``data``.
-    ``no_trials`` and ``no_trains`` say why none may run; they are empty where they may.
+    ``no_trials`` and ``no_trains`` say why none may run; they are empty where they may. Where a control room
+    ``is_shared``, trains here are in the sandbox, within ``train_limits``, and go to batch systems by ``submit_as``.
     """
 
     sandbox: Sandbox | None = None
     data: tuple[Path, ...] = ()
     no_trials: str = ""
     no_trains: str = ""
+    is_shared: bool = False
+    train_limits: TrainLimits = field(default_factory=TrainLimits)
+    submit_as: SubmitAs | None = None
 
     @classmethod
-    def of_shared_server(cls, data: Sequence[Path], secret: Sequence[Path] = ()) -> CodeRunning:
-        """For code of others: trials in the sandbox of this machine, if there is one, on files below some folders, and
-        no trains. Raises OptionError if something ``secret``, as the folder of the server, could be read there.
-
-        Trains write results for a long time, to farms and from storages, which a sandbox without network cannot.
+    def of_shared_server(
+        cls,
+        data: Sequence[Path],
+        secret: Sequence[Path] = (),
+        train_limits: TrainLimits | None = None,
+        submit_as: SubmitAs | None = None,
+    ) -> CodeRunning:
+        """For code of others: in the sandbox of this machine, if there is one, on files below some folders. Raises
+        OptionError if something ``secret``, as the folder of the server, could be read there.
         """
         readable = [one.resolve() for one in (*data, *system_folders())]
         for path in (one.resolve() for one in secret):
@@ -34,8 +44,11 @@ class CodeRunning:
                 if path.is_relative_to(folder) or folder.is_relative_to(path):
                     what = f"code of others could read {path}, since it may read {folder}"
                     raise OptionError(what, hint="keep both apart, and name with --data folders of data alone")
+        limits = train_limits or TrainLimits()
+        limits.check()
         found = Sandbox.find()
-        no_trains = "a shared control room runs no trains: their code would run as its own user"
+        placed = tuple(one.resolve() for one in data)
         if isinstance(found, Sandbox):
-            return cls(found, tuple(one.resolve() for one in data), no_trains=no_trains)
-        return cls(None, (), f"this shared control room runs no code, since it has no sandbox: {found}", no_trains)
+            return cls(found, placed, is_shared=True, train_limits=limits, submit_as=submit_as)
+        no_trials = f"this shared control room runs no code here, since it has no sandbox: {found}"
+        return cls(None, (), no_trials, is_shared=True, submit_as=submit_as)

@@ -28,6 +28,19 @@ _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/
 
 
 @dataclass(frozen=True)
+class SandboxLimits:
+    """What a process in a sandbox may take: address space and CPU time of each, processes and threads, the largest file
+    that it writes, and the temporary files of all, which are in memory. Those of a trial are the usual ones.
+    """
+
+    memory_bytes: int = TRIAL_MEMORY_MAX_BYTES
+    cpu_s: int = TRIAL_CPU_S
+    tasks: int = TRIAL_TASKS_MAX
+    file_bytes: int = TRIAL_FILE_MAX_BYTES
+    temporary_bytes: int = TRIAL_SPACE_BYTES
+
+
+@dataclass(frozen=True)
 class Sandbox:
     """How commands are started in a sandbox: with these programs."""
 
@@ -52,30 +65,40 @@ class Sandbox:
             return f"{found.bwrap} does not run here: {error}"
         return found if done.returncode == 0 else f"{found.bwrap} does not run here: {done.stderr.strip()[:300]}"
 
-    def command(self, command: Sequence[str], folder: Path, readable: Sequence[Path]) -> list[str]:
+    def command(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        readable: Sequence[Path],
+        written: tuple[Path, Path] | None = None,
+        limits: SandboxLimits | None = None,
+    ) -> list[str]:
         """A command that runs in the sandbox, in ``folder``. It may read the system, Python with its packages and
-        ``readable``, and write to a temporary folder of its own, which is bounded and gone afterwards. Nothing that it
-        writes is on a disk: the server would have to look at links, pipes and a million of files.
+        ``readable``, and write to a temporary folder of its own, which is bounded and gone afterwards. ``written`` is a
+        folder that it may write to, and where it finds that, which must be there. All else that it writes is on no
+        disk: whoever has written a folder can fill it with links, pipes and a million of files.
         """
+        limits = limits or SandboxLimits()
         bound = [str(one) for one in (*system_folders(), *readable)]
         reads = [part for one in dict.fromkeys(bound) for part in ("--ro-bind", one, one)]
-        space = ["--size", str(TRIAL_SPACE_BYTES), "--tmpfs"]
-        limits = [
-            f"--as={TRIAL_MEMORY_MAX_BYTES}",
-            f"--cpu={TRIAL_CPU_S}",
-            f"--nproc={TRIAL_TASKS_MAX}",
-            f"--fsize={TRIAL_FILE_MAX_BYTES}",
+        writes = [] if written is None else ["--bind", *map(str, written)]
+        space = ["--size", str(limits.temporary_bytes), "--tmpfs"]
+        bounds = [
+            f"--as={limits.memory_bytes}",
+            f"--cpu={limits.cpu_s}",
+            f"--nproc={limits.tasks}",
+            f"--fsize={limits.file_bytes}",
             "--core=0",
         ]
         return [
             self.prlimit,
-            *limits,
+            *bounds,
             self.bwrap,
             *(*space, "/", *space, "/tmp", "--proc", "/proc", "--dev", "/dev", *space, "/dev/shm", *reads),  # noqa: S108
-            *("--remount-ro", "/dev", "--remount-ro", "/"),
+            *(*writes, "--remount-ro", "/dev", "--remount-ro", "/"),
             *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
             *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp"),  # noqa: S108
-            *("--setenv", "PYTHONPATH", str(_package().parent), "--setenv", "LANG", "C.UTF-8"),
+            *("--setenv", "PYTHONPATH", str(package_folder().parent), "--setenv", "LANG", "C.UTF-8"),
             *("--chdir", str(folder), "--"),
             *command,
         ]
@@ -83,9 +106,9 @@ class Sandbox:
 
 def system_folders() -> list[Path]:
     """What every sandbox may read: the system, and Python with its packages."""
-    return [Path(one) for one in (*_SYSTEM, sys.prefix, sys.base_prefix, _package()) if Path(one).exists()]
+    return [Path(one) for one in (*_SYSTEM, sys.prefix, sys.base_prefix, package_folder()) if Path(one).exists()]
 
 
-def _package() -> Path:
+def package_folder() -> Path:
     """The folder of this package, which need not be among the installed ones."""
     return Path(__file__).resolve().parents[2]

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import IO
 
 from branchline.control.trials.code_running import CodeRunning
+from branchline.control.trials.on_data import on_data
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
 from branchline.control.trials.watching import TRIAL_MARK, OutcomePipe, Watch, end_all
-from branchline.errors import OptionError
 from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
-from branchline.locations import BETWEEN_REPLICAS, split_location
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
 
@@ -105,27 +104,6 @@ def _said(log: IO[bytes]) -> str:
 
 
 def _on_data(request: TrialRequest, data: Sequence[Path]) -> TrialRequest:
-    """The request with lines that lead to no link outside of ``data``, which is all that the sandbox has. Lists and
-    patterns are read in there: what the server may read or ask besides is nothing for others, not even whether it is
-    there. Raises OptionError for data elsewhere: the sandbox has no network.
-    """
-    lines = [
-        BETWEEN_REPLICAS.join(_placed(one, *split_location(one), data) for one in line.split(BETWEEN_REPLICAS))
-        for line in request.files
-    ]
-    return replace(request, files=lines)
-
-
-def _placed(shown: str, path: str, tree: str | None, data: Sequence[Path]) -> str:
-    """A location without links. Raises OptionError for what the sandbox of a trial may not have."""
-    if "://" in path or "::" in path:
-        what = f"{shown!r:.200} is at a server, and the sandbox of a trial has no network"
-        raise OptionError(what, hint="give the dataset a short sample on this machine")
-    place = os.path.realpath(path)
-    if not os.path.isabs(path) or not any(Path(place).is_relative_to(one) for one in data):
-        where = ", ".join(map(str, data)) or "none"
-        what = f"{shown!r:.200} is not in a folder of data that wagons may be tried on: {where}"
-        raise OptionError(what, hint="whoever runs the server names such folders with --data")
-    # A slash at the end says that it is a folder.
-    place = f"{place}/" if path.endswith("/") else place
-    return f"{place}:{tree}" if tree else place
+    """The request with files that the sandbox has. Raises OptionError for others."""
+    hint = "give the dataset a short sample on this machine"
+    return replace(request, files=on_data(request.files, data, hint))

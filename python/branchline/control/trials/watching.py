@@ -61,9 +61,13 @@ class OutcomePipe:
 
 @dataclass
 class Watch:
-    """What a process and all that it has started take together: limits of the kernel are for each of them alone."""
+    """What a process and all that it has started take together: limits of the kernel are for each of them alone. 0 is
+    the limit of a trial.
+    """
 
     process: int
+    memory_max_bytes: int = 0
+    tasks_max: int = 0
     _looked_s: float = float("-inf")
 
     def excess(self) -> str:
@@ -71,12 +75,13 @@ class Watch:
         if time.monotonic() - self._looked_s < TRIAL_WATCH_S:
             return ""
         self._looked_s = time.monotonic()
-        memory_max = min(TRIAL_MEMORY_MAX_BYTES, psutil.virtual_memory().total // 2)
+        tasks_max = self.tasks_max or TRIAL_TASKS_MAX
+        memory_max = min(self.memory_max_bytes or TRIAL_MEMORY_MAX_BYTES, psutil.virtual_memory().total // 2)
         memory_bytes = 0
         with suppress(psutil.Error):
             tasks = psutil.Process(self.process).children(recursive=True)
-            if len(tasks) > TRIAL_TASKS_MAX:
-                return f"it had more than {count(TRIAL_TASKS_MAX)} processes"
+            if len(tasks) > tasks_max:
+                return f"it had more than {count(tasks_max)} processes"
             for one in tasks:
                 with suppress(psutil.Error):
                     found = one.memory_info()

@@ -26,7 +26,8 @@ class OpenIdSettings:
 
     ``roles`` has the provider's groups by our roles, the most powerful first, and ``groups`` the provider's groups by
     ours; without any of these the provider's groups are ours where they can be names. ``url`` is where browsers reach
-    the server, if that is another address than the one that it prints. Without a secret it is a public client.
+    the server, if that is another address than the one that it prints. Without a secret it is a public client;
+    ``secret_files`` are those that it was read from.
     """
 
     issuer: str
@@ -39,6 +40,7 @@ class OpenIdSettings:
     scopes: tuple[str, ...] = ("openid", "profile")
     label: str = ""
     url: str = ""
+    secret_files: tuple[Path, ...] = ()
 
     @property
     def shown_name(self) -> str:
@@ -87,6 +89,7 @@ class _Fields:
         found = OpenIdSettings(
             issuer=issuer,
             client_id=self._text("client_id"),
+            secret_files=self._secret_files(),
             client_secret=self._secret(),
             roles=roles,
             groups=groups,
@@ -132,6 +135,10 @@ class _Fields:
     def _scopes(self) -> tuple[str, ...]:
         scopes = self._texts("scopes", self._left.pop("scopes", ["openid", "profile"]))
         return scopes if "openid" in scopes else ("openid", *scopes)
+
+    def _secret_files(self) -> tuple[Path, ...]:
+        name = self._left.get("client_secret_file")
+        return (self._path.parent / name,) if isinstance(name, str) else ()
 
     def _secret(self) -> str:
         """The content of the file that is named; a secret does not stand among settings, which people show around."""

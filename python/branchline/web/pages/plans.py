@@ -96,7 +96,7 @@ def plan(ask: Ask) -> Page:
 
 def new_plan(ask: Ask) -> Page:
     """The form for a new plan."""
-    extra = {"may_change": ask.person.is_operator, "days": DAYS, "refused": ask.room.trains.refused}
+    extra = {"may_change": ask.person.is_operator, "days": DAYS, "refused": ask.room.trains.refused()}
     return Page("new_plan.html", "New plan", _choices(ask), extra)
 
 

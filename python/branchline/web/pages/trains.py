@@ -10,7 +10,6 @@ from starlette.exceptions import HTTPException
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.jobs import JobQuery
 from branchline.control.trains.results import files_of
-from branchline.control.trains.running import log_of
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.report.sites import site_table
@@ -83,7 +82,6 @@ def train(ask: Ask) -> Page:
     """One train, followed live, with its results."""
     number = ask.path_number("number")
     found = _train(ask, number)
-    folder = ask.room.trains.folder(number)
     results = ask.room.trains.results(found)
     record = job_of(results)
     names = files_of(record)
@@ -96,7 +94,7 @@ def train(ask: Ask) -> Page:
         record.failures if record is not None else [],
         jobs[0].identity.job if jobs else "",
         shlex.join(found.command),
-        "" if found.is_over and not found.why else log_of(folder),
+        "" if found.is_over and not found.why else ask.room.trains.log(found),
     )
     pictures = [one for one in names if one.rpartition(".")[2] in PICTURE_TYPES]
     extra = {

@@ -23,6 +23,7 @@ from branchline.control.people import OPERATOR, Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
 from branchline.control.trains import running
+from branchline.control.trains.choosing import Runners
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING, WAITING, TrainOrder
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import QUEUED
@@ -183,7 +184,8 @@ def test_trains_of_earlier_do_not_run_where_none_run(room: ControlRoom, monkeypa
     monkeypatch.setattr("branchline.control.trains.trains.TRAIN_SECONDS_APPROVED", 0.001)
     waiting, cancelled = room.trains.order(ORDER, ADA), room.trains.order(replace(ORDER, name="other"), ADA)
     room.trains.cancel(cancelled, ADA)
-    monkeypatch.setattr(room.trains, "_code_running", CodeRunning(no_trains="this one runs no trains"))
+    runners = Runners(CodeRunning(no_trains="this one runs no trains"), lambda _: "", room.folder)
+    monkeypatch.setattr(room.trains, "_runners", runners)
     with pytest.raises(RefusedError, match="this one runs no trains"):
         room.trains.approve(waiting, OLGA)
     with pytest.raises(RefusedError, match="this one runs no trains"):

@@ -1,0 +1,36 @@
+"""Bounds of trains whose code is of others. An operator of the server can set those of the sandbox."""
+
+from __future__ import annotations
+
+from branchline.limits import parse_bytes
+
+# A train in the sandbox: what all its processes take together, for how long, and what it may write.
+SANDBOX_MEMORY = "64 GiB"
+SANDBOX_MEMORY_BYTES = parse_bytes(SANDBOX_MEMORY)
+SANDBOX_TASKS = 2000
+SANDBOX_HOURS = 24.0
+SANDBOX_SPACE = "100 GiB"
+SANDBOX_RESULTS_BYTES = parse_bytes(SANDBOX_SPACE)
+# CPU time of one of its processes: as if it had 8 threads all the time.
+SANDBOX_THREADS_OF_PROCESS = 8
+# How often it is looked at, and its folder, of which each file is asked.
+SANDBOX_LOOK_S, SANDBOX_FOLDER_LOOK_S = 0.5, 5.0
+# A train that is cancelled keeps what is done, and writes that within this time.
+SANDBOX_END_S = 30.0
+# Files in the folder of a train: tables have pieces for each sub-job while they are written.
+WRITTEN_FILES_MAX = 200_000
+
+# Results are taken over whole: so many files and bytes, and each name with so many characters, within this time.
+TAKEN_FILES_MAX = 20_000
+TAKEN_BYTES_MAX = SANDBOX_RESULTS_BYTES
+TAKEN_NAME_MAX = 1000
+TAKEN_S = 1800.0
+TAKEN_PIECE_BYTES = 2**20
+
+# Calls of a process of another user. It may ask a batch system twice, which has a minute for each answer.
+OWNER_CALL_S = 180.0
+OWNER_ANSWER_MAX_BYTES = 32 * 2**20
+# What is sent to it: the sources of all wagons of a train.
+OWNER_REQUEST_MAX_BYTES = 512 * 2**20
+# Trains of other users that are looked at once: one whose process hangs must not keep others waiting.
+OWNER_LOOKS_AT_ONCE = 8
