@@ -26,10 +26,10 @@ ROOMS: dict[str, set[str]] = {
     "tracing": {"_core", "layout", "report", "sensors", "sites", "tree"},
     "forecast": {"_core", "dataset", "layout", "report", "sensors", "tracing", "tree"},
     "reporting": {"report", "sensors", "sites"},
-    "running": {"batch", "dataset", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
+    "running": {"batch", "dataset", "forecast", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "lab": {"_core", "batch", "dataset", "jobs", "report", "sensors", "sites", "tree"},
     "control": {"dataset", "lab", "layout", "report", "running", "sensors", "sites", "train", "tree"},
-    "web": {"control", "report", "running", "sensors"},
+    "web": {"control", "forecast", "report", "running", "sensors"},
     "demo": {"jobs"},
     "cli": {
         "_core",

@@ -164,6 +164,7 @@ def _part(text: str) -> float:
 
 def _print_result(result: TrainResult, *, debug: bool) -> None:
     """Prints errors, the summary of the job, and the path of its report."""
+    from branchline.forecast.of_record import advise_job
     from branchline.report.summary import summary
 
     job = result.record
@@ -175,7 +176,7 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
         log(sentence)
     if result.exit_code == EXIT_INTERRUPTED:
         log("interrupted; results of finished parts are kept and marked as partial")
-    for line in summary(job):
+    for line in summary(job, advise_job(job)):
         print_out(line)
     if result.out is not None:
         page = result.out / "report.html"

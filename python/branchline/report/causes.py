@@ -1,4 +1,4 @@
-"""What may limit a job: for each phase a part of a sentence with its figures, and advice."""
+"""What may limit a job: for each phase a part of a sentence with its figures. What would help is not said here."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from branchline.quantities import count, counted, duration, percent, rate, shares, size, whole_share
-from branchline.report.records import delivered_bytes, phase_s, unwanted_bytes
-from branchline.report.remedies import (
-    about,
-    instead,
-    merged_files,
-    more_workers,
-    one_worker,
+from branchline.report.records import (
+    codec_name,
+    delivered_bytes,
     other_programs,
-    recompressed,
+    phase_s,
     small_chunks,
-    without_pictures,
+    unwanted_bytes,
 )
 from branchline.report.texts import one_line
-from branchline.sensors.record import BranchRecord, JobRecord, WagonRecord
+from branchline.sensors.record import BranchRecord, FileRecord, JobRecord, WagonRecord
 
 #: "N branches hold X % of it": the fewest that hold this much, if they are few.
 MOST_OF_IT = 2 / 3
@@ -30,10 +26,6 @@ COMPUTES, WAITS = 0.8, 0.5
 WAITS_FOR_CORE = 0.15
 #: A call of a wagon that is shorter than this, for few events, is mostly the fixed cost of a call.
 SHORT_CALL_S = 0.02
-#: Read calls smaller than this pay more for the journey than for the bytes on most storage.
-SMALL_CALL_BYTES = 256_000
-#: Files below this cost more to open than to read, where opening takes long.
-SMALL_TO_OPEN_BYTES = 20_000_000
 #: Output of a wagon that takes noticeable time to merge.
 LARGE_OUTPUT_BYTES = 10_000_000
 #: With fewer pictures, loading the libraries takes longer than drawing.
@@ -47,12 +39,11 @@ _LIST_LENGTH_MAX = 60
 
 
 class Cause(NamedTuple):
-    """A phase of the wall time as part of a sentence: "went into <clause>: <detail>; <advice>"."""
+    """A phase of the wall time as part of a sentence: "went into <clause>: <detail>"."""
 
     phase: str
     clause: str
     detail: str = ""
-    advice: str = ""
 
 
 def causes(job: JobRecord) -> list[Cause]:
@@ -82,19 +73,15 @@ def _decompressing(job: JobRecord) -> Cause:
     slowest_first = sorted(by_codec.items(), key=lambda item: -item[1][0])
     main = [(codec, sums) for codec, sums in slowest_first if total_s > 0 and sums[0] >= 0.1 * total_s]
     clause = " ".join(filter(None, ("decompressing", " and ".join(codec for codec, _ in main if codec))))
-    detail, advice = _concentration(branches, "decompress_s"), ""
-    if main:
-        codec, (seconds, plain_bytes) = main[0]
-        if plain_bytes:
-            detail = f"at {rate(plain_bytes, seconds)} a core, and {detail}"
-        if codec in ("zlib", "LZMA", "CS"):
-            advice = recompressed(job, codec, plain_bytes, seconds)
-    return Cause("decompress", clause, detail, advice or more_workers(job))
+    detail = _concentration(branches, "decompress_s")
+    if main and main[0][1][1]:
+        seconds, plain_bytes = main[0][1]
+        detail = f"at {rate(plain_bytes, seconds)} a core, and {detail}"
+    return Cause("decompress", clause, detail)
 
 
 def _decoding(job: JobRecord) -> Cause:
-    detail = _joined(small_chunks(job), _concentration(job.branches, "decode_s"))
-    return Cause("decode", "decoding", detail, merged_files(job) or more_workers(job))
+    return Cause("decode", "decoding", _joined(small_chunks(job), _concentration(job.branches, "decode_s")))
 
 
 def _waiting(job: JobRecord) -> Cause:
@@ -112,21 +99,7 @@ def _waiting(job: JobRecord) -> Cause:
     unwanted, read = unwanted_bytes(job), delivered_bytes(job)
     if read and unwanted > UNWANTED_SHARE * read:
         detail += f", {percent(unwanted, read)} of the bytes of branches that no wagon wants"
-    if call_bytes < SMALL_CALL_BYTES:
-        return Cause(
-            "wait", clause, detail, merged_files(job) or "larger baskets or files, or a nearer copy, would help"
-        )
-    return Cause("wait", clause, detail, _copies(job, unwanted / read if read else 0.0))
-
-
-def _copies(job: JobRecord, unwanted_share: float) -> str:
-    """Return the time with copies of the data: of the wanted branches alone, and at a faster place."""
-    wall_s, wait_s = job.wall_s, phase_s(job, "wait")
-    near, few = instead(job, wall_s - wait_s), instead(job, wall_s - unwanted_share * wait_s)
-    if near and few and unwanted_share > UNWANTED_SHARE:
-        both = f"{about(wall_s - unwanted_share * wait_s)}, from a nearer or faster copy of all {near} at best"
-        return f"from a copy of the {count(len(job.branches))} branches alone it would take {both}"
-    return f"from a nearer or faster copy it would take {near} at best" if near else ""
+    return Cause("wait", clause, detail)
 
 
 def _computing(job: JobRecord) -> Cause:
@@ -135,20 +108,20 @@ def _computing(job: JobRecord) -> Cause:
     if not any(tenths):
         return Cause("wagons", "wagons")
     slowest = wagons[0]
-    nature, advice = _nature(job, slowest, tenths[0] / 1000)
+    nature = _nature(job, slowest)
     if len(wagons) == 1:
-        return Cause("wagons", f"the wagon {name_text(slowest.name)}", nature, advice)
+        return Cause("wagons", f"the wagon {name_text(slowest.name)}", nature)
     detail = f"{name_text(slowest.name)} takes {whole_share(tenths[0])} of it, and {nature}"
-    return Cause("wagons", f"{len(wagons)} wagons", detail, advice)
+    return Cause("wagons", f"{len(wagons)} wagons", detail)
 
 
-def _nature(job: JobRecord, wagon: WagonRecord, part: float) -> tuple[str, str]:
-    """Return how a wagon spends its time, and advice."""
+def _nature(job: JobRecord, wagon: WagonRecord) -> str:
+    """Return how a wagon spends its time."""
     busy, waited = wagon.cpu_s / wagon.seconds, wagon.core_wait_s / wagon.seconds
-    others, merging = other_programs(job), merged_files(job)
-    if merging and small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
+    others = other_programs(job)
+    if small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
         call = duration(wagon.seconds / wagon.chunks)
-        return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call", merging
+        return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call"
     # The clocks round, so a difference may be negative, and both parts may be longer than the whole.
     whole, both = max(1.0, busy + waited), max(busy, 0.0) + waited
     used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), whole)} of the time"
@@ -156,15 +129,10 @@ def _nature(job: JobRecord, wagon: WagonRecord, part: float) -> tuple[str, str]:
         # Rounded together, so that the two are never more than 100 %.
         queue_percent = round(100 * both / whole) - round(100 * max(busy, 0.0) / whole)
         queue = f"{used}, and for {queue_percent} % it waited for a core"
-        return (f"{queue}, since {others}" if others else queue), "free cores would help most"
+        return f"{queue}, since {others}" if others else queue
     if busy >= COMPUTES:
-        half_s = job.wall_s - part * phase_s(job, "wagons") / 2
-        faster = f"with {name_text(wagon.name)} twice as fast it would take {about(half_s)}"
-        return "it is limited by the CPU", more_workers(job) or faster
-    if busy < WAITS:
-        outside = "so it waits for something outside: a file, a network, a lock"
-        return f"{used}, {outside}", more_workers(job, cores_needed=False)
-    return used, more_workers(job)
+        return "it is limited by the CPU"
+    return f"{used}, so it waits for something outside: a file, a network, a lock" if busy < WAITS else used
 
 
 def _starting(job: JobRecord) -> Cause:
@@ -172,9 +140,9 @@ def _starting(job: JobRecord) -> Cause:
     data = f"{counted(job.events, 'event')} ({size(job.totals.bytes_read)} read)"
     if workers > 1:
         detail = f"that does not grow with the data, and {data} are few"
-        return Cause("start", f"starting {workers} workers", detail, one_worker(job) or other_programs(job))
+        return Cause("start", f"starting {workers} workers", _joined(detail, other_programs(job)))
     detail = f"imports and the like, which do not grow with the data, and {data} are few"
-    return Cause("start", "starting", detail, other_programs(job))
+    return Cause("start", "starting", _joined(detail, other_programs(job)))
 
 
 def _opening(job: JobRecord) -> Cause:
@@ -184,65 +152,67 @@ def _opening(job: JobRecord) -> Cause:
         mean_bytes = sum(file.size_bytes or 0 for file in files) / len(files)
         each = duration(phase_s(job, "plan") * (job.workers or 1) / len(files))
         detail = f"{counted(len(files), 'file')} of {size(mean_bytes)} on average, {each} each"
-    return Cause("plan", "opening files and planning their reading", detail, merged_files(job, SMALL_TO_OPEN_BYTES))
+    return Cause("plan", "opening files and planning their reading", detail)
 
 
 def _merging(job: JobRecord) -> Cause:
-    return Cause("merge", "merging results", *_largest_output(job))
+    return Cause("merge", "merging results", _largest_output(job))
 
 
 def _writing(job: JobRecord) -> Cause:
     pictures = sum(1 for result in job.results if result.picture)
-    if _largest_output(job)[0]:
-        return Cause("write", "writing results", *_largest_output(job))
+    if returns_much(job):
+        return Cause("write", "writing results", _largest_output(job))
     if not pictures:
         return Cause("write", "writing results", "mostly loading what writes them, which does not grow with the data")
     if pictures < MANY_PICTURES:
         detail = f"{counted(pictures, 'picture')}, and loading what draws them"
-        return Cause("write", "writing results", detail, without_pictures(job))
+        return Cause("write", "writing results", detail)
     each = duration(phase_s(job, "write") / pictures)
-    detail = f"{counted(pictures, 'picture')} of histograms, at most {each} each"
-    return Cause("write", "writing results", detail, without_pictures(job))
+    return Cause("write", "writing results", f"{counted(pictures, 'picture')} of histograms, at most {each} each")
 
 
 def _idling(job: JobRecord) -> Cause:
     workers = job.workers or 1
-    rows = job.worker_phases
-    busy_s = sorted(row.wall_s - row.idle for row in rows)
+    busy_s = sorted(row.wall_s - row.idle for row in job.worker_phases)
     subjobs = job.subjobs
-    detail, advice = "", ""
+    detail = ""
     if 0 < subjobs < workers:
         detail = f"there were {counted(subjobs, 'sub-job')} for {counted(workers, 'worker')}"
-        advice = one_worker(job) or "fewer workers would take as long"
     elif len(busy_s) > 1:
-        longest, help_ = _longest_file(job, busy_s[-1])
         detail = (
-            f"the busiest of {len(busy_s)} had work for {duration(busy_s[-1])}{longest}, "
+            f"the busiest of {len(busy_s)} had work for {duration(busy_s[-1])}{_longest_file(job, busy_s[-1])}, "
             f"the least busy for {duration(busy_s[0])}"
         )
-        even = instead(job, job.wall_s - phase_s(job, "idle"))
-        advice = f"{help_ or 'evenly shared'} it would take {even}" if even else ""
-    return Cause("idle", "workers that had nothing to do", detail, advice)
+    return Cause("idle", "workers that had nothing to do", detail)
 
 
-def _longest_file(job: JobRecord, busiest_s: float) -> tuple[str, str]:
-    """Return the file for which a worker took so long that others waited, and advice."""
-    files = job.files
-    longest = max(files, key=lambda file: file.wall_s, default=None)
-    if longest is None or longest.wall_s < LONG_FILE_SHARE * busiest_s:
-        return "", ""
+def _longest_file(job: JobRecord, busiest_s: float) -> str:
+    """Return the file for which a worker took so long that others waited."""
+    longest = long_file(job, busiest_s)
+    if longest is None:
+        return ""
     name, time = name_text(str(longest.path).rpartition("/")[2]), duration(longest.wall_s)
-    if longest is files[0] and longest.late_reads and not job.misses:
-        learned = f" ({time} of it with {name}, to learn the branches while the others waited)"
-        return learned, "with wagons that name their `branches`"
-    return f" ({time} of it with {name} alone)", "with that file listed first or split"
+    if learns(job, longest):
+        return f" ({time} of it with {name}, to learn the branches while the others waited)"
+    return f" ({time} of it with {name} alone)"
+
+
+def long_file(job: JobRecord, busiest_s: float) -> FileRecord | None:
+    """Return the file that took much of the ``busiest_s`` seconds of the busiest worker."""
+    longest = max(job.files, key=lambda file: file.wall_s, default=None)
+    return longest if longest is not None and longest.wall_s >= LONG_FILE_SHARE * busiest_s else None
+
+
+def learns(job: JobRecord, file: FileRecord) -> bool:
+    """Return whether the branches were learned on this file, the first, while other workers waited."""
+    return file is job.files[0] and file.late_reads > 0 and not job.misses
 
 
 def _between_steps(job: JobRecord) -> Cause:
     chunks = sum(int(wagon.chunks) for wagon in job.wagons)
     detail = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
-    advice = merged_files(job) or other_programs(job)
-    return Cause("other", "what Branchline does between these steps", detail, advice)
+    return Cause("other", "what Branchline does between these steps", _joined(detail, other_programs(job)))
 
 
 # --- parts of sentences ----------------------------------------------------------------------------------------------
@@ -279,20 +249,13 @@ def returns_much(job: JobRecord) -> bool:
     return any((wagon.output_bytes) >= LARGE_OUTPUT_BYTES for wagon in job.wagons)
 
 
-def _largest_output(job: JobRecord) -> tuple[str, str]:
-    """Return the wagon with a large output, and advice."""
+def _largest_output(job: JobRecord) -> str:
+    """Return the wagon with a large output."""
     if not returns_much(job):
-        return "", ""
+        return ""
     largest = max(job.wagons, key=lambda wagon: wagon.output_bytes)
     each = f"{size(largest.output_bytes)} in the end, added up over {count(largest.chunks)} chunks"
-    return f"the wagon {name_text(largest.name)} returns {each}", "histograms instead of arrays would help most"
-
-
-def codec_name(codec: Any) -> str:
-    """Return a codec, or several separated by commas, in their usual spelling; "none" is empty."""
-    written = {"zlib": "zlib", "lzma": "LZMA", "lz4": "LZ4", "zstd": "zstd", "cs": "CS", "none": ""}
-    parts = [part.strip() for part in str(codec or "").split(",")]
-    return ", ".join(filter(None, (written.get(part.lower(), part) for part in parts)))
+    return f"the wagon {name_text(largest.name)} returns {each}"
 
 
 def name_text(name: Any) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 from branchline.quantities import count, counted, duration, percent, whole_share
 from branchline.report.causes import causes, name_text, returns_much
 from branchline.report.records import phase_s, phase_shares
-from branchline.report.remedies import one_worker, without_pictures
 from branchline.report.texts import one_line
 from branchline.sensors.record import JobRecord
 
@@ -25,7 +24,7 @@ _MESSAGE_LENGTH_MAX = 200
 
 
 def diagnosis(job: JobRecord) -> str:
-    """Return one sentence with numbers on what limits this job, and the best advice if there is one."""
+    """Return one sentence with numbers on what limits this job."""
     return _nothing_done(job) or _every_wagon_stopped(job) or _too_little(job) or _what_limits(job)
 
 
@@ -76,8 +75,7 @@ def _too_little(job: JobRecord) -> str | None:
     sentence = f"There is too little data to say what limits this job: its {events} took {duration(wall_s - fixed_s)}"
     if fixed_s > 0.5 * wall_s:
         sentence += f", and starting and writing results the other {percent(fixed_s, wall_s)} of {duration(wall_s)}"
-    faster = without_pictures(job) or one_worker(job)
-    return f"{sentence}; {faster}." if faster else f"{sentence}."
+    return f"{sentence}."
 
 
 # --- jobs that a step limits -----------------------------------------------------------------------------------------
@@ -97,13 +95,11 @@ def _what_limits(job: JobRecord) -> str:
         sentence = f"{share[first.phase]} of the time went into {first.clause}"
         if first.detail:
             sentence += f": {first.detail}"
-    advice = first.advice
     idle = next(cause for cause in found if cause.phase == IDLE)
     if idle not in found[:1] and idle.detail and tenths.get(IDLE, 0) >= IDLE_TENTHS:
         # Workers that wait for another one are idle for less time than that one works, so idling is never first.
         sentence += f"; {share[IDLE]} more went into {idle.clause}: {idle.detail}"
-        advice = idle.advice or advice
-    return f"{sentence}; {advice}." if advice else f"{sentence}."
+    return f"{sentence}."
 
 
 def _message(message: Any) -> str:

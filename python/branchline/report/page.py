@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
 
+from branchline.report.advice_rows import advice_rows
 from branchline.report.names import PAGE
 from branchline.report.pictures_inline import gallery
 from branchline.report.sections import page_content
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
+from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobRecord
 
 #: No text of a record is longer on the page: names and messages come from outside.
@@ -26,10 +29,10 @@ _INSIDE_NUMBER = re.compile(r"(?<=[\d<]) (?=\d|%|[kMGTP]?B\b|ms\b|s\b|min\b|h\b)
 _THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
-def write_page(out_dir: Path, job: JobRecord) -> Path:
+def write_page(out_dir: Path, job: JobRecord, advice: Sequence[Advice] = ()) -> Path:
     """Write ``report.html`` into ``out_dir``. Raises StorageError."""
     path = out_dir / PAGE
-    write_whole(path, page_html(job, out_dir).encode("utf-8"))
+    write_whole(path, page_html(job, out_dir, advice).encode("utf-8"))
     return path
 
 
@@ -38,10 +41,12 @@ def load_template() -> None:
     _environment().get_template(PAGE)
 
 
-def page_html(job: JobRecord, out_dir: Path) -> str:
-    """Return the report as HTML that is also well-formed XML; the pictures come from ``out_dir``."""
+def page_html(job: JobRecord, out_dir: Path, advice: Sequence[Advice] = ()) -> str:
+    """Return the report as HTML that is also well-formed XML; the pictures come from ``out_dir``, and what would help
+    from the caller.
+    """
     template = _environment().get_template(PAGE)
-    return template.render(page_content(job)._asdict(), pictures=gallery(job, out_dir))
+    return template.render(page_content(job)._asdict(), advice=advice_rows(advice), pictures=gallery(job, out_dir))
 
 
 @cache

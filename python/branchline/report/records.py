@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from branchline.quantities import count, counted, shares, size
+from typing import Any
+
+from branchline.quantities import count, counted, shares, significant, size
 from branchline.sensors.record import JobRecord
+
+#: Other programs are named if they use this share of the cores, and this share of the cores is busy.
+OTHERS_SHARE, FULL_SHARE = 0.2, 0.85
+#: Chunks of fewer events cost more for being called than for their content.
+SMALL_CHUNK_EVENTS = 500
 
 
 def phase_s(job: JobRecord, phase: str) -> float:
@@ -47,3 +54,36 @@ def remarks(job: JobRecord) -> list[str]:
     """Return the remarks of storage, each with the number of its files."""
     found = job.storage_remarks
     return [f"{one.text or ''} ({counted(one.files, 'file')})" for one in found]
+
+
+def others_cores(job: JobRecord) -> float:
+    """Return how many cores other programs used while the job ran; 0 if some cores were free."""
+    wall_s, machine_s, cores = job.wall_s, (job.machine_cpu_s or 0), (job.machine_cpu_count or 0)
+    if wall_s <= 0 or cores <= 0 or machine_s < FULL_SHARE * cores * wall_s:
+        return 0.0
+    others = (machine_s - job.cpu_s) / wall_s
+    return others if others > OTHERS_SHARE * cores else 0.0
+
+
+def other_programs(job: JobRecord) -> str:
+    """Return how many cores other programs used, if that slowed the job."""
+    cores = others_cores(job)
+    if not cores:
+        return ""
+    return f"other programs used {significant(cores, 2)} of the {count(job.machine_cpu_count or 0)} cores"
+
+
+def small_chunks(job: JobRecord) -> str:
+    """Return the number and size of chunks, if these are so small that calls cost more than events."""
+    chunks = sum(wagon.chunks for wagon in job.wagons)
+    events = sum(wagon.events for wagon in job.wagons)
+    if chunks < 100 or events / chunks > SMALL_CHUNK_EVENTS:
+        return ""
+    return f"{counted(int(chunks), 'chunk')} of only {counted(round(events / chunks), 'event')} each"
+
+
+def codec_name(codec: Any) -> str:
+    """Return a codec, or several separated by commas, in their usual spelling; "none" is empty."""
+    written = {"zlib": "zlib", "lzma": "LZMA", "lz4": "LZ4", "zstd": "zstd", "cs": "CS", "none": ""}
+    parts = [part.strip() for part in str(codec or "").split(",")]
+    return ", ".join(filter(None, (written.get(part.lower(), part) for part in parts)))

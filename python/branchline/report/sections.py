@@ -220,8 +220,7 @@ def _unwanted_reads(job: JobRecord) -> str:
     branches = counted(len(job.branches), "branch that was", "branches that were")
     return (
         f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} wanted. The rest lies "
-        "between them or is metadata. Small files are read whole, since one request takes less time than many. On a "
-        "slow link a copy of these branches alone saves the rest."
+        "between them or is metadata. Small files are read whole, since one request takes less time than many."
     )
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from branchline.quantities import count, counted, duration, rate, significant
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import local_copies, remarks
 from branchline.report.reused import reuse_sentences
 from branchline.report.table_files import table_sentences
 from branchline.report.troubles import lost_sentences, memory_sentences, repeated_sentences, trouble_sentences
+from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobRecord, MissingCompanion
 
 
-def summary(job: JobRecord) -> list[str]:
-    """Return lines on the end of the job, its events, time and rates, what limits it, reused results, failures, and
-    events that companions lack.
+def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
+    """Return lines on the end of the job, its events, time and rates, what limits it and what would help most, reused
+    results, failures, and events that companions lack.
     """
     events, expected, wall_s = job.events, (job.events_expected or 0), job.wall_s
     of_all = f" of {count(expected)}" if expected > events else ""
@@ -21,6 +24,7 @@ def summary(job: JobRecord) -> list[str]:
     if wall_s > 0:
         ended += f", {significant(events / wall_s)} events/s, {rate(job.totals.bytes_read, wall_s)} read from storage"
     lines = [ended, diagnosis(job)] if events else [ended]
+    lines += [_most(advice)] if advice else []
     lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
     return [
         *lines,
@@ -33,6 +37,13 @@ def summary(job: JobRecord) -> list[str]:
         *(f"{one}." for one in job.left_out),
         *map(_missing_in, job.companions_missing),
     ]
+
+
+def _most(advice: Sequence[Advice]) -> str:
+    """Return the first advice in a line, and how many there are on the page."""
+    first, others = advice[0], len(advice) - 1
+    more = f" {counted(others, 'other change')} would help too." if others else ""
+    return f"What would help most: {first.change}, since {first.what}; it {first.gain_words()}.{more}"
 
 
 def _missing_in(companion: MissingCompanion) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,6 +19,7 @@ from branchline.report.records import partial_note
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
 from branchline.sensors import FINISHED, PARTIAL, JobRecord, SensorRow
+from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobFault, ResultRecord
 
 #: Which pictures of histograms are drawn: a PNG takes as long again as an SVG.
@@ -28,6 +29,10 @@ SVG_AND_PNG: Pictures = "both"
 NO_PICTURES: Pictures = "none"
 #: Drawing takes about 0.1 s each: more pictures would cost minutes.
 PICTURES_MAX = 300
+
+
+#: Says what would make a job faster, from its record.
+Adviser = Callable[[JobRecord], Sequence[Advice]]
 
 
 class Result(Protocol):
@@ -47,6 +52,7 @@ def write_out(
     result: Result,
     was_asked_to_stop: Callable[[], bool] = lambda: False,
     pictures: Pictures = SVG,
+    advise: Adviser | None = None,
 ) -> list[Path]:
     """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
 
@@ -58,6 +64,7 @@ def write_out(
     in the record instead.
     Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records;
     ``was_asked_to_stop`` says whether there was one that a library swallowed. ``pictures`` says which are drawn.
+    ``advise`` is asked what would help, for the page, once the record is complete.
     """
     writing = _Writing(Path(out_dir), result.record, was_asked_to_stop, pictures)
     try:
@@ -69,7 +76,7 @@ def write_out(
     # Loading what the records are written with takes longer than writing them, and belongs to the job's time too.
     writing.load()
     result.close_clock()
-    writing.records(result)
+    writing.records(result, advise)
     if writing.error is not None:
         raise writing.error
     return [writing.out_dir / name for name in writing.written()]
@@ -235,7 +242,7 @@ class _Writing:
         row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
         _add_note(row, remark_on(part.value))
 
-    def records(self, result: Result) -> None:
+    def records(self, result: Result, advise: Adviser | None) -> None:
         """Write sensors.parquet, report.html and job.json, all from the same record; job.json names what failed."""
         self._tables = [name for table in self._job.tables for name in table.files]
         self._job.written = self.written()
@@ -246,7 +253,7 @@ class _Writing:
             with self.attempt(PAGE):
                 from branchline.report.page import write_page
 
-                write_page(self.out_dir, self._job)
+                write_page(self.out_dir, self._job, advise(self._job) if advise else ())
         self._job.written = self.written()
         with self.attempt(JOB):
             write_job(self.out_dir, self._job)

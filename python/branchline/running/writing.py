@@ -49,13 +49,14 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineE
         with interruption.installed():
             with interruption.held():
                 # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
+                from branchline.forecast.of_record import advise_job
                 from branchline.report.job_files import write_job
                 from branchline.report.writing import write_out
 
                 # As it stands should this process be killed, or interrupted again, before it has written everything.
                 write_job(claim.out, replace(record, status=PARTIAL if record.status == FINISHED else record.status))
             with interruption.allowed():
-                result.written = list(write_out(claim.out, result, lambda: interruption.asked, pictures))
+                result.written = list(write_out(claim.out, result, lambda: interruption.asked, pictures, advise_job))
     except BranchlineError as error:
         if len(record.errors) == errors_count:
             record.errors.append(JobError.of(error).fault())

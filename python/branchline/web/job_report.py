@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from branchline.control.room import ControlRoom
+from branchline.forecast.of_record import advise_job
 from branchline.report.page import page_html
 from branchline.web.pages.page import Ask
 from branchline.web.train_files import STRANGER_POLICY
@@ -31,4 +32,4 @@ def _html(room: ControlRoom, job: str) -> str:
         raise HTTPException(404, "The job has not ended: its report comes with its end.")
     results = [replace(one, picture=None) for one in found.record.results]
     record = replace(found.record, files=room.files(job).files, results=results)
-    return page_html(record, Path())
+    return page_html(record, Path(), advise_job(record))

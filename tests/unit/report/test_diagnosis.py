@@ -24,17 +24,8 @@ def test_decompression_names_the_codec_and_the_few_branches_that_hold_most_of_it
     job["workers"] = 8
     assert diagnosis(job) == (
         "62 % of the time went into decompressing zlib: at 7.34 MB/s a core, and "
-        "4 of 21 branches (particle_px, particle_py, particle_pz, particle_energy) hold 71 % of it; "
-        "recompressed to zstd it would take about 4.8 s instead of 12.4 s."
+        "4 of 21 branches (particle_px, particle_py, particle_pz, particle_energy) hold 71 % of it."
     )
-
-
-def test_more_workers_are_the_advice_where_cores_were_free(job_with: Maker) -> None:
-    job = job_with(phases={"wagons": 0.9, "wait": 0.1}, workers=4, cpu_count=8, machine_cpu_count=8)
-    job["wagons"] = job["wagons"][2:]
-    assert diagnosis(job).endswith("it is limited by the CPU; 8 workers would take about 7.8 s instead of 12.4 s.")
-    job["machine_cpu_s"] = 7.9 * job["wall_s"]
-    assert "8 workers" not in diagnosis(job)
 
 
 def test_a_wagon_that_waits_for_a_core_names_what_held_it_up(job_with: Maker) -> None:
@@ -43,7 +34,7 @@ def test_a_wagon_that_waits_for_a_core_names_what_held_it_up(job_with: Maker) ->
     job["wagons"][0].update(cpu_s=0.6 * job["wagons"][0]["seconds"], core_wait_s=0.4 * job["wagons"][0]["seconds"])
     assert diagnosis(job).endswith(
         "its CPU was busy 60 % of the time, and for 40 % it waited for a core, "
-        "since other programs used 5.9 of the 8 cores; free cores would help most."
+        "since other programs used 5.9 of the 8 cores."
     )
 
 
@@ -60,7 +51,7 @@ def test_shares_of_a_wagon_never_add_up_to_more_than_its_time(job_with: Maker) -
     assert "its CPU was busy only 36 % of the time, and for 35 % it waited for a core" in diagnosis(job)
 
 
-def test_nothing_is_advised_against_zstd(job: dict[str, Any]) -> None:
+def test_zstd_is_named(job: dict[str, Any]) -> None:
     job["workers"] = 8
     for branch in job["branches"]:
         branch["codec"] = "zstd"
@@ -98,23 +89,20 @@ def test_waiting_names_the_slowest_storage_element_its_calls_and_their_speed(job
     sentence = diagnosis(job_with(phases={"wait": 0.7, "wagons": 0.3}, storage_elements=elements))
     assert sentence == (
         "70 % of the time went into waiting for data from root://eos.example: "
-        "980 read calls of 61.2 kB on average, 2.00 MB/s within a call, 99 % of all the reading time; "
-        "larger baskets or files, or a nearer copy, would help."
+        "980 read calls of 61.2 kB on average, 2.00 MB/s within a call, 99 % of all the reading time."
     )
 
 
-def test_waiting_for_large_calls_says_what_a_faster_copy_would_take(job_with: Maker) -> None:
+def test_waiting_for_large_calls_says_how_fast_they_are(job_with: Maker) -> None:
     elements = [{"name": "/mnt/nfs", "files": 24, "bytes_read": 76_800_000, "read_calls": 48, "fetch_s": 30.0}]
     sentence = diagnosis(job_with(phases={"wait": 0.7, "wagons": 0.3}, storage_elements=elements, cpu_s=4.0))
-    assert "from the file system at /mnt/nfs: 48 read calls of 1.60 MB on average, 2.56 MB/s within a call;" in sentence
-    assert sentence.endswith("from a nearer or faster copy it would take about 3.7 s instead of 12.4 s at best.")
+    assert "from the file system at /mnt/nfs: 48 read calls of 1.60 MB on average, 2.56 MB/s within a call." in sentence
 
 
 def test_a_wagon_is_named_with_its_share_and_told_to_be_limited_by_the_cpu(job_with: Maker) -> None:
     sentence = diagnosis(job_with(phases={"wagons": 0.72, "decompress": 0.28}, workers=8))
     assert sentence == (
-        "72 % of the time went into 3 wagons: 'correlations' takes 59 % of it, and it is limited by the CPU; "
-        "with 'correlations' twice as fast it would take about 9.7 s."
+        "72 % of the time went into 3 wagons: 'correlations' takes 59 % of it, and it is limited by the CPU."
     )
 
 
@@ -124,8 +112,7 @@ def test_a_wagon_that_waits_is_told_from_one_that_computes(job_with: Maker) -> N
     job["wagons"][0]["cpu_s"] = 0.19
     assert diagnosis(job) == (
         "72 % of the time went into the wagon 'correlations': "
-        "its CPU was busy only 10 % of the time, so it waits for something outside: a file, a network, a lock; "
-        "8 workers would take about 8.9 s instead of 12.4 s."
+        "its CPU was busy only 10 % of the time, so it waits for something outside: a file, a network, a lock."
     )
     job["wagons"][0]["cpu_s"] = 1.2
     assert "'correlations': its CPU was busy 63 % of the time" in diagnosis(job)
@@ -148,7 +135,7 @@ def test_many_small_files(job_with: Maker) -> None:
     sentence = diagnosis(job_with(phases={"plan": 0.5, "decompress": 0.2, "wagons": 0.3}, files_count=1000))
     assert sentence == (
         "50 % of the time went into opening files and planning their reading: "
-        "1 000 files of 4.20 MB on average, 25 ms each; merging the 1 000 files of 4.20 MB into 42 would help most."
+        "1 000 files of 4.20 MB on average, 25 ms each."
     )
 
 
@@ -157,23 +144,21 @@ def test_merging_names_the_wagon_with_the_large_output(job_with: Maker) -> None:
     job["wagons"][0]["output_bytes"] = 1_200_000_000
     assert diagnosis(job) == (
         "60 % of the time went into merging results: the wagon 'spectra' returns 1.20 GB in the end, "
-        "added up over 24 chunks; histograms instead of arrays would help most."
+        "added up over 24 chunks."
     )
 
 
 def test_writing_counts_the_pictures(job_with: Maker) -> None:
     job = job_with(phases={"write": 0.6, "wagons": 0.4}, results=[{"picture": "pictures/a.svg"}] * 36)
     assert (
-        diagnosis(job) == "60 % of the time went into writing results: 36 pictures of histograms, at most 207 ms each; "
-        "without its 36 pictures (--pictures none) it would take about 6.0 s instead of 12.4 s."
+        diagnosis(job) == "60 % of the time went into writing results: 36 pictures of histograms, at most 207 ms each."
     )
 
 
 def test_idle_workers_for_want_of_sub_jobs(job_with: Maker) -> None:
     sentence = diagnosis(job_with(phases={"idle": 0.6, "decompress": 0.4}, subjobs=3, workers=8))
     assert sentence == (
-        "60 % of the time went into workers that had nothing to do: there were 3 sub-jobs for 8 workers; "
-        "1 worker would take about 6.0 s instead of 12.4 s."
+        "60 % of the time went into workers that had nothing to do: there were 3 sub-jobs for 8 workers."
     )
 
 
@@ -181,9 +166,7 @@ def test_idle_workers_for_want_of_balance(job_with: Maker) -> None:
     job = job_with(phases={"idle": 0.6, "decompress": 0.4})
     for index, row in enumerate(job["worker_phases"]):
         row["idle"] = job["wall_s"] * (0.0 if index == 0 else 0.8)
-    assert "the busiest of 4 had work for 12.4 s, the least busy for 2.48 s; evenly shared it would take" in diagnosis(
-        job
-    )
+    assert "the busiest of 4 had work for 12.4 s, the least busy for 2.48 s." in diagnosis(job)
 
 
 def test_time_between_the_steps_is_admitted(job_with: Maker) -> None:
@@ -197,7 +180,7 @@ def test_no_single_step(job_with: Maker) -> None:
     sentence = diagnosis(job_with(phases={"wagons": 0.36, "decompress": 0.34, "wait": 0.2, "start": 0.1}))
     assert sentence == (
         "No single step limits this job: 36 % of the time went into 3 wagons, 34 % into decompressing zlib "
-        "and 20 % into waiting for data from local; 8 workers would take about 10 s instead of 12.4 s."
+        "and 20 % into waiting for data from local."
     )
 
 
@@ -263,58 +246,48 @@ def test_a_record_with_little_in_it_is_still_answered() -> None:
 
 REAL_RUNS = {
     "cpu_heavy_wagon": (
-        "62 % of the time went into 3 wagons: 'correlations' takes 70 % of it, and it is limited by the "
-        "CPU; 2 workers would take about 7.0 s instead of 8.75 s."
+        "62 % of the time went into 3 wagons: 'correlations' takes 70 % of it, and it is limited by the CPU."
     ),
     "cpu_heavy_wagon_busy_machine": (
         "85 % of the time went into 2 wagons: 'Pairs' takes 100 % of it, and its CPU was busy only 48 % of "
-        "the time, and for 52 % it waited for a core, since other programs used 1.5 of the 2 cores; free "
-        "cores would help most."
+        "the time, and for 52 % it waited for a core, since other programs used 1.5 of the 2 cores."
     ),
     "few_events": (
-        "There is too little data to say what limits this job: its 125 events took 102 ms, and starting and"
-        " writing results the other 92 % of 1.23 s."
+        "There is too little data to say what limits this job: its 125 events took 102 ms, and starting and "
+        "writing results the other 92 % of 1.23 s."
     ),
     "large_output": (
-        "45 % of the time went into merging results: the wagon 'Collects' returns 32.0 MB in the end, added"
-        " up over 24 chunks; histograms instead of arrays would help most."
+        "45 % of the time went into merging results: the wagon 'Collects' returns 32.0 MB in the end, added "
+        "up over 24 chunks."
     ),
-    "lzma": (
-        "77 % of the time went into decompressing LZMA: at 18.5 MB/s a core, and it is spread over 7 "
-        "branches; the same data in zstd would decompress at about 1.00 GB/s a core."
-    ),
+    "lzma": ("77 % of the time went into decompressing LZMA: at 18.5 MB/s a core, and it is spread over 7 branches."),
     "many_tiny_files": (
         "51 % of the time went into the wagon 'Three': it is called for 400 chunks of only 50 events each, "
-        "3.5 ms a call, mostly the fixed cost of a call; merging the 400 files of 23.5 kB into 1 would help"
-        " most."
+        "3.5 ms a call, mostly the fixed cost of a call."
     ),
     "one_long_file": (
         "53 % of the time went into the wagon 'Uneven': its CPU was busy only 48 % of the time, and for 52 "
         "% it waited for a core, since other programs used 1.4 of the 2 cores; 26 % more went into workers "
         "that had nothing to do: the busiest of 2 had work for 9.35 s (7.06 s of it with "
-        "'collisions-010.root' alone), the least busy for 4.21 s; with that file listed first or split it "
-        "would take about 7.3 s instead of 9.94 s."
+        "'collisions-010.root' alone), the least busy for 4.21 s."
     ),
     "slow_storage_few_branches": (
-        "78 % of the time went into waiting for data from the file system at /: 24 read calls of 2.96 MB on"
-        " average, 8.74 MB/s within a call, 61 % of the bytes of branches that no wagon wants; from a copy "
-        "of the 3 branches alone it would take about 5.3 s, from a nearer or faster copy of all about 2.3 s"
-        " instead of 10.0 s at best."
+        "78 % of the time went into waiting for data from the file system at /: 24 read calls of 2.96 MB on "
+        "average, 8.74 MB/s within a call, 61 % of the bytes of branches that no wagon wants."
     ),
     "too_many_workers": (
         "There is too little data to say what limits this job: its 3 000 events took 705 ms, and starting "
-        "and writing results the other 77 % of 3.11 s; 1 worker would take about 2.8 s instead of 3.11 s."
+        "and writing results the other 77 % of 3.11 s."
     ),
     "wagon_that_sleeps": (
         "87 % of the time went into the wagon 'Asks': its CPU was busy only < 0.1 % of the time, so it "
-        "waits for something outside: a file, a network, a lock; 2 workers would take about 4.1 s instead "
-        "of 5.58 s."
+        "waits for something outside: a file, a network, a lock."
     ),
 }
 
 
 @pytest.mark.parametrize("name", REAL_RUNS)
-def test_a_real_run_names_its_cause_its_share_and_what_would_help(name: str) -> None:
+def test_a_real_run_names_its_cause_and_its_share(name: str) -> None:
     assert diagnosis(json.loads((RECORDS / f"{name}.json").read_text())) == REAL_RUNS[name]
 
 

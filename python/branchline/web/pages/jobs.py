@@ -11,6 +11,7 @@ from branchline.control.job_list import ORDERS
 from branchline.control.jobs import SILENT, FilesPage, JobDetails, JobQuery, JobRow
 from branchline.control.spans import FAR, NEAR
 from branchline.errors import OptionError
+from branchline.forecast.of_record import advise_job
 from branchline.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
 from branchline.report.summary import summary
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
@@ -85,7 +86,7 @@ def job(ask: Ask) -> Page:
         "job.html",
         found.row.identity.name or "job",
         found,
-        {"pictures": pictures, "summary": summary(found.record) if found.record else []},
+        {"pictures": pictures, "summary": summary(found.record, advise_job(found.record)) if found.record else []},
     )
 
 

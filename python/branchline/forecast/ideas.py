@@ -1,0 +1,76 @@
+"""An idea becomes advice where it saves enough: the rules that all kinds of advice share."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from branchline.sensors.advice import Advice, Gain
+
+#: A smaller part of the time is not worth a sentence.
+GAIN_MIN = 0.03
+#: Pieces of advice at most: more are not followed.
+PIECES_MAX = 5
+#: The error of a time that was estimated from the record of a job alone, as a part, for a change by a factor of e.
+RECORD_ERROR = 0.25
+#: Half the width of a 90 % interval of a normal distribution, in standard deviations.
+NINETY = 1.645
+#: Folders that a command names; more are a list in a file.
+FOLDERS_MAX = 3
+
+
+@dataclass(frozen=True)
+class Idea:
+    """Something that may help: the work takes ``then_s`` seconds with it. The other fields are those of `Advice`.
+    ``error`` is that of the time, as a part, for a change by a factor of e.
+    """
+
+    id: str
+    what: str
+    change: str
+    then_s: float
+    cost: str
+    whom: str
+    error: float = RECORD_ERROR
+
+
+def chosen(ideas: Iterable[Idea], now_s: float) -> list[Advice]:
+    """Those ideas that are worth it, for work that takes ``now_s`` seconds."""
+    return best(_advice(one, now_s) for one in ideas) if now_s > 0 else []
+
+
+def _advice(idea: Idea, now_s: float) -> Advice:
+    gain = gain_between(now_s, idea.then_s, idea.error)
+    return Advice(idea.id, idea.what, idea.change, gain, idea.cost, idea.whom, now_s)
+
+
+def gain_between(now_s: float, then_s: float, error: float) -> Gain:
+    """The part of the time that is saved. What changes a little is known well, what changes much is known less well:
+    the logarithm of the factor is uncertain by a part of itself.
+    """
+    factor = max(1e-9, then_s / now_s)
+    own = abs(NINETY * error * math.log(factor))
+    return Gain(*(1 - factor * by for by in (1.0, math.exp(own), math.exp(-own))))
+
+
+def best(found: Iterable[Advice]) -> list[Advice]:
+    """At most `PIECES_MAX`, the largest gain first, the best of each kind: two access modes at once are impossible. A
+    gain below `GAIN_MIN`, or whose interval reaches 0, is none.
+    """
+    kept: list[Advice] = []
+    worth = (one for one in found if one.gain.value >= GAIN_MIN and one.gain.low > 0)
+    for one in sorted(worth, key=lambda one: -one.gain.value):
+        if not any(one.id.partition("-")[0] == other.id.partition("-")[0] for other in kept):
+            kept.append(one)
+    return kept[:PIECES_MAX]
+
+
+def inputs_words(paths: Sequence[str]) -> str:
+    """Files as the input of a command: the file, the patterns of their folders, or a list in a file."""
+    if len(paths) == 1:
+        return shlex.quote(paths[0])
+    patterns = sorted({f"{path.rpartition('/')[0] or '.'}/*{PurePosixPath(path).suffix}" for path in paths})
+    return " ".join(shlex.quote(one) for one in patterns) if len(patterns) <= FOLDERS_MAX else "FILES.txt"
