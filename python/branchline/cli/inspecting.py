@@ -77,8 +77,9 @@ def _inspect_file(
 ) -> None:
     from branchline.cli.layout_tables import print_file
     from branchline.cli.terminal import console
+    from branchline.forecast.of_layout import advise_file
     from branchline.layout import inspect_file
-    from branchline.layout.advice import advice
+    from branchline.sensors.plain import to_plain
 
     layout = inspect_file(
         file.opens if file.tree is None else f"{file.opens}:{file.tree}",
@@ -90,7 +91,7 @@ def _inspect_file(
 
         draw(layout, picture)
     if as_json:
-        print_out(json.dumps({**layout.as_json(), "advice": advice(layout)}, indent=1))
+        print_out(json.dumps({**layout.as_json(), "advice": to_plain(advise_file(layout))}, indent=1))
         return
     print_file(layout, console())
     if picture is not None:

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
+from branchline.cli.advice_lines import print_advice
 from branchline.cli.printing import print_out
 from branchline.cli.terminal import console as standard_output
+from branchline.forecast.of_layout import advise_dataset, advise_file
 from branchline.layout import DatasetLayout, FileLayout
-from branchline.layout.advice import advice
 from branchline.layout.extents import Spread
 from branchline.quantities import count, counted, percent, significant, size
+from branchline.sensors.plain import to_plain
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 60
@@ -23,8 +25,9 @@ NARROW_COLUMNS = 120
 
 def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
     """The table of files, and advice."""
+    found = advise_dataset(layout)
     if as_json:
-        print_out(json.dumps(layout.as_json(), indent=1))
+        print_out(json.dumps({**layout.as_json(), "advice": to_plain(found)}, indent=1))
         return
     console = standard_output()
     table = _table("files", ("file", "size", "entries", "branches", "codecs"))
@@ -37,8 +40,9 @@ def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
         _print_line(console, f"cannot be read: {path}: {reason}")
     total = f"{counted(len(layout.files), 'file')}, {count(layout.entries)} entries, {size(layout.size_bytes)}"
     _print_line(console, total)
-    for sentence in layout.advice():
+    for sentence in layout.remarks():
         _print_line(console, sentence)
+    print_advice(found, "Nothing in how these files lie makes reading them slow.")
 
 
 def print_file(layout: FileLayout, console: Console) -> None:
@@ -55,8 +59,7 @@ def print_file(layout: FileLayout, console: Console) -> None:
     )
     wanted = "all branches" if len(layout.wanted) == len(layout.branches) else f"{len(layout.wanted)} branches"
     console.print(_physical_table(layout, f"a reader of {wanted}, entry after entry"))
-    for sentence in advice(layout):
-        _print_line(console, sentence)
+    print_advice(advise_file(layout), "Nothing in how this tree lies makes reading it slow.")
 
 
 def _branches_table(layout: FileLayout, *, is_narrow: bool) -> Table:

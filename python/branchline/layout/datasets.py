@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import FILE_ERRORS, NoSuchKeyError
-from branchline.layout.advice import SLOW_CODECS, SMALL_FILE_BYTES
 from branchline.layout.files import codecs_of
-from branchline.quantities import count, counted, percent, size
+from branchline.quantities import count, counted
 from branchline.tree import File
 
 #: Files that are opened at a time: enough to hide the round trips to a server.
 FILES_AT_A_TIME = 16
-#: Size of merged files in the advice: few files, and still enough of them to share out.
-MERGED_BYTES = 1e9
+#: Below this a file costs more to open, over a network, than to read.
+SMALL_FILE_BYTES = 20_000_000
 #: Names that a sentence lists.
 NAMES_SHOWN = 5
 
@@ -86,37 +85,22 @@ class DatasetLayout:
         """How many files have branches that are compressed so."""
         return dict(Counter(codec for one in self.files for codec in one.codecs).most_common())
 
-    def advice(self) -> list[str]:
-        """Advice about the dataset, in sentences."""
-        return list(self._sentences()) or ["Its files are alike and large enough."]
-
-    def _sentences(self) -> Iterator[str]:
+    def remarks(self) -> Iterator[str]:
+        """Sentences on what cannot be read, and on how files differ."""
         if self.bad:
             first = self.bad[0]
             yield f"{counted(len(self.bad), 'file')} cannot be read, the first of them {first.path}: {first.reason}"
-        small = self.small
-        if len(small) > 1 and 2 * len(small) > len(self.files):
-            together = sum(one.size_bytes for one in small)
-            into = max(1, round(together / MERGED_BYTES))
-            yield (
-                f"{percent(len(small), len(self.files))} of the files are smaller than {size(SMALL_FILE_BYTES)}: "
-                "opening them takes longer than reading them; merged they are "
-                f"{counted(into, 'file')} of {size(together / into)}."
-            )
         # A basket that compression does not make smaller is stored as it is, with any codec.
         used = Counter(tuple(sorted({*one.codecs} - {"none"})) or tuple(one.codecs) for one in self.files if one.codecs)
         if len(used) > 1:
             kinds = ((" and ".join(names), number) for names, number in used.most_common())
             parts = ", ".join(f"{names} in {counted(number, 'file')}" for names, number in kinds)
             yield f"Codecs differ ({parts}): some parts of a job take longer than others."
-        slow = [name for name in self.codecs if name in SLOW_CODECS]
-        if slow:
-            yield f"{slow[0]} takes {SLOW_CODECS[slow[0]]} to decompress: recompressing pays if they are read often."
         for one in self.differences:
             yield _difference_sentence(one)
 
     def as_json(self) -> dict[str, object]:
-        """The files, those that cannot be read, the differences and the advice."""
+        """The files, those that cannot be read, the differences and remarks."""
         files = [
             {
                 "path": one.path,
@@ -146,7 +130,7 @@ class DatasetLayout:
                 }
                 for one in self.differences
             ],
-            "advice": self.advice(),
+            "remarks": list(self.remarks()),
         }
 
 

@@ -55,9 +55,7 @@ def remarks(found: Summary) -> list[str]:
         )
     small = sum(row.read_calls for row in found.sizes if row.up_to_bytes <= SMALL_BYTES)
     if small > SMALL_SHARE * calls:
-        found_remarks.append(
-            f"{percent(small, calls)} of the calls got no more than {size(SMALL_BYTES)}: joining them would help."
-        )
+        found_remarks.append(f"{percent(small, calls)} of the calls got no more than {size(SMALL_BYTES)}.")
     return found_remarks + _busiest(found)
 
 

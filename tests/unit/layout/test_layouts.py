@@ -14,8 +14,8 @@ import uproot
 from tests.command_line import run_command
 
 import branchline
+from branchline.forecast.of_layout import advise_dataset, advise_file
 from branchline.layout import convert, inspect_dataset, inspect_file
-from branchline.layout.advice import advice
 from branchline.layout.drawing import draw
 
 
@@ -84,10 +84,16 @@ def test_pages_that_several_fields_show_count_once(tmp_path: Path) -> None:
 
 
 def test_small_baskets_and_slow_codecs_are_told(tmp_path: Path) -> None:
-    sentences = " ".join(advice(inspect_file(f"{write(tmp_path / 'f.root', [200] * 20, codec=uproot.LZMA(1))}:events")))
-    assert "100 % of the 40 baskets are smaller than 4.00 kB" in sentences
-    assert "lzma" in sentences
-    assert "ten times" in sentences
+    path = write(tmp_path / "f.root", [200] * 20, codec=uproot.LZMA(1))
+    found = {one.id: one for one in advise_file(inspect_file(f"{path}:events"))}
+    assert "100 % of the 40 baskets are smaller than 8.00 kB" in found["layout-baskets"].what
+    assert "lzma, which takes 8.9 times as long" in found["codec"].what
+    assert found["codec"].change == f"branchline recompress {path} -o zstd.root --codec zstd:5"
+
+
+def test_of_large_baskets_in_order_with_zstd_nothing_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.root", [200_000] * 2, codec=uproot.ZSTD(5))
+    assert advise_file(inspect_file(f"{path}:events")) == []
 
 
 def test_a_dataset_tells_small_files_other_codecs_and_other_branches(tmp_path: Path) -> None:
@@ -101,10 +107,10 @@ def test_a_dataset_tells_small_files_other_codecs_and_other_branches(tmp_path: P
     assert [Path(path).name for path, _ in layout.bad] == ["4.root"]
     (other,) = layout.differences
     assert (other.missing, other.additional, other.other_types) == (("b",), ("c",), ())
-    sentences = " ".join(layout.advice())
+    sentences = " ".join([*layout.remarks(), *(one.what for one in advise_dataset(layout))])
     for expected in (
         "1 file cannot be read",
-        "100 % of the files are smaller",
+        "100 % of the 3 files are smaller",
         "lz4 in 1 file",
         "3.root lacks b and has c in addition.",
     ):
@@ -121,7 +127,7 @@ def test_baskets_that_do_not_become_smaller_are_no_other_codec(tmp_path: Path) -
             )
     layout = inspect_dataset([str(tmp_path / "*.root")], "events")
     assert {tuple(sorted(one.codecs)) for one in layout.files} == {("none", "zlib")}
-    assert "odecs differ" not in " ".join(layout.advice())
+    assert "odecs differ" not in " ".join(layout.remarks())
 
 
 def test_the_command_prints_a_table_or_json_and_draws(tmp_path: Path) -> None:
