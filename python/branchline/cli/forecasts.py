@@ -142,9 +142,11 @@ def advise(
             branchline advise "data/*.root" --do better --prove
 
     """
+    from branchline.cli.advice_lines import print_advice
     from branchline.cli.proving import prove
+    from branchline.forecast.advising import advice_of
     from branchline.forecast.advising import advise as advised
-    from branchline.forecast.doing import WRITTEN, do
+    from branchline.forecast.doing import do
     from branchline.sensors.plain import finite, to_plain
 
     with requests_recorded(reading.trace_to):
@@ -153,14 +155,8 @@ def advise(
     if as_json:
         print_out(json.dumps(finite(to_plain(found)), indent=1))
         return
-    if not found:
-        print_out("Nothing that Branchline knows of would save 3 % of the time.")
-    for number, one in enumerate(found, 1):
-        print_out(f"{number}. {one.what}")
-        print_out(f"   change: {one.change}")
-        print_out(f"   saves {one.gain.value:.0%} of the time ({one.gain.low:.0%} to {one.gain.high:.0%})")
-        print_out(f"   costs: {one.cost}; for the {one.whom} [{one.id}]")
-    chosen = next((one for one in found if one.id in WRITTEN), None) if do_in else next(iter(found), None)
+    print_advice(advice_of(found), "Nothing that Branchline knows of would save 3 % of the time.")
+    chosen = next((one for one in found if one.change.writes or not do_in), None)
     if chosen is None or not (do_in or is_proved):
         return
     written = do(chosen, subject.files, do_in) if do_in else ()

@@ -1,8 +1,7 @@
-"""`branchline advise --prove`: reads before and after a change, in pairs, beside what was forecast."""
+"""`branchline advise --prove`: reads, or runs a job, before and after a change, in pairs, beside what was forecast."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import statistics
 import sys
@@ -16,53 +15,103 @@ from branchline.errors import OptionError
 from branchline.limits import PROOF_S
 
 if TYPE_CHECKING:
+    from branchline.access import Access
     from branchline.dataset import DataFile
-    from branchline.forecast.advising import Advice
+    from branchline.forecast.advising import Advised
+    from branchline.forecast.kept import Proof
     from branchline.forecast.subject import Subject
 
 
-def prove(advice: Advice, subject: Subject, written: Sequence[DataFile]) -> None:
-    """Compares reading as it is with reading as the advice has it, and prints forecast and measurement.
+def prove(advised: Advised, subject: Subject, written: Sequence[DataFile]) -> None:
+    """Compares the work as it is with that as the advice has it, prints forecast and measurement, and keeps both.
 
-    What starting the processes takes is in both, so that the seconds that are saved are compared, not the part.
+    ``written`` are the new files, if there are any yet. Raises OptionError for what cannot be run again.
+    """
+    from branchline.forecast.proofs import errors_words, keep_proof, proofs_folder, proofs_in
+    from branchline.quantities import duration
+
+    proof = measured_proof(advised, subject, written)
+    print_out(
+        f"{proof.advice}: forecast to save {duration(proof.said_s)}, measured {duration(max(0.0, proof.measured_s))}"
+    )
+    if proof.low_s is not None and proof.high_s is not None:
+        print_out(f"   95 % interval of {proof.pairs} pairs: {proof.low_s:.3g} to {proof.high_s:.3g} s")
+    print_out(f"   kept in {keep_proof(proof)}")
+    errors = errors_words(proofs_in(proofs_folder()))
+    if errors:
+        print_out(f"   {errors}")
+
+
+def measured_proof(advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S) -> Proof:
+    """The paired study: both commands in turns, for about ``budget_s`` seconds. What starting the processes takes is in
+    both, so that the seconds that are saved are compared, not the part.
     """
     from branchline.forecast.kept import Proof
     from branchline.lab.comparing import FIRST, Plan, compare
     from branchline.lab.samples import Command
-    from branchline.quantities import duration
 
-    if subject.job is not None:
-        hint = "run the job with the change, and compare with: branchline forecast-check"
-        raise OptionError("--prove reads files, and does not run the wagons of a job again", hint=hint)
-    mode = advice.forecast.conditions.mode or subject.access.mode
-    with tempfile.TemporaryDirectory(prefix="branchline-proof-") as folder:
-        before = _command(Path(folder) / "before.json", subject, subject.files, subject.access.mode)
-        after = _command(Path(folder) / "after.json", subject, written or subject.files, mode)
-        plan = Plan(Command.of("A", before), Command.of("B", after), precision=0.03, budget_s=PROOF_S, seed=1)
+    advice = advised.advice
+    with tempfile.TemporaryDirectory(prefix="branchline-proof-") as name:
+        folder = Path(name)
+        before, after = (
+            _commands(advised, subject, written, folder)
+            if subject.job is None
+            else _job_commands(advised, subject.job.command, folder)
+        )
+        plan = Plan(Command.of("A", before), Command.of("B", after), precision=0.03, budget_s=budget_s, seed=1)
         found = compare(plan, log)
     first_s = statistics.median(one.wall_s for one in found.samples if one.arm == FIRST)
-    said_s = advice.forecast.now.wall_s.value * advice.gain.value
     low, high = (None if part is None else first_s * (1 - part) for part in (found.wall.high, found.wall.low))
-    proof = Proof(advice.id, said_s, first_s * (1 - found.wall.value), low, high, found.wall.pairs)
-    print_out(f"{advice.id}: forecast to save {duration(proof.said_s)}, measured {duration(proof.measured_s)}")
-    if low is not None and high is not None:
-        print_out(f"   95 % interval of {proof.pairs} pairs: {low:.3g} to {high:.3g} s")
-    if written:
-        path = Path(written[0].path).parent / "proof.json"
-        path.write_text(json.dumps(proof.as_json(), indent=1), encoding="utf-8")
-        print_out(f"   kept in {path}")
+    said_s = advice.now_s * advice.gain.value
+    return Proof(advice.id, said_s, first_s * (1 - found.wall.value), low, high, found.wall.pairs)
 
 
-def _command(path: Path, subject: Subject, files: Sequence[DataFile], mode: str) -> str:
+def _commands(advised: Advised, subject: Subject, written: Sequence[DataFile], folder: Path) -> tuple[str, str]:
+    """Two programs that read the files."""
+    from branchline.forecast.changing import write_changed
+
+    change = advised.change
+    if change.writes and not written:
+        written = write_changed(change, subject.files, folder / "after", is_verified=True)
+    after = change.access or subject.access
+    return (
+        _reading(folder / "before.json", subject, subject.files, subject.access),
+        _reading(folder / "after.json", subject, written or subject.files, after),
+    )
+
+
+def _reading(path: Path, subject: Subject, files: Sequence[DataFile], access: Access) -> str:
+    from branchline.access import Access
     from branchline.forecast.reading import ReadingRequest
+    from branchline.sensors.record import AccessRecord
 
+    chosen = AccessRecord.of(access)
     request = ReadingRequest(
         files=[one.opens for one in files],
         trees=[one.tree or "" for one in files],
         branches=list(subject.branches or ()),
-        mode=mode,
-        throttle=subject.access.throttle or "",
+        mode=access.mode,
+        throttle=access.throttle or "",
         threads=subject.threads,
+        read_ahead=chosen.read_ahead,
+        tree_cache=chosen.tree_cache if access.tree_cache != Access().tree_cache else None,
+        cache_dir=access.cache_dir,
     )
     request.write(path)
     return shlex.join([sys.executable, "-m", "branchline.forecast.reading", str(path)])
+
+
+def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[str, str]:
+    """The command of a job, without and with an option."""
+    option = advised.change.option
+    if not option.startswith("--") or "DIR" in option or not command.startswith("branchline run"):
+        hint = "run the job with the change, and compare with: branchline compare A B"
+        raise OptionError(f"{advised.advice.id} is no option with which the job can be run again", hint=hint)
+    module = shlex.join([sys.executable, "-m", "branchline"])
+    again = module + command.removeprefix("branchline")
+    out = "--force --no-reuse --output"
+    # Whatever the command has for an option, the last one counts.
+    return (
+        f"{again} {out} {shlex.quote(str(folder / 'before'))}",
+        f"{again} {option} {out} {shlex.quote(str(folder / 'after'))}",
+    )

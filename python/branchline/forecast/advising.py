@@ -1,169 +1,115 @@
-"""Advice: changes whose gain the model forecasts, the largest first, and nothing where nothing is to be gained."""
+"""Advice: changes whose gain the model forecasts or a sample shows, the largest first, and nothing where nothing is to
+be gained.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from branchline.errors import OptionError
-from branchline.forecast.conditions import MERGED_BYTES, Conditions
-from branchline.forecast.forecasting import Interval, WhatIf, what_if
-from branchline.forecast.other_codec import OtherCodec, try_codec
+from branchline.forecast.changing import ACCESS, OTHER, RECOMPRESSED, Change
+from branchline.forecast.conditions import Conditions
+from branchline.forecast.forecasting import WhatIf, what_if
+from branchline.forecast.ideas import best, gain_between
+from branchline.forecast.of_record import advise_job
+from branchline.forecast.other_codec import try_codec
+from branchline.forecast.proposals import FAR_S, Proposal, proposals
 from branchline.forecast.subject import Subject
-from branchline.quantities import count, counted, percent, size
+from branchline.forecast.trying import Trial, try_change
+from branchline.report.records import phase_s
+from branchline.sensors.advice import Advice, Gain
 
-#: A smaller part of the time is not worth a sentence.
-GAIN_MIN = 0.03
-#: Pieces of advice at most: more are not followed.
-PIECES_MAX = 5
-#: Files below this size are tried merged. The model decides whether it pays.
-SMALL_FILE_BYTES = 50_000_000
-#: Baskets below this median are tried larger, and so large.
-SMALL_BASKET_BYTES, LARGER_BASKET_BYTES = 8_000, 64_000
-#: Codecs that are tried against zstd: those that take longer to decompress.
-SLOW_CODECS = ("lzma", "zlib", "old CS")
-#: A codec is only tried, on one file, where decompression is this part of the CPU time of reading.
-DECOMPRESSION_SHARE = 0.2
-#: From this round trip on files are far away.
-FAR_S = 1e-3
-ZSTD = "zstd:5"
-
-#: For whom advice is.
-ANALYST, MANAGER = "analyst", "data manager"
+#: The error of a time that a sample has shown, as a part, for a change by a factor of e; and by which two readings of
+#: the same differ at least.
+TRIED_ERROR, TRIED_NOISE = 0.1, 0.03
+#: Phases of a job that reading takes.
+READING_PHASES = ("plan", "wait", "decompress", "decode")
 
 
 @dataclass(frozen=True)
-class Advice:
-    """A piece of advice: ``id`` never changes its meaning. ``what`` is how it is, with its numbers; ``change`` is the
-    command or option; ``gain`` the part of the time that is saved, with its interval; ``cost`` what it costs, and
-    ``whom`` it is for.
+class Advised:
+    """A piece of advice, with the change that follows it, and the forecast of the model where it was asked."""
+
+    advice: Advice
+    change: Change
+    forecast: WhatIf | None = None
+
+
+def advise(subject: Subject) -> list[Advised]:
+    """At most five pieces of advice, the largest gain first. An idea whose gain is below 3 %, or whose interval reaches
+    0, is none. What is near is tried on a sample of the files; what is far away is left to the model.
     """
-
-    id: str
-    what: str
-    change: str
-    gain: Interval
-    cost: str
-    whom: str
-    forecast: WhatIf
-
-
-@dataclass(frozen=True)
-class _Idea:
-    """Something that may help."""
-
-    id: str
-    conditions: Conditions
-    what: str
-    change: str
-    cost: str
-    whom: str
-    other: OtherCodec | None = None
+    found = [one for proposal in proposals(subject) if (one := _judged(subject, proposal))]
+    planned = {one.advice.id.partition("-")[0] for one in found}
+    if subject.job is not None:
+        # What the files do not show: workers, wagons, results, places.
+        record = [one for one in advise_job(subject.job) if one.id.partition("-")[0] not in planned | _FROM_FILES]
+        found += [Advised(one, Change(OTHER, option=one.change)) for one in record]
+    by_advice = {id(one.advice): one for one in found}
+    return [by_advice[id(one)] for one in best(one.advice for one in found)]
 
 
-def advise(subject: Subject) -> list[Advice]:
-    """At most `PIECES_MAX` pieces of advice, the largest gain first. An idea whose gain is below `GAIN_MIN`, or whose
-    interval reaches 0, is none. Files are tried with another codec where decompression takes much.
-    """
-    found: list[Advice] = []
-    for idea in _ideas(subject):
-        forecast = what_if(subject, idea.conditions, idea.other)
-        if forecast.gain.value >= GAIN_MIN and forecast.gain.low > 0:
-            found.append(Advice(idea.id, idea.what, idea.change, forecast.gain, idea.cost, idea.whom, forecast))
-    found.sort(key=lambda one: -one.gain.value)
-    return _without_doubles(found)[:PIECES_MAX]
+#: Kinds that the files show better than a record does.
+_FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
 
 
-def _without_doubles(found: Sequence[Advice]) -> list[Advice]:
-    """The best of each kind: two access modes at once are impossible."""
-    kept: list[Advice] = []
-    for one in found:
-        if not any(one.id.partition("-")[0] == other.id.partition("-")[0] for other in kept):
-            kept.append(one)
-    return kept
-
-
-def _ideas(subject: Subject) -> Iterator[_Idea]:
-    yield from _access(subject)
-    yield from _workers(subject)
-    yield from _small_files(subject)
-    yield from _baskets(subject)
-    yield from _codec(subject)
-
-
-def _access(subject: Subject) -> Iterator[_Idea]:
-    mode = subject.access.mode
-    for other in ("planned", "prefetch"):
-        if mode != other and (mode in ("plain", "cache") or subject.rates.round_trip_s > FAR_S):
-            what = f"files are read with --access {mode} over a round trip of {subject.rates.round_trip_s * 1e3:.2g} ms"
-            cost = "nothing" if other == "planned" else "memory for whole files"
-            yield _Idea(f"access-{other}", Conditions(mode=other), what, f"--access {other}", cost, ANALYST)
-
-
-def _workers(subject: Subject) -> Iterator[_Idea]:
-    job = subject.job
-    wanted = min(subject.cores, len(subject.files))
-    if job is None or wanted <= subject.workers:
-        return
-    others_cores = ((job.machine_cpu_s or 0.0) - job.cpu_s) / max(1e-9, job.wall_s)
-    # Half a core of other programs is nothing.
-    if round(subject.cores - max(0.0, others_cores)) < wanted:
-        return
-    what = f"{counted(subject.workers, 'worker')} on {count(subject.cores)} cores"
-    yield _Idea("workers", Conditions(cores=wanted), what, f"--workers {wanted}", f"{wanted} cores", ANALYST)
-
-
-def _small_files(subject: Subject) -> Iterator[_Idea]:
-    mean = float(np.mean([one.size_bytes for one in subject.laid]))
-    if len(subject.files) < 2 or mean >= SMALL_FILE_BYTES:
-        return
-    into = max(1, round(mean * len(subject.files) / MERGED_BYTES))
-    what = f"{counted(len(subject.files), 'file')} of {size(mean)}, each opened for itself"
-    change = f"branchline merge FILES... -o merged.root, into {counted(into, 'file')}"
-    cost = f"{size(mean * len(subject.files))} are read and written once"
-    yield _Idea("merge", Conditions(merged_bytes=MERGED_BYTES), what, change, cost, MANAGER)
-
-
-def _baskets(subject: Subject) -> Iterator[_Idea]:
-    sizes = np.array([row[1] for one in subject.laid for branch in one.extents for row in branch])
-    if not len(sizes) or any(one.is_ntuple for one in subject.laid):
-        return
-    total = size(subject.scale * sum(one.size_bytes for one in subject.laid))
-    cost = f"{total} are read and written once"
-    median = float(np.median(sizes))
-    if median < SMALL_BASKET_BYTES:
-        what = f"half of the {count(len(sizes))} baskets have less than {size(median)}"
-        change = "branchline merge FILE -o OUT --basket-size 256kB"
-        conditions = Conditions(basket_bytes=LARGER_BASKET_BYTES)
-        yield _Idea("layout-baskets", conditions, what, change, f"{cost}, with CPU to compress", MANAGER)
-    back = sum(_jumps_back(branches.extents) for branches in subject.laid)
-    if back:
-        what = f"a reader turns back at {percent(back, len(sizes))} of the baskets"
-        change = "branchline reorder FILE -o OUT --order entry"
-        yield _Idea("layout-order", Conditions(by_entry=True), what, change, cost, MANAGER)
-
-
-def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
-    rows = sorted((row[2], number, row[0]) for number, branch in enumerate(extents) for row in branch)
-    return sum(after[2] < before[2] for before, after in pairwise(rows))
-
-
-def _codec(subject: Subject) -> Iterator[_Idea]:
-    codec = subject.laid[0].codec
-    spent = subject.rates.decompress_of(codec)
-    if codec not in SLOW_CODECS or spent is None:
-        return
-    share = spent / max(1e-18, spent + subject.rates.decode_s_per_byte)
-    if share < DECOMPRESSION_SHARE:
-        return
+def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
+    """The advice with its gain; None where it can be neither tried nor forecast."""
+    is_near = subject.rates.round_trip_s <= FAR_S
+    if is_near and proposal.change.kind != OTHER:
+        trial = try_change(subject, proposal.change)
+        return _tried(subject, proposal, trial) if trial else None
     try:
-        other = try_codec(ZSTD, subject.files, subject.laid, subject.branches)
+        forecast = _forecast(subject, proposal.change)
     except OptionError:
-        return
-    larger = f"files {other.size_factor:.2f} times as large; CPU to compress once"
-    what = f"decompressing {codec} takes {spent * 1e9:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
-    change = f"branchline recompress FILE -o OUT --codec {ZSTD}"
-    yield _Idea("codec", Conditions(codec=ZSTD), what, change, larger, MANAGER, other=other)
+        return None
+    if forecast is None:
+        return None
+    gain = Gain(forecast.gain.value, forecast.gain.low, forecast.gain.high)
+    return Advised(_advice(proposal, gain, forecast.now.wall_s.value), proposal.change, forecast)
+
+
+def _tried(subject: Subject, proposal: Proposal, trial: Trial) -> Advised:
+    job = subject.job
+    if job is None:
+        now_s = trial.before_s / max(1e-9, trial.part)
+        then_s = now_s * trial.factor
+    else:
+        now_s = job.wall_s
+        reading_s = min(now_s, sum(phase_s(job, name) for name in READING_PHASES))
+        then_s = now_s - reading_s * (1 - trial.factor)
+    gain = gain_between(now_s, then_s, TRIED_ERROR, TRIED_NOISE)
+    return Advised(_advice(proposal, gain, now_s), proposal.change)
+
+
+def _forecast(subject: Subject, change: Change) -> WhatIf | None:
+    """What the model says of a change; None where it does not know it."""
+    if change.kind == ACCESS and change.access is not None:
+        other = replace(subject, access=change.access)
+        return _between(subject, other)
+    if change.kind == RECOMPRESSED:
+        other_codec = try_codec(change.codec, subject.files, subject.laid, subject.branches)
+        return what_if(subject, change.conditions, other_codec)
+    return None if change.conditions == Conditions() else what_if(subject, change.conditions)
+
+
+def _between(subject: Subject, other: Subject) -> WhatIf:
+    """The forecast for another way of reading, with settings that conditions have no words for."""
+    now, then = (what_if(replace(one, job=None), Conditions()) for one in (subject, other))
+    job = subject.job
+    now_s = job.wall_s if job else now.now.wall_s.value
+    fixed_s = subject.fixed_s
+    factor = (then.now.wall_s.value - fixed_s) / max(1e-9, now.now.wall_s.value - fixed_s)
+    asked = what_if(subject, Conditions(mode=other.access.mode))
+    gain = gain_between(now_s, fixed_s + (now_s - fixed_s) * factor, TRIED_ERROR)
+    return replace(asked, then=then.now, gain=replace(asked.gain, value=gain.value, low=gain.low, high=gain.high))
+
+
+def _advice(proposal: Proposal, gain: Gain, now_s: float) -> Advice:
+    return Advice(proposal.id, proposal.what, proposal.words, gain, proposal.cost, proposal.whom, now_s)
+
+
+def advice_of(found: Sequence[Advised]) -> list[Advice]:
+    """The advice alone, for reports."""
+    return [one.advice for one in found]

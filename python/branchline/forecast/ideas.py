@@ -47,12 +47,12 @@ def _advice(idea: Idea, now_s: float) -> Advice:
     return Advice(idea.id, idea.what, idea.change, gain, idea.cost, idea.whom, now_s)
 
 
-def gain_between(now_s: float, then_s: float, error: float) -> Gain:
+def gain_between(now_s: float, then_s: float, error: float, noise: float = 0.0) -> Gain:
     """The part of the time that is saved. What changes a little is known well, what changes much is known less well:
-    the logarithm of the factor is uncertain by a part of itself.
+    the logarithm of the factor is uncertain by a part of itself, and by the ``noise`` of what was measured.
     """
     factor = max(1e-9, then_s / now_s)
-    own = abs(NINETY * error * math.log(factor))
+    own = NINETY * math.hypot(error * math.log(factor), noise)
     return Gain(*(1 - factor * by for by in (1.0, math.exp(own), math.exp(-own))))
 
 

@@ -26,6 +26,9 @@ class ReadingRequest:
     mode: str = "planned"
     throttle: str = ""
     threads: int = 1
+    read_ahead: int | None = None
+    tree_cache: int | None = None
+    cache_dir: str | None = None
     reading_version: int = READING_VERSION
 
     def write(self, path: Path) -> None:
@@ -36,7 +39,13 @@ class ReadingRequest:
 def read(request: ReadingRequest) -> int:
     """Reads and decodes all; returns the number of entries. Raises what reading raises."""
     sources = [Source(path, tree or None) for path, tree in zip(request.files, request.trees, strict=True)]
-    access = Access(mode=request.mode, throttle=request.throttle or None)
+    access = Access(
+        mode=request.mode,
+        throttle=request.throttle or None,
+        read_ahead=request.read_ahead,
+        tree_cache=request.tree_cache or Access().tree_cache,
+        cache_dir=request.cache_dir,
+    )
     entries = 0
     with ChunkStream(sources, request.branches or None, access=access, threads=request.threads) as stream:
         for chunk in stream:

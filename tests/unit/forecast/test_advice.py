@@ -13,13 +13,17 @@ from tests.unit.forecast.test_planned_requests import write
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import OptionError
-from branchline.forecast.advising import PIECES_MAX, advise
+from branchline.forecast.advising import Advised, advice_of
+from branchline.forecast.advising import advise as advised
+from branchline.forecast.changing import Change
 from branchline.forecast.doing import do
+from branchline.forecast.ideas import PIECES_MAX
 from branchline.forecast.laid import laid_file
 from branchline.forecast.rates import Rates
 from branchline.forecast.reading import ReadingRequest, read
 from branchline.forecast.subject import Subject
 from branchline.layout.merging import merge
+from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobRecord
 
 #: A quick machine beside its data: decompression costs little.
@@ -33,6 +37,14 @@ def subject_of(paths: list[Path], rates: Rates, access: Access | None = None, **
     laid = tuple(laid_file(one, ("x", "y")) for one in files)
     made = Subject("a test", files, laid, ("x", "y"), access or Access(), rates, workers=1, threads=1, cores=4)
     return replace(made, **others)  # type: ignore[arg-type]
+
+
+def advise(subject: Subject) -> list[Advice]:
+    return advice_of(advised(subject))
+
+
+def piece(subject: Subject, id_: str) -> Advised:
+    return next(one for one in advised(subject) if one.advice.id == id_)
 
 
 @pytest.fixture(scope="module")
@@ -100,18 +112,18 @@ def test_advice_is_short_and_sorted(tmp_path: Path) -> None:
 def test_advice_that_is_followed_writes_the_same_entries_beside_the_old_files(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{number}.root", [200] * 2) for number in range(6)]
     subject = subject_of(paths, FAR, Access(requests_in_flight=1))
-    advice = next(one for one in advise(subject) if one.id == "merge")
+    advice = piece(subject, "merge")
     (merged,) = do(advice, subject.files, tmp_path / "better")
     assert laid_file(merged, None).entries == 6 * 400
     assert all(path.exists() for path in paths)
     with pytest.raises(OptionError, match="nothing is to be written"):
-        do(replace(advice, id="workers"), subject.files, tmp_path / "other")
+        do(replace(advice, change=Change(option="--workers 4")), subject.files, tmp_path / "other")
 
 
 def test_tiny_baskets_become_larger_when_that_is_followed(tmp_path: Path) -> None:
     path = write(tmp_path / "tiny.root", [100] * 100)
     subject = subject_of([path], FAR, Access(mode="plain"))
-    advice = next(one for one in advise(subject) if one.id == "layout-baskets")
+    advice = piece(subject, "layout-baskets")
     (better,) = do(advice, subject.files, tmp_path / "better")
     before, after = (sum(map(len, laid_file(one, None).extents)) for one in (subject.files[0], better))
     assert after < before / 10

@@ -1,0 +1,93 @@
+"""A change that advice asks for: another way of reading, or new files, which are written beside the old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from branchline.access import Access
+from branchline.dataset import DataFile
+from branchline.errors import BadFileError, OptionError
+from branchline.forecast.conditions import Conditions
+from branchline.layout.converting import convert
+from branchline.layout.merging import merge
+from branchline.layout.skimming import slim
+from branchline.layout.verifying import verify
+
+#: Changes for which new files are written, by their kind.
+MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED = (
+    "merge", "order", "baskets", "codec", "slim", "convert",
+)  # fmt: skip
+WRITTEN = (MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED)
+#: Another way of reading, and what is no matter of files.
+ACCESS, OTHER = "access", "other"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is otherwise once advice is followed. ``kind`` is one of those above; ``access`` the way of reading of
+    `ACCESS`; ``codec``, ``basket_size`` (before compression), ``max_bytes`` of a file and ``branches`` are those of new
+    files. ``conditions`` are what the model is asked, where it knows the change; ``option`` is that of a train.
+    """
+
+    kind: str = OTHER
+    access: Access | None = None
+    codec: str = ""
+    basket_size: int = 0
+    max_bytes: int | None = None
+    branches: tuple[str, ...] = ()
+    conditions: Conditions = field(default_factory=Conditions)
+    option: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether new files are written."""
+        return self.kind in WRITTEN
+
+
+def write_changed(
+    change: Change, files: Sequence[DataFile], folder: Path, *, is_verified: bool
+) -> tuple[DataFile, ...]:
+    """Writes files as a change asks for, into a folder. ``is_verified`` compares them with the old ones.
+
+    Raises OptionError for a change that writes nothing or for files of one name, BadFileError if what was written is
+    not the same, and what writing raises.
+    """
+    if not change.writes:
+        raise OptionError(f"the advice is the option {change.option}: nothing is to be written")
+    folder.mkdir(parents=True, exist_ok=True)
+    if change.kind == MERGED:
+        inputs = [one.opens for one in files]
+        result = merge(inputs, folder / "merged.root", max_size=change.max_bytes, verify=is_verified, sync=is_verified)
+        return tuple(DataFile(str(path), files[0].tree) for path in result.paths)
+    names = [Path(one.path).name for one in files]
+    if len(set(names)) < len(names):
+        raise OptionError("several files have the same name", hint="name those of one folder at a time")
+    written = []
+    for file, name in zip(files, names, strict=True):
+        _write(change, file, folder / name, is_verified=is_verified)
+        one = DataFile(str(folder / name), file.tree)
+        written.append(replace(one, size_bytes=(folder / name).stat().st_size))
+    return tuple(written)
+
+
+def _write(change: Change, file: DataFile, path: Path, *, is_verified: bool) -> None:
+    inputs = [file.opens]
+    if change.kind == SLIMMED:
+        # What is left out is no difference here.
+        slim(inputs, path, branches=list(change.branches), tree=file.tree, verify=is_verified, sync=is_verified)
+        return
+    if change.kind == CONVERTED:
+        convert([file.opens if file.tree is None else f"{file.opens}:{file.tree}"], path, to="rntuple")
+    elif change.kind == RECOMPRESSED:
+        merge(inputs, path, codec=change.codec, sync=is_verified)
+    elif change.kind == ORDERED:
+        merge(inputs, path, order="entry", sync=is_verified)
+    else:
+        merge(inputs, path, basket_size=change.basket_size, sync=is_verified)
+    if is_verified:
+        found = verify(str(path), inputs, tree=file.tree if change.kind == CONVERTED else None)
+        if not found.is_same:
+            said = [*found.differences, *(one for tree in found.trees for one in tree.differences)]
+            raise BadFileError(f"{path} is not the same as {file.path}: {'; '.join(said[:3])}")

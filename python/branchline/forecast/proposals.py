@@ -1,0 +1,225 @@
+"""What may help a job or the reading of files, by how they lie and are read; the gain is not known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from branchline.access import Access
+from branchline.forecast.changing import (
+    ACCESS,
+    CONVERTED,
+    MERGED,
+    ORDERED,
+    OTHER,
+    REBASKETED,
+    RECOMPRESSED,
+    SLIMMED,
+    Change,
+)
+from branchline.forecast.conditions import MERGED_BYTES, Conditions
+from branchline.forecast.ideas import inputs_words
+from branchline.forecast.subject import Subject
+from branchline.quantities import count, counted, percent, size
+from branchline.sensors.advice import ANALYST, MANAGER
+
+#: Files below this size are tried merged.
+SMALL_FILE_BYTES = 50_000_000
+#: Baskets below this median are tried larger, and so large in the file.
+SMALL_BASKET_BYTES, LARGER_BASKET_BYTES = 8_000, 64_000
+#: Bytes in the file were asked for; those of baskets before compression are about four times as many.
+BEFORE_COMPRESSION = 4
+#: A basket above this keeps one thread busy, and memory, while the others wait.
+HUGE_BASKET_BYTES = 8_000_000
+#: A reader that turns back less often than at this part of the baskets is not slowed down.
+JUMPS_BACK_SHARE = 0.02
+#: Codecs that are tried against zstd: those that take longer to decompress.
+SLOW_CODECS = ("lzma", "zlib", "old CS")
+#: A codec is only tried, on one file, where decompression is this part of the CPU time of reading.
+DECOMPRESSION_SHARE = 0.2
+#: Decoding that takes longer for a byte is of objects that are not split into columns.
+SLOW_DECODE_S_PER_BYTE = 1e-8
+#: From this round trip on files are far away.
+FAR_S = 1e-3
+#: A part of the bytes that is worth a copy without it.
+UNWANTED_SHARE = 0.3
+#: A read of a disk, for what is kept near.
+NEAR_BYTES_PER_S = 400e6
+ZSTD = "zstd:5"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Something that may help. ``what`` is how it is, ``words`` the command or option that changes it."""
+
+    id: str
+    what: str
+    words: str
+    cost: str
+    whom: str
+    change: Change
+
+
+def proposals(subject: Subject) -> Iterator[Proposal]:
+    """All that may help: what is clearly good as it is is not proposed to be otherwise."""
+    yield from _access(subject)
+    yield from _near(subject)
+    yield from _workers(subject)
+    yield from _small_files(subject)
+    yield from _baskets(subject)
+    yield from _codec(subject)
+    yield from _objects(subject)
+    yield from _slim(subject)
+
+
+def _inputs(subject: Subject) -> str:
+    return inputs_words([one.path for one in subject.files])
+
+
+def _written_cost(subject: Subject) -> str:
+    total = size(subject.scale * sum(one.size_bytes for one in subject.laid))
+    return f"{total} are read and written, once"
+
+
+# --- how files are read, and where ------------------------------------------------------------------------------------
+
+
+def _access(subject: Subject) -> Iterator[Proposal]:
+    access = subject.access
+    is_far = subject.rates.round_trip_s > FAR_S
+    how = f"files are read with --access {access.mode}"
+    if access.read_ahead is not None:
+        how += f" --read-ahead {access.read_ahead}"
+    how += f" over a round trip of {subject.rates.round_trip_s * 1e3:.2g} ms" if is_far else " from near storage"
+    if access.mode == "planned" and access.read_ahead is None:
+        if is_far:
+            yield _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
+        return
+    yield _read_otherwise(access, "planned", how, "nothing")
+    if is_far and access.mode not in ("prefetch", "stage"):
+        yield _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
+
+
+def _read_otherwise(access: Access, mode: str, how: str, cost: str) -> Proposal:
+    option = f"--access {mode}"
+    words = option if access.read_ahead is None else f"{option}, without --read-ahead"
+    change = Change(ACCESS, access=replace(access, mode=mode, read_ahead=None), option=option)
+    return Proposal(f"access-{mode}", how, words, cost, ANALYST, change)
+
+
+def _near(subject: Subject) -> Iterator[Proposal]:
+    """What is far is kept near for the next runs, once it is read in a good way."""
+    access, rates = subject.access, subject.rates
+    is_read_well = access.mode in ("planned", "prefetch") and access.read_ahead is None
+    remote = [one for one in subject.files if "://" in one.path]
+    if rates.round_trip_s <= FAR_S or not is_read_well or access.cache_dir or not remote:
+        return
+    wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
+    what = f"{size(wanted)} come over a round trip of {rates.round_trip_s * 1e3:.2g} ms in each run"
+    cost = f"{size(wanted)} of a disk; the first run takes as long as now"
+    conditions = Conditions(round_trip_s=0.0, bytes_per_second=NEAR_BYTES_PER_S)
+    change = Change(OTHER, conditions=conditions, option="--cache-dir DIR")
+    yield Proposal("near-cache", what, "--cache-dir DIR, for all runs after the first", cost, ANALYST, change)
+
+
+def _workers(subject: Subject) -> Iterator[Proposal]:
+    job = subject.job
+    wanted = min(subject.cores, max(len(subject.files), job.subjobs if job else 0))
+    if job is None or wanted <= subject.workers:
+        return
+    others_cores = ((job.machine_cpu_s or 0.0) - job.cpu_s) / max(1e-9, job.wall_s)
+    # Half a core of other programs is nothing.
+    if round(subject.cores - max(0.0, others_cores)) < wanted:
+        return
+    what = f"{counted(subject.workers, 'worker')} on {count(subject.cores)} cores"
+    change = Change(OTHER, conditions=Conditions(cores=wanted), option=f"--workers {wanted}")
+    yield Proposal("workers", what, change.option, f"{wanted} cores, each time", ANALYST, change)
+
+
+# --- how files lie ----------------------------------------------------------------------------------------------------
+
+
+def _small_files(subject: Subject) -> Iterator[Proposal]:
+    mean = float(np.mean([one.size_bytes for one in subject.laid]))
+    if len(subject.files) < 2 or mean >= SMALL_FILE_BYTES:
+        return
+    into = max(1, round(mean * len(subject.files) / MERGED_BYTES))
+    what = f"{counted(len(subject.files), 'file')} of {size(mean)}, each opened for itself"
+    words = f"branchline merge {_inputs(subject)} -o merged.root --max-size '1 GB' --verify"
+    change = Change(MERGED, max_bytes=MERGED_BYTES, conditions=Conditions(merged_bytes=MERGED_BYTES))
+    cost = f"{_written_cost(subject)}; then there is {counted(into, 'file')}"
+    yield Proposal("merge", what, words, cost, MANAGER, change)
+
+
+def _baskets(subject: Subject) -> Iterator[Proposal]:
+    sizes = np.array([row[1] for one in subject.laid for branch in one.extents for row in branch])
+    if not len(sizes) or any(one.is_ntuple for one in subject.laid):
+        return
+    median, largest = float(np.median(sizes)), int(sizes.max())
+    basket_size = BEFORE_COMPRESSION * LARGER_BASKET_BYTES
+    words = f"branchline merge {_inputs(subject)} -o baskets.root --basket-size '{basket_size // 1000} kB' --verify"
+    change = Change(REBASKETED, basket_size=basket_size, conditions=Conditions(basket_bytes=LARGER_BASKET_BYTES))
+    cost = f"{_written_cost(subject)}, with CPU to compress"
+    if median < SMALL_BASKET_BYTES:
+        what = f"half of the {count(len(sizes))} baskets have less than {size(median)}"
+        yield Proposal("layout-baskets", what, words, cost, MANAGER, change)
+    elif largest > HUGE_BASKET_BYTES:
+        what = f"the largest of the {count(len(sizes))} baskets has {size(largest)}: one thread unpacks it"
+        yield Proposal("layout-baskets", what, words, cost, MANAGER, replace(change, conditions=Conditions()))
+    back = sum(_jumps_back(branches.extents) for branches in subject.laid)
+    if back > JUMPS_BACK_SHARE * len(sizes):
+        what = f"a reader turns back at {percent(back, len(sizes))} of the baskets"
+        words = f"branchline reorder {_inputs(subject)} -o ordered.root --verify"
+        change = Change(ORDERED, conditions=Conditions(by_entry=True))
+        yield Proposal("layout-order", what, words, _written_cost(subject), MANAGER, change)
+
+
+def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
+    rows = sorted((row[2], number, row[0]) for number, branch in enumerate(extents) for row in branch)
+    return sum(after[2] < before[2] for before, after in pairwise(rows))
+
+
+def _codec(subject: Subject) -> Iterator[Proposal]:
+    codec = subject.laid[0].codec
+    spent = subject.rates.decompress_of(codec)
+    if codec not in SLOW_CODECS or spent is None:
+        return
+    share = spent / max(1e-18, spent + subject.rates.decode_s_per_byte)
+    if share < DECOMPRESSION_SHARE:
+        return
+    cost = f"{_written_cost(subject)}, with CPU to compress; files grow, from lzma by up to a third"
+    what = f"decompressing {codec} takes {spent * 1e9:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
+    words = f"branchline recompress {_inputs(subject)} -o zstd.root --codec {ZSTD}"
+    change = Change(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
+    yield Proposal("codec", what, words, cost, MANAGER, change)
+
+
+def _objects(subject: Subject) -> Iterator[Proposal]:
+    """Objects that are written one after the other, and not as columns."""
+    decode, is_ntuple = subject.rates.decode_s_per_byte, any(one.is_ntuple for one in subject.laid)
+    if is_ntuple or decode < SLOW_DECODE_S_PER_BYTE:
+        return
+    what = f"decoding takes {decode * 1e9:.2g} s for a GB: objects are not split into columns"
+    words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple"
+    cost = f"{_written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
+    yield Proposal("format-rntuple", what, words, cost, MANAGER, Change(CONVERTED))
+
+
+def _slim(subject: Subject) -> Iterator[Proposal]:
+    """A copy of the wanted branches, where files are read whole or other branches lie in between."""
+    total = sum(one.size_bytes for one in subject.laid)
+    wanted = sum(one.wanted_bytes for one in subject.laid)
+    if subject.branches is None or not total or total - wanted < UNWANTED_SHARE * total:
+        return
+    if any(one.is_ntuple for one in subject.laid) or subject.access.mode not in ("prefetch", "stage"):
+        return
+    what = (
+        f"{percent(total - wanted, total)} of the files are of branches that are never read, and files are read whole"
+    )
+    names = ",".join(subject.branches)
+    words = f"branchline slim {_inputs(subject)} -o slim.root --branches {names if len(names) < 100 else 'NAMES'}"
+    cost = f"about {size(subject.scale * wanted)} of space, and one reading of the files, once"
+    yield Proposal("slim", what, words, cost, MANAGER, Change(SLIMMED, branches=subject.branches))
