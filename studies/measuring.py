@@ -23,7 +23,8 @@ QUICK_JOBS_MAX, QUICK_BUDGET_S, QUICK_WAIT_S = 2, 60.0, 120.0
 
 @dataclass(frozen=True)
 class MeasuringRequest:
-    """A study's file, its variables, and the folder for its samples. With ``budget_s`` 0 it has its own budget."""
+    """A study's file, its variables, and the folder for its samples. With ``budget_s`` 0, or in
+    the quick form, it has its own budget."""
 
     asked: str
     folder: str
@@ -61,7 +62,7 @@ def main() -> None:
     study = load_study(Path(request.asked), request.variables)
     if request.is_quick:
         study = quick(study)
-    if request.budget_s:
+    elif request.budget_s:
         study = dataclasses.replace(study, budget_s=request.budget_s)
     folder = Path(request.folder)
     StudyRun(study, folder, request.seed, HereAtOnce(folder), lambda text: print(text, flush=True)).run()

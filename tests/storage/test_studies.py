@@ -16,7 +16,7 @@ from studies.running import Runner
 def test_a_study_is_measured_and_told_on_its_page(name: str, tmp_path: Path) -> None:
     (pair,) = (one for one in all_studies() if one.name == name)
     sets = Sets(tmp_path / "files", QUICK, print)
-    record = Runner(sets, tmp_path / "samples", tmp_path / "kept", True, print).run(pair)
+    record = Runner(sets, tmp_path / "samples", tmp_path / "kept", True, print).run(pair, 60.0)
     if record.skipped:
         pytest.skip(record.skipped)
     assert record.result is not None

@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "forecast": {"_core", "dataset", "layout", "report", "sensors", "tracing", "tree"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "forecast", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
-    "lab": {"_core", "batch", "dataset", "jobs", "report", "sensors", "sites", "tree"},
+    "lab": {"_core", "batch", "dataset", "jobs", "report", "running", "sensors", "sites", "tree"},
     "control": {"dataset", "lab", "layout", "report", "running", "sensors", "sites", "train", "tree"},
     "web": {"control", "forecast", "report", "running", "sensors"},
     "demo": {"jobs"},

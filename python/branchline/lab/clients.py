@@ -5,21 +5,23 @@ A client is made before the clock starts: then it imports and prepares. What it 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
-import json
+import inspect
 import os
 import shlex
 import shutil
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from branchline.access import Access
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.job import Counts, JobRequest
+from branchline.lab.study import Value
 from branchline.limits import parse_bytes
 from branchline.locations import is_url
 
@@ -30,12 +32,24 @@ PIECE_BYTES = 1024
 #: What the reader of bytes takes at a time, and how many of these at once.
 BLOCK_BYTES, BLOCKS_AT_ONCE = 8 * 2**20, 4
 
+#: What a train imports when it runs, and when it writes its report.
+_MODULES_OF_TRAINS = (
+    "branchline.reporting",
+    "branchline.report.page",
+    "branchline.report.writing",
+    "branchline.report.root_file",
+    "boost_histogram",
+    "pyarrow.parquet",
+    "pandas",  # PyArrow imports it when it is there.
+)
+_ACCESS_OPTIONS = frozenset(one.name for one in dataclasses.fields(Access))
+
 
 class ClientError(BranchlineError):
     """A client of a study cannot read."""
 
 
-def branchline(request: JobRequest) -> Reader:
+def chunks(request: JobRequest) -> Reader:
     """Branchline's stream of chunks; options are those of ``branchline.Access``, ``threads`` and ``step_size``."""
     from branchline.tree import ChunkStream, Source
 
@@ -279,32 +293,46 @@ def any_command(request: JobRequest) -> Reader:
 
 
 def train(request: JobRequest) -> Reader:
-    """`branchline run` of the wagons in ``train``, with its options as on the command line, in one process."""
-    program = shutil.which("branchline")
-    words = [program] if program else [os.sys.executable, "-m", "branchline"]  # type: ignore[attr-defined]
-    options = {"workers": 1, **request.options}
-    given = [word for name, value in options.items() for word in _option(name, value)]
-    tree = ["--tree", request.tree] if request.tree else []
-    companions = [word for one in request.companions for word in ("--companion", one)]
+    """`branchline.run` of the wagons in ``train``, in this process (``workers`` 0), with its options: ``access`` is a
+    mode, beside it are the fields of ``branchline.Access``. What it imports is loaded before, as with every client.
+    """
+    from branchline import running
+
+    for name in _MODULES_OF_TRAINS:
+        with suppress(ImportError):  # A train that needs what is missing says so itself.
+            importlib.import_module(name)
+    options = {name.replace("-", "_"): value for name, value in request.options.items()}
+    reading = {name: options.pop(name) for name in list(options) if name in _ACCESS_OPTIONS}
+    mode = str(options.pop("access", "planned"))
+    access = Access(mode=mode, **reading)  # type: ignore[arg-type]  # Access checks them
+    settings: dict[str, Value] = {"workers": 0, **options, "reuse": False, "report_to": ""}
+    unknown = settings.keys() - inspect.signature(running.run).parameters.keys()
+    if unknown:
+        raise OptionError(f"a train has no such option: {', '.join(sorted(unknown))}")
+    run: Any = running.run  # Its own checks say which values cannot be.
     output = Path(request.folder) / "train"
 
     def read(files: list[str]) -> Counts:
-        last = ["--force", "--no-reuse", "-o", str(output)]
-        _run([*words, "run", request.train, *files, *tree, *companions, *given, *last], request.train)
-        record = json.loads((output / "job.json").read_text(encoding="utf-8"))
-        read_bytes = sum(one.get("bytes_read") or 0 for one in record.get("files", []))
-        calls = sum(one.get("read_calls") or 0 for one in record.get("files", []))
-        phases = {name: float(seconds) for name, seconds in (record.get("phases") or {}).items() if seconds}
-        return Counts(sum(one.get("entries") or 0 for one in record.get("files", [])), read_bytes, calls, phases)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # What it warns of is in its errors, too.
+            result = run(
+                request.train,
+                files,
+                output,
+                tree=request.tree or None,
+                branches=request.branches or None,
+                companions=request.companions or None,
+                access=access,
+                **settings,
+            )
+        if result.exit_code:
+            raise ClientError(f"the train failed: {'; '.join(result.errors)}", path=request.train)
+        record = result.record
+        phases = {name: seconds for name, seconds in record.phases.items() if seconds > 0}
+        moved, calls = sum(one.bytes_read for one in record.files), sum(one.read_calls for one in record.files)
+        return Counts(record.events, moved, calls, phases)
 
     return read
-
-
-def _option(name: str, value: object) -> list[str]:
-    flag = f"--{name.replace('_', '-')}"
-    if isinstance(value, bool):
-        return [flag] if value else []
-    return [flag, str(value)]
 
 
 def _run(words: list[str], about: str) -> None:
@@ -347,7 +375,7 @@ def staged(request: JobRequest, reader: Reader) -> Reader:
 
 
 CLIENTS: dict[str, Callable[[JobRequest], Reader]] = {
-    "branchline": branchline,
+    "branchline": chunks,
     "train": train,
     "root": root,
     "rdataframe": rdataframe,

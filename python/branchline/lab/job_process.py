@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import resource
+import select
+import signal
 import sys
 import time
 from typing import TextIO
@@ -22,6 +24,7 @@ _BLOCK_BYTES = 512
 
 def main() -> None:
     """Speaks with the process that started this one."""
+    _end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = JobRequest.from_json(sys.stdin.readline())
@@ -29,6 +32,20 @@ def main() -> None:
     print(outcome.to_json(), file=answers, flush=True)
     # ROOT and others may take seconds to leave, or crash in it; all is said.
     os._exit(0)
+
+
+def _end_with_parent() -> None:
+    """Has a process watch the pipe from the study: when that is gone, however it ended, this job ends with all that it
+    started. A thread would not do: ROOT does not let other threads of Python run.
+    """
+    if os.getpgid(0) != os.getpid() or os.fork() != 0:
+        return  # Only a group of its own can be ended.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # Who waits for the job's answers has to see that it died.
+    pipe = select.poll()
+    pipe.register(0, 0)  # Also without events, an end of the other side is told (poll(2)).
+    pipe.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _outcome(request: JobRequest, answers: TextIO) -> JobOutcome:

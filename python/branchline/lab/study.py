@@ -51,12 +51,15 @@ class JobSettings:
     servers: tuple[str, ...] = ()
 
     def with_level(self, changes: Mapping[str, object]) -> JobSettings:
-        """With the fields that a level sets; options and variables of the environment are added to those before."""
+        """With the fields that a level sets. Options and variables of the environment are set one by one, by name. A
+        level with a ``client`` begins without options: those before are of another client.
+        """
         merged = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
-        for name in ("options", "environment"):
-            more = merged.get(name)
+        before = {"options": {} if "client" in merged else self.options, "environment": self.environment}
+        for name, values in before.items():
+            more = merged.get(name, {})
             if isinstance(more, Mapping):
-                merged[name] = {**getattr(self, name), **more}
+                merged[name] = {**values, **more}
         return dataclasses.replace(self, **merged)  # type: ignore[arg-type]  # the study's file was checked
 
 
@@ -144,7 +147,8 @@ class Study:
             if any(one and one.items() <= levels.items() for one in self.skipped):
                 continue
             settings = self.job
-            for level in combination:
+            # Options of one factor are for the client of another, whichever the file names first.
+            for level in sorted(combination, key=lambda one: "client" not in one.changes):
                 settings = settings.with_level(level.changes)
             found.append(Arm(levels, settings))
         return found

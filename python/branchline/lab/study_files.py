@@ -55,11 +55,22 @@ def files_of(settings: JobSettings) -> JobFiles:
 
 
 def _found(where: str, settings: JobSettings) -> list[DataFile]:
-    base = where.rstrip("/") + (f"/{settings.folder.strip('/')}" if settings.folder else "")
     template = DataFile("")
-    if not is_url(base):
-        base = os.path.abspath(os.path.expanduser(base))
-    return [one for pattern in settings.files for one in expand(f"{base}/{pattern}" if base else pattern, template)]
+    folder = _below(where, settings.folder) if settings.folder else where
+    return [one for pattern in settings.files for one in expand(_below(folder, pattern), template)]
+
+
+def _below(where: str, name: str) -> str:
+    """The location of a name below a folder or URL, which may end in slashes. Two behind a server's name are kept: at
+    servers of XRootD they begin a full path.
+    """
+    if not is_url(where):
+        return os.path.join(os.path.abspath(os.path.expanduser(where)), name.strip("/"))
+    scheme, _, rest = where.partition("://")
+    server, slash, path = rest.partition("/")
+    begin = slash + path[: len(path) - len(path.lstrip("/"))] or "/"
+    middle = path.strip("/")
+    return f"{scheme}://{server}{begin}{middle}{'/' if middle else ''}{name.strip('/')}"
 
 
 def _shared_out(settings: JobSettings, places: list[list[DataFile]]) -> list[list[DataFile]]:

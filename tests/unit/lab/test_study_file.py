@@ -117,3 +117,27 @@ def test_too_many_arms_are_refused_before_they_are_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("90 s", 90.0), ("1.5 h", 5400.0), ("2min", 120.0), ("1 d", 86400.0)])
 def test_times_have_units(text: str, seconds: float) -> None:
     assert seconds_of(text) == seconds
+
+
+def test_a_level_with_a_client_has_no_options_of_another(tmp_path: Path) -> None:
+    text = """
+    question = "Which client?"
+    [job]
+    client = "root"
+    options = { cache = 0, work = 5 }
+    environment = { A = "1", B = "1" }
+    [factors.cache]
+    none = { options = { cache = 1 }, environment = { A = "2" } }
+    [factors.client]
+    root = { options = { learn = 10 } }
+    branchline = { client = "branchline", options = { threads = 2 } }
+    """
+    root, other = (
+        one.settings for one in load(tmp_path, text.replace("none = { options = { cache = 1 }, ", "none = { ")).arms()
+    )
+    assert root.options == {"cache": 0, "work": 5, "learn": 10}
+    assert other.options == {"threads": 2}
+    assert other.environment == {"A": "2", "B": "1"}
+    root, other = (one.settings for one in load(tmp_path, text).arms())
+    assert root.options == {"cache": 1, "work": 5, "learn": 10}
+    assert other.options == {"threads": 2, "cache": 1}, "levels of both factors are for the client, in any order"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet
@@ -322,3 +323,43 @@ def test_the_kept_study_is_a_record_with_a_version(tmp_path: Path) -> None:
     kept = json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))
     assert kept["seed"] == 77
     assert kept["study"]["study_version"] == 1
+
+
+def test_jobs_of_a_study_that_is_killed_end_with_all_that_they_started(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(f"sleep 600 & echo $! > {tmp_path}/inner; echo $$ > {tmp_path}/outer; wait", encoding="utf-8")
+    study_of(tmp_path, SLEEPS.replace("sleep 0.05", f"sh {script}").replace("sleep 0.3", f"sh {script}"))
+    words = [
+        sys.executable,
+        "-m",
+        "branchline",
+        "study",
+        "run",
+        str(tmp_path / "study.toml"),
+        "-o",
+        str(tmp_path / "o"),
+    ]
+    running = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+    notes = [tmp_path / "inner", tmp_path / "outer"]
+    try:
+        wait_until(lambda: all(one.exists() and one.read_text().strip() for one in notes))
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    pids = [int(one.read_text()) for one in notes]
+    wait_until(lambda: not any(is_running(one) for one in pids))
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not is_true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there; one that nobody has waited for is not."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
