@@ -52,7 +52,8 @@ def measured(given: argparse.Namespace, chosen: Sequence[StudyPair]) -> list[str
 
 
 def end_in_order(number: int, _frame: object) -> None:
-    """Takes disks and servers down, as with Ctrl-C."""
+    """Takes disks and servers down, as with Ctrl-C; another signal does not disturb that."""
+    signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 

@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from branchline.errors import BranchlineError, OptionError
 from branchline.lab.job import Counts, JobRequest
 from branchline.lab.study import Value
 from branchline.limits import parse_bytes
-from branchline.locations import is_url
+from branchline.locations import is_url, shown
 
 Reader = Callable[[list[str]], Counts]
 
@@ -50,32 +51,48 @@ class ClientError(BranchlineError):
 
 
 def chunks(request: JobRequest) -> Reader:
-    """Branchline's stream of chunks; options are those of ``branchline.Access``, ``threads`` and ``step_size``."""
+    """Branchline's stream of chunks; options are those of ``branchline.Access``, ``threads`` and ``step_size``.
+    Branches may be patterns, by the first file. Its phases are wall time: waiting for data and for decoders, the rest.
+    """
     from branchline.tree import ChunkStream, Source
 
     threads, step_size = int(request.options.get("threads", 1)), request.options.get("step_size", "100 MB")
     access = _access(request)
+    branches = _branches_of(request, access)
 
     def read(files: list[str]) -> Counts:
+        begin_s = time.perf_counter()
         sources = [Source(one, request.tree or None) for one in files]
         entries = 0
-        branches = request.branches or None
         with ChunkStream(sources, branches, step_size=str(step_size), threads=threads, access=access) as stream:
             for chunk in stream:
                 entries += len(chunk)
                 chunk.release()
             records = stream.records()
-        found = records.files
-        phases = {
-            "opening": sum(one.open_s for one in found),
-            "fetching": sum(one.fetch_s for one in found),
-            "decompressing": sum(one.decompress_s for one in found),
-            "decoding": sum(one.decode_s for one in found),
-        }
+        found, waited = records.files, records.wait
+        phases = {"wait": waited.fetch_s, "decompress": waited.decompress_s, "decode": waited.decode_s}
+        phases["other"] = max(0.0, time.perf_counter() - begin_s - waited.whole_s)
         moved, calls = sum(one.bytes_read for one in found), sum(one.read_calls for one in found)
         return Counts(entries, moved, calls, phases)
 
     return read
+
+
+def _branches_of(request: JobRequest, access: Access) -> list[str] | None:
+    """The names of a job's branches; None for all. Raises OptionError for a pattern that matches none."""
+    from branchline.tree import File
+    from branchline.tree.names import pattern
+
+    if not request.files or not any(pattern(one) for one in request.branches):
+        return request.branches or None
+    tree = File(request.files[0], access).tree(request.tree or None)
+    found: list[str] = []
+    for one in request.branches:
+        matching = tree.keys(filter_name=one, filter_branch=lambda branch: branch.readable and not branch.is_group)
+        if not matching:
+            raise OptionError(f"no branch that can be read is {one!r:.60}", path=shown(request.files[0]))
+        found += matching
+    return list(dict.fromkeys(found))
 
 
 def _access(request: JobRequest) -> Access:

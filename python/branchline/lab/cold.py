@@ -6,7 +6,8 @@ import ctypes
 import mmap
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,22 @@ from branchline.errors import BranchlineError
 
 BLOCK_BYTES = 8 * 2**20
 ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """How much of the ``local_bytes`` of files the page cache held before a run; ``remark`` says what is not known."""
+
+    local_bytes: int
+    cached_bytes: int
+    remark: str = ""
+
+    @classmethod
+    def of(cls, files: Sequence[str], remark: str = "") -> Temperature:
+        """That of files as they are now."""
+        sizes = {one: os.path.getsize(one) for one in files}
+        # The last page of a file is longer than the file.
+        return cls(sum(sizes.values()), sum(min(size, cached_bytes(one)) for one, size in sizes.items()), remark)
 
 
 class StillCachedError(BranchlineError):

@@ -1,22 +1,26 @@
-"""Two commands compared: rounds in a drawn order, with the first command twice as its own control, until it is sure."""
+"""Two subjects compared: rounds in a drawn order, with the first one twice as its own control, until it is sure.
+
+A subject is a command, or files that are read.
+"""
 
 from __future__ import annotations
 
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.cold import cached_bytes, make_cold
 from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
-from branchline.lab.samples import Command, Sample, taken
+from branchline.lab.samples import Sample, Subject
 from branchline.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
+from branchline.quantities import counted
 
 COMPARISON_VERSION = 1
-#: The arms: two commands, and the first again. Its ratio to itself shows what the machine alone does.
+#: The arms: two subjects, and the first again. Its ratio to itself shows what the machine alone does.
 FIRST, SECOND, CONTROL = "A", "B", "A again"
 ARMS = (FIRST, SECOND, CONTROL)
 #: Less CPU time cannot be compared: the kernel counts it in ticks.
@@ -31,11 +35,12 @@ class FailedCommandError(BranchlineError):
 class Plan:
     """What is compared, and when that ends: when half of the interval is within ``precision``, a part of the ratio; or
     after ``budget_s`` seconds. It never ends because a difference was found: then one would be found too often.
-    ``cold`` are files that are thrown out of the page cache before each sample. A sample takes up to ``wait_s``.
+    ``cold`` are files that are thrown out of the page cache before each sample of commands; readings have their own.
+    A sample takes up to ``wait_s``.
     """
 
-    first: Command
-    second: Command
+    first: Subject
+    second: Subject
     precision: float = 0.02
     budget_s: float = 600.0
     wait_s: float = 3600.0
@@ -55,7 +60,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PhaseDifference:
-    """The seconds that a phase takes more in the second command: the median over all rounds."""
+    """The seconds that a phase takes more in the second subject: the median over all rounds."""
 
     phase: str
     seconds: float
@@ -63,8 +68,9 @@ class PhaseDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found: how many times the time of the first command the second one takes, and the first one itself.
-    ``cpu`` is None where there was too little CPU time. ``lost`` counts rounds in which a command failed.
+    """What was found: how many times the time of the first subject the second one takes, and the first one itself.
+    ``cpu`` is None where there was too little CPU time. ``lost`` counts rounds in which one failed. ``commands`` are
+    their words. ``phases`` are those of both records of jobs; with ``is_from_outside`` what can be seen of any program.
     """
 
     commands: list[list[str]]
@@ -77,16 +83,19 @@ class Comparison:
     seconds: list[float] = field(default_factory=list)
     lost: int = 0
     is_precise: bool = False
+    is_from_outside: bool = False
     comparison_version: int = COMPARISON_VERSION
 
 
 def compare(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Comparison:
-    """Compares two commands. ``say`` is called after each round with how it stands.
+    """Compares two subjects. ``say`` is called after each round with how it stands.
 
     Raises OptionError for a plan that cannot be, and for a program that is not there; FailedCommandError when a command
     fails again and again, or in the first round; StillCachedError for files that stay in the page cache.
     """
     plan.check()
+    for one in (plan.first, plan.second):
+        one.prepare(plan.wait_s)
     draw = random.Random(plan.seed)  # noqa: S311 - an order that can be drawn again
     rounds: list[dict[str, Sample]] = []
     lost = 0
@@ -100,6 +109,7 @@ def compare(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Comparis
                 raise _failure(plan, failed[0])
             say(f"round {len(rounds) + lost} is left out: {failed[0].arm} ended with code {failed[0].code}")
         else:
+            _check_same_work(found)
             rounds.append(found)
             say(_standing(rounds))
         if len(rounds) >= PAIRS_MIN and _is_precise(rounds, plan.precision):
@@ -120,8 +130,8 @@ def _round(plan: Plan, number: int, draw: random.Random) -> dict[str, Sample]:
         if plan.cold:
             make_cold(list(plan.cold))
             cached = sum(map(cached_bytes, plan.cold))
-        command = plan.second if arm == SECOND else plan.first
-        sample = taken(command, number, position, cached, plan.wait_s)
+        subject = plan.second if arm == SECOND else plan.first
+        sample = subject.taken(number, position, cached, plan.wait_s)
         found[arm] = _named(sample, arm)
         if sample.code:
             break
@@ -132,11 +142,19 @@ def _named(sample: Sample, arm: str) -> Sample:
     return Sample(**{**vars(sample), "arm": arm})
 
 
+def _check_same_work(found: Mapping[str, Sample]) -> None:
+    """Raises FailedCommandError where both read different numbers of entries."""
+    first, second = found[FIRST].events, found[SECOND].events
+    if first is not None and second is not None and first != second:
+        what = f"A has {counted(first, 'entry', 'entries')} and B {counted(second, 'entry', 'entries')}"
+        raise FailedCommandError(what, hint="compare places that hold the same")
+
+
 def _failure(plan: Plan, sample: Sample) -> FailedCommandError:
-    command = plan.second if sample.arm == SECOND else plan.first
+    subject = plan.second if sample.arm == SECOND else plan.first
     said = f":\n{sample.said}" if sample.said else ""
-    what = f"{' '.join(command.whole)} ended with code {sample.code} after {sample.wall_s:.1f} s{said}"
-    return FailedCommandError(what, hint="only commands that work can be compared")
+    what = f"{' '.join(subject.whole)} ended with code {sample.code} after {sample.wall_s:.1f} s{said}"
+    return FailedCommandError(what, hint="only what works can be compared")
 
 
 def _ratio(rounds: Sequence[dict[str, Sample]], arm: str, *, is_cpu: bool = False) -> Ratio:
@@ -159,9 +177,7 @@ def _standing(rounds: Sequence[dict[str, Sample]]) -> str:
 
 def _comparison(plan: Plan, rounds: Sequence[dict[str, Sample]], lost: int) -> Comparison:
     cpu_s = [one[arm].cpu_s for one in rounds for arm in (FIRST, SECOND)]
-    names = {name for one in rounds for arm in (FIRST, SECOND) for name in one[arm].phases}
-    has_phases = all(one[arm].phases for one in rounds for arm in (FIRST, SECOND))
-    phases = [PhaseDifference(name, _median_difference(rounds, name)) for name in sorted(names)]
+    is_recorded = all(one[arm].phases for one in rounds for arm in (FIRST, SECOND))
     return Comparison(
         commands=[plan.first.whole, plan.second.whole],
         seed=plan.seed,
@@ -169,18 +185,33 @@ def _comparison(plan: Plan, rounds: Sequence[dict[str, Sample]], lost: int) -> C
         wall=_ratio(rounds, SECOND),
         control=_ratio(rounds, CONTROL),
         cpu=_ratio(rounds, SECOND, is_cpu=True) if min(cpu_s) >= CPU_TELLING_S else None,
-        phases=sorted(phases, key=lambda one: -abs(one.seconds)) if has_phases else [],
+        phases=_phases(rounds, (lambda one: one.phases) if is_recorded else seen_from_outside),
         seconds=[statistics.median(one[arm].wall_s for one in rounds) for arm in (FIRST, SECOND)],
         lost=lost,
         is_precise=len(rounds) >= PAIRS_MIN and _is_precise(rounds, plan.precision),
+        is_from_outside=not is_recorded,
     )
 
 
-def _median_difference(rounds: Sequence[dict[str, Sample]], phase: str) -> float:
-    def seconds(one: Sample) -> float:
-        return one.phases.get(phase, 0.0)
+def seen_from_outside(sample: Sample) -> dict[str, float]:
+    """The phases of any program: on a core, and not. With several threads both are for one core. What it waits for,
+    storage, network or others, cannot be seen from outside.
+    """
+    on_core_s = min(sample.cpu_s, sample.wall_s)
+    return {"CPU": on_core_s, "waiting": sample.wall_s - on_core_s}
 
-    return statistics.median(seconds(one[SECOND]) - seconds(one[FIRST]) for one in rounds)
+
+def _phases(
+    rounds: Sequence[dict[str, Sample]], phases: Callable[[Sample], Mapping[str, float]]
+) -> list[PhaseDifference]:
+    """The difference in each phase, the largest first."""
+    pairs = [(phases(one[FIRST]), phases(one[SECOND])) for one in rounds]
+    names = sorted({name for pair in pairs for one in pair for name in one})
+    found = [
+        PhaseDifference(name, statistics.median(other.get(name, 0.0) - one.get(name, 0.0) for one, other in pairs))
+        for name in names
+    ]
+    return sorted(found, key=lambda one: -abs(one.seconds))
 
 
 def local_files(path: str) -> list[str]:

@@ -13,20 +13,26 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from branchline.errors import OptionError
+from branchline.lab.cold import Temperature
 from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.job_files import JOB
 from branchline.report.texts import printable
 from branchline.sensors import JobRecord
 
+#: What ru_inblock counts in (getrusage(2)).
+_BLOCK_BYTES = 512
+
 
 @dataclass(frozen=True)
 class Sample:
     """A run of ``arm`` in a round: its position there, from 0, seconds of wall and CPU time with all that it started,
-    its exit code, and the seconds of its phases if it was a train. ``load`` is that of the machine before it, and
-    ``cached_bytes`` what the page cache had of the files that had to be cold; None where none had to be.
+    its exit code, and the seconds of its phases if it was a train or a reading. ``load`` is that of the machine before
+    it, ``cached_bytes`` what the page cache had of the files that had to be cold; None where none had to be.
+    ``temperature`` says so of a reading, and ``events`` how many entries it read. ``disk_bytes`` came from disks, as
+    the kernel counts it for its processes. ``notes`` are what disturbed it.
     """
 
     arm: str
@@ -39,6 +45,32 @@ class Sample:
     load: float = 0.0
     cached_bytes: int | None = None
     said: str = ""
+    temperature: Temperature | None = None
+    events: int | None = None
+    disk_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+class Subject(Protocol):
+    """What is compared: a command, or the reading of files."""
+
+    @property
+    def name(self) -> str:
+        """What the answer calls it."""
+
+    @property
+    def whole(self) -> list[str]:
+        """Its words, all of them."""
+
+    @property
+    def output(self) -> Path | None:
+        """The directory that it writes to, where that is known."""
+
+    def prepare(self, wait_s: float) -> None:
+        """Is called once, before the first sample."""
+
+    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
+        """Runs once. What lasts longer than ``wait_s`` is ended, and has a code that is not 0."""
 
 
 @dataclass(frozen=True)
@@ -77,31 +109,40 @@ class Command:
                 return Path(self.words[self.words.index(option) + 1])
         return None
 
+    def prepare(self, wait_s: float) -> None:
+        """Nothing is to be done."""
 
-def taken(command: Command, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
-    """Runs a command once. One that lasts longer than ``wait_s`` is ended, and has the code of that.
-
-    Raises OptionError for a program that is not there.
-    """
-    load = os.getloadavg()[0]
-    with tempfile.TemporaryFile() as log:
-        begin_s = time.perf_counter()
-        process = _started(command.whole, log)
-        timer = threading.Timer(wait_s, _end, (process,))
-        timer.start()
-        try:
-            _, status, usage = os.wait4(process.pid, 0)
-        except BaseException:
-            _end(process)
-            raise
-        finally:
-            timer.cancel()
-        wall_s = time.perf_counter() - begin_s
-        process.returncode = code = os.waitstatus_to_exitcode(status)
-        said = _said(log) if code else ""
-    phases = _phases(command.output) if not code else {}
-    cpu_s = usage.ru_utime + usage.ru_stime
-    return Sample(command.name, round_number, position, wall_s, cpu_s, code, phases, load, cached_bytes, said)
+    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
+        """Runs it once. Raises OptionError for a program that is not there."""
+        load = os.getloadavg()[0]
+        with tempfile.TemporaryFile() as log:
+            begin_s = time.perf_counter()
+            process = _started(self.whole, log)
+            timer = threading.Timer(wait_s, _end, (process,))
+            timer.start()
+            try:
+                _, status, usage = os.wait4(process.pid, 0)
+            except BaseException:
+                _end(process)
+                raise
+            finally:
+                timer.cancel()
+            wall_s = time.perf_counter() - begin_s
+            process.returncode = code = os.waitstatus_to_exitcode(status)
+            said = _said(log) if code else ""
+        return Sample(
+            self.name,
+            round_number,
+            position,
+            wall_s,
+            usage.ru_utime + usage.ru_stime,
+            code,
+            _phases(self.output) if not code else {},
+            load,
+            cached_bytes,
+            said,
+            disk_bytes=usage.ru_inblock * _BLOCK_BYTES,
+        )
 
 
 def _started(words: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,19 @@ class JobFiles:
     def is_remote(self) -> bool:
         """Whether a server gives them."""
         return any(is_url(one) for files in self.of_jobs for one in files)
+
+
+def files_at(place: str, behind: Sequence[str]) -> JobFiles:
+    """All files of a place for one job: a file, a folder, a pattern or a URL. ``behind`` are local files of a server of
+    ours. Raises DatasetError for a place without files.
+    """
+    files = with_sizes(expand(place if is_url(place) else os.path.abspath(os.path.expanduser(place)), DataFile("")))
+    local = [one.path for one in files if not is_url(one.path)]
+    missing = next((one for one in local if not os.path.exists(one)), None)
+    if missing:
+        raise OptionError("there is no such file", path=missing)
+    size = _size_of(files)
+    return JobFiles([[one.location or one.path for one in files]], size, (*local, *behind), (size,))
 
 
 def files_of(settings: JobSettings) -> JobFiles:

@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from branchline.lab.comparing import Comparison
+from collections import Counter
+
+from branchline.lab.comparing import FIRST, SECOND, Comparison
 from branchline.lab.estimates import PAIRS_MIN, Ratio
-from branchline.quantities import counted, duration, percent
+from branchline.quantities import counted, duration, percent, size
 
 #: What is less of the difference is not named.
 _PHASE_TELLING = 0.1
+#: Files of which less is in the page cache are not warm.
+WARM_LEAST = 0.99
 
 
 def verdict(found: Comparison) -> list[str]:
-    """The control first, then the answer, and where the difference lies."""
-    lines = [_control(found), _answer(found)]
+    """The control first, then the answer with the phases in which the difference lies, then how it was measured."""
+    lines = [_control(found), "; ".join([_answer(found), *_phases(found)])]
     if found.cpu is not None:
         lines.append(f"CPU time: B takes {shown_ratio(found.cpu)} that of A")
-    lines += _phases(found)
+    lines += _temperatures(found)
     if found.lost:
-        lines.append(f"{counted(found.lost, 'round')} left out, since a command failed in it")
+        lines.append(f"{counted(found.lost, 'round')} left out, since one of them failed in it")
+    notes = Counter(note for one in found.samples for note in one.notes)
+    lines += [f"in {times} of {counted(len(found.samples), 'run')} {note}" for note, times in notes.items()]
     return lines
+
+
+def _temperatures(found: Comparison) -> list[str]:
+    """What the page cache held before the runs."""
+    if any(one.temperature is not None for one in found.samples):
+        return [_temperature(arm, found) for arm in (FIRST, SECOND)]
+    held = [one.cached_bytes for one in found.samples if one.cached_bytes is not None]
+    if held:
+        return [f"cold: before each run {size(max(held))} of the files were in the page cache, as mincore(2) says"]
+    return ["nothing was made cold: each run found in the page cache what those before it left there"]
+
+
+def _temperature(arm: str, found: Comparison) -> str:
+    known = [one.temperature for one in found.samples if one.arm == arm and one.temperature is not None]
+    remark = next((one.remark for one in known if one.remark), "")
+    if not any(one.local_bytes for one in known):
+        return f"{arm}: {remark}"
+    whole, least, most = known[0].local_bytes, *_extremes([one.cached_bytes for one in known])
+    state = "cold" if not most else "warm" if least >= WARM_LEAST * whole else "neither cold nor warm"
+    held = size(most) if least == most else f"{size(least)} to {size(most)}"
+    line = f"{arm} was {state}: before each run {held} of {size(whole)} were in the page cache, as mincore(2) says"
+    return f"{line}; {remark}" if remark else line
+
+
+def _extremes(values: list[int]) -> tuple[int, int]:
+    return min(values), max(values)
 
 
 def _control(found: Comparison) -> str:
@@ -63,4 +95,8 @@ def _phases(found: Comparison) -> list[str]:
     whole_s = sum(abs(one.seconds) for one in found.phases)
     told = [one for one in found.phases if abs(one.seconds) > _PHASE_TELLING * whole_s]
     words = [f"{one.phase} ({'+' if one.seconds > 0 else '-'}{duration(abs(one.seconds))})" for one in told]
-    return [f"the difference lies in {', '.join(words)}: seconds of B beside A"] if words else []
+    if not words:
+        return []
+    if not found.is_from_outside:
+        return [f"the difference lies in {', '.join(words)}: seconds of B beside A"]
+    return [f"seen from outside, the difference lies in {', '.join(words)}: seconds of B beside A"]
