@@ -27,6 +27,7 @@ from branchline.errors import (
     NoSuchKeyError,
     NotHereError,
     OptionError,
+    PartialResultError,
     RecoveredFileWarning,
     ReportWarning,
     SkippedFileWarning,
@@ -42,6 +43,7 @@ from branchline.lazily import lazily
 if TYPE_CHECKING:
     from branchline.dataset import Dataset
     from branchline.delayed import dask
+    from branchline.results import Results, load
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.submitted import SubmittedTrain
@@ -73,8 +75,10 @@ __all__ = [
     "NoSuchKeyError",
     "NotHereError",
     "OptionError",
+    "PartialResultError",
     "RecoveredFileWarning",
     "ReportWarning",
+    "Results",
     "Shared",
     "SkippedFileWarning",
     "StorageError",
@@ -99,6 +103,7 @@ __all__ = [
     "exceptions",
     "forecast",
     "iterate",
+    "load",
     "nanoevents",
     "num_entries",
     "open",
@@ -128,6 +133,7 @@ _find = lazily(
         "branchline.delayed": ("dask",),
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
+        "branchline.results": ("Results", "load"),
         "branchline.running.submitted": ("SubmittedTrain",),
         "branchline.sensors": ("TrainStatus",),
         "branchline.tables": ("Table", "TableFile"),

@@ -121,6 +121,10 @@ class TableError(BranchlineError):
     """A table of a wagon is not one, differs from the rows before it, or cannot be written."""
 
 
+class PartialResultError(BranchlineError):
+    """A result that is to be loaded is from a part of the events, or is not there yet; the message says why."""
+
+
 class BatchError(BranchlineError):
     """A batch system is missing, or refuses a request."""
 

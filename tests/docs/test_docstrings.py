@@ -26,6 +26,7 @@ CLASSES = (
     "Dataset",
     "Directory",
     "File",
+    "Results",
     "Shared",
     "SubmittedTrain",
     "Table",
@@ -37,8 +38,8 @@ CLASSES = (
     "WritableFile",
     "WritableTree",
 )
-FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "nanoevents", "num_entries", "open", "recreate")
-FUNCTIONS += ("run", "update")
+FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
+FUNCTIONS += ("recreate", "run", "update")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open")

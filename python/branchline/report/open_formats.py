@@ -2,7 +2,8 @@
 
 ``results/<wagon>.json`` holds the wagon's numbers, texts, lists and dicts as they were. Where a part has a file of its
 own, ``{"file": "results/..."}`` stands in its place: histograms as UHI JSON, NumPy arrays as ``.npz``, awkward arrays
-and data frames as Parquet. ``hist.Hist(json.load(file, object_hook=uhi.io.json.object_hook))`` reads a histogram back.
+and data frames as Parquet. ``hist.Hist(json.load(file, object_hook=uhi.io.json.object_hook))`` reads a histogram
+back, ``branchline.load`` everything.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def _write_array(out_dir: Path, stem: Path, value: Any) -> Written:
 
 #: What awkward, pandas and pyarrow raise for columns that Parquet has no type for.
 _NOT_PARQUET = (TypeError, ValueError, NotImplementedError, AssertionError)
-_AWKWARD_JSON = {
+AWKWARD_JSON: Any = {
     "nan_string": "nan",
     "posinf_string": "inf",
     "neginf_string": "-inf",
@@ -126,7 +127,7 @@ _AWKWARD_JSON = {
 def _write_columns(out_dir: Path, stem: Path, value: Any) -> Written:
     if isinstance(value, awkward.Record):
         relative = _with_suffix(stem, ".json")
-        content = json.loads(awkward.to_json(value, **_AWKWARD_JSON))
+        content = json.loads(awkward.to_json(value, **AWKWARD_JSON))
         write_whole(out_dir / relative, json_bytes(content))
         return Written([str(relative)], "JSON")
     no_parquet = left_out("Parquet", "pyarrow")

@@ -61,14 +61,14 @@ class _Walk:
 
     def plain(self, value: Any, key: tuple[str, ...], path: tuple[str, ...]) -> Any:
         """Return ``value`` as JSON data, with its parts stored."""
-        value = _unwrapped(value)
+        value = unwrapped(value)
         kind = kind_of(value)
         if kind is not None:
             return self._store(Part(self._wagon, key, path, kind, value))
         if isinstance(value, Mapping):
             return self._mapping(value, key, path)
         if isinstance(value, AbstractSet):
-            return [self.plain(item, key, path) for item in _in_order(value)]
+            return [self.plain(item, key, path) for item in in_order(value)]
         if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
             return self._sequence(value, key, path)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -114,10 +114,10 @@ def kind_of(value: Any) -> str | None:
 
 def is_part(output: Any) -> bool:
     """Tell whether an output is, as a whole, a part with a file of its own."""
-    return kind_of(_unwrapped(output)) is not None
+    return kind_of(unwrapped(output)) is not None
 
 
-def _unwrapped(value: Any) -> Any:
+def unwrapped(value: Any) -> Any:
     """Return what a thin wrapper such as coffea's ``column_accumulator`` holds, else the value itself."""
     if isinstance(value, numpy.ndarray) and (value.ndim == 0 or value.dtype.hasobject):
         return value.tolist()
@@ -126,7 +126,7 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _in_order(items: AbstractSet[Any]) -> list[Any]:
+def in_order(items: AbstractSet[Any]) -> list[Any]:
     """Return the items of a set in one order, so that the same result gives the same file."""
     try:
         return sorted(items)

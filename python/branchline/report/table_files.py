@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from branchline.quantities import count, counted, duration, size
 from branchline.report.records import partial_note
-from branchline.sensors.record import JobRecord, TableRecord
+from branchline.sensors.record import JobRecord
+from branchline.sensors.result_record import TableRecord
 
 # Files of a table that are named; job.json has all of them.
 TABLES_SHOWN_MAX = 40

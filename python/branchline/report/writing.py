@@ -15,12 +15,15 @@ from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parque
 from branchline.report.names import PAGE, SafeNames
 from branchline.report.open_formats import RESULTS, write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
+from branchline.report.reading_formats import part_form
 from branchline.report.records import partial_note
+from branchline.report.result_forms import form_of
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
 from branchline.sensors import FINISHED, PARTIAL, JobRecord, SensorRow
 from branchline.sensors.advice import Advice
-from branchline.sensors.record import JobFault, ResultRecord
+from branchline.sensors.record import JobFault
+from branchline.sensors.result_record import ResultRecord
 
 #: Which pictures of histograms are drawn: a PNG takes as long again as an SVG.
 Pictures = Literal["svg", "both", "none"]
@@ -183,7 +186,8 @@ class _Writing:
         name = self._wagon_names.give(wagon)
         plain = take_apart(wagon, output, self._part, (name,))
         if not is_part(output):
-            self._note(wagon, "", "data").files = [write_plain(self.out_dir, name, plain)]
+            row = self._note(wagon, "", "data")
+            row.files, row.form = [write_plain(self.out_dir, name, plain)], form_of(output)
 
     def _part(self, part: Part) -> dict[str, str]:
         """Write a part of an output; return the reference to it in the wagon's own file."""
@@ -193,6 +197,7 @@ class _Writing:
             self._histograms.append((part, row))
         try:
             row.files, row.format, row.note = write_part(self.out_dir, part)
+            row.form = part_form(part)
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001 - an object of the user may raise anything

@@ -15,6 +15,7 @@ from branchline.access import Access
 from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.sensors.measures import MeasureRecord
 from branchline.sensors.plain import from_plain, to_plain
+from branchline.sensors.result_record import ResultRecord, TableRecord
 from branchline.sensors.source_record import SourceRecord
 
 #: Increased when a field changes its meaning or is removed; a new field does not increase it.
@@ -413,44 +414,6 @@ class WorkerPhases:
     write: float = 0.0
     idle: float = 0.0
     other: float = 0.0
-
-
-@dataclass
-class ResultRecord:
-    """A part of a wagon's output: its files, its names in results.root, its picture, and a note."""
-
-    wagon: str = ""
-    key: str = ""
-    kind: str = "data"
-    format: str = "JSON"
-    files: list[str] = field(default_factory=list)
-    root: list[str] = field(default_factory=list)
-    picture: str | None = None
-    note: str | None = None
-
-
-@dataclass
-class TableRecord:
-    """A table that a wagon returned under ``key``: its ``files``, relative to the directory of results, in the order of
-    its rows, and its columns with their types.
-
-    Sub-jobs wrote ``pieces``, which were merged in ``merge_stages``: ``merge_s`` are seconds of workers,
-    ``merge_bytes`` what was copied. If ``is_merged`` is False the files are pieces.
-    """
-
-    wagon: str
-    key: str = ""
-    format: str = "ttree"
-    tree: str = ""
-    rows: int = 0
-    size_bytes: int = 0
-    columns: dict[str, str] = field(default_factory=dict)
-    pieces: int = 0
-    merge_stages: int = 0
-    merge_bytes: int = 0
-    merge_s: float = 0.0
-    is_merged: bool = True
-    files: list[str] = field(default_factory=list)
 
 
 @dataclass

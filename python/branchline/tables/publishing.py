@@ -11,7 +11,7 @@ from pathlib import Path
 from branchline.errors import BranchlineError, StorageError
 from branchline.report.names import SafeNames
 from branchline.report.whole_files import whole_file
-from branchline.sensors.record import TableRecord
+from branchline.sensors.result_record import TableRecord
 from branchline.tables.folder import TABLES, TableFolder
 from branchline.tables.merging import MergedTable
 from branchline.tables.pieces import TableFile

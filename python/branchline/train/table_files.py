@@ -11,7 +11,8 @@ from typing import Any
 from branchline.errors import StorageError, TableError
 from branchline.jobs import Interruption, InThisProcess, Place
 from branchline.jobs.subjob import AfterLoss
-from branchline.sensors.record import TableRecord, WagonFault
+from branchline.sensors.record import WagonFault
+from branchline.sensors.result_record import TableRecord
 from branchline.tables import TableFile, TableFolder, TablePieces
 from branchline.tables.folder import TABLES
 from branchline.tables.merging import INTERRUPTED, MergedTable, TableMerging
