@@ -10,16 +10,20 @@ from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
 from branchline.cli.reading import Reading, requests_recorded
 from branchline.cli.submitted import Farm, print_submitted
+from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 
 if TYPE_CHECKING:
-    from branchline.train import TrainResult
+    from branchline.report.writing import Pictures
+    from branchline.train import TrainRequest, TrainResult
 
 _PACE = "Workers and chunks"
 
-Wagons = Annotated[Path, Argument(metavar="WAGONS.py", help="Python file with the wagons.")]
+Wagons = Annotated[
+    Path, Argument(metavar="WAGONS.py", help="Python file with the wagons; FILE.py:NAME is one of them, or a function.")
+]
 Data = Annotated[
     list[str],
     Argument(
@@ -83,6 +87,8 @@ def run(
     reading: Reading,
     pace: Pace,
     farm: Farm,
+    parameters: Parameters,
+    first: FirstOnly,
     force: Annotated[bool, Option("--force", help="Replace the results of an earlier run in OUT.")] = False,
     no_reuse: NoReuse = False,
     tree: TreeName = None,
@@ -109,14 +115,14 @@ def run(
             branchline run wagons.py 'root://server.example//store/data/*.root' -o out -j 4
         Run on the workers of a Dask cluster:
             branchline run wagons.py data/*.root -o out --on dask=tcp://host:8786
+        Try another cut on the first 1000 events of each dataset:
+            branchline run wagons.py samples.toml -o out --set spectrum.pt_min=20 --max-events 1000
         Submit to Slurm; later, branchline status out shows its state:
             branchline run wagons.py data/*.root -o out --on slurm --batch-option=--partition=long
 
     """
     # Imported here since it imports awkward.
-    from branchline.cli.progress_bar import train_progress_bar
     from branchline.locations import shown_command
-    from branchline.running import run_quietly, submit_train
     from branchline.train import TrainRequest, TrainSettings
 
     settings = TrainSettings.of(
@@ -128,10 +134,25 @@ def run(
         access=reading.access,
         worker_timeout=pace.worker_timeout,
         allow_missing=_part(allow_missing),
+        max_events=first.max_events,
+        max_files=first.max_files,
         on=None if farm.is_batch_system else farm.on,
     )
     command = shown_command(["branchline", *sys.argv[1:]])
-    request = TrainRequest(str(wagons), dataset, settings, tree, companion, command, not no_reuse, reading.is_traced)
+    request = TrainRequest(
+        str(wagons), dataset, settings, tree, companion, command, not no_reuse, reading.is_traced, parameters.checked()
+    )
+    return _carried_out(request, out, reading, farm, force=force, pictures=pictures, debug=debug)
+
+
+def _carried_out(
+    request: TrainRequest, out: Path, reading: Reading, farm: Farm, *, force: bool, pictures: Pictures, debug: bool
+) -> int:
+    """Submits a train, or runs it with a bar of its progress."""
+    # Imported here since it imports awkward.
+    from branchline.cli.progress_bar import train_progress_bar
+    from branchline.running import run_quietly, submit_train
+
     reports = farm.reports()
     if farm.on is not None and farm.is_batch_system:
         submitted = submit_train(
@@ -187,6 +208,7 @@ def try_wagons(
     wagons: Wagons,
     dataset: Data,
     reading: Reading,
+    parameters: Parameters,
     tree: TreeName = None,
     companion: Companions = None,
     workers: Workers = None,
@@ -216,6 +238,7 @@ def try_wagons(
             step_size=_step(step_size),
             memory_limit=memory_limit,
             access=reading.access,
+            parameters=parameters.checked(),
         )
     print_forecast(outcome, console())
     if debug:

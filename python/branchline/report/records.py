@@ -34,6 +34,12 @@ def partial_note(job: JobRecord, wagon: str) -> str:
     return ""
 
 
+def first_only(job: JobRecord) -> str:
+    """Return what of each dataset was to be read; an empty text if all of it was."""
+    parts = [counted(number, noun) for number, noun in ((job.max_files, "file"), (job.max_events, "event")) if number]
+    return f"the first {' and '.join(parts)} of each dataset, as asked for" if parts else ""
+
+
 def delivered_bytes(job: JobRecord) -> float:
     """Return the bytes that reading got, from storage and from copies on this machine."""
     return float(job.totals.bytes_read + job.totals.cached_bytes)

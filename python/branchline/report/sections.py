@@ -32,9 +32,9 @@ from branchline.report.activity import (
 )
 from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
+from branchline.report.conditions import conditions
 from branchline.report.diagnosis import diagnosis
-from branchline.report.records import delivered_bytes, local_copies, partial_note, remarks, unwanted_bytes
-from branchline.report.reused import reuse_sentences
+from branchline.report.records import delivered_bytes, partial_note, unwanted_bytes
 from branchline.report.sites import SiteTable, site_table
 from branchline.report.table_files import TableRow, table_rows
 from branchline.report.tables import (
@@ -53,21 +53,17 @@ from branchline.report.tables import (
 )
 from branchline.report.troubles import (
     lost_sentences,
-    measure_sentences,
     memory_sentences,
     missing_sentences,
     repeated_sentences,
     trouble_sentences,
 )
-from branchline.sensors.record import JobRecord, LinkRecord, SkippedFile
+from branchline.sensors.record import JobRecord, SkippedFile
 
 RESULTS_SHOWN_MAX = 40
 WORKERS_SHOWN_MAX = 16
 PROBLEMS_SHOWN_MAX = 10
 SKIPPED_SHOWN_MAX = 40
-# Settings of reading up to this are counts, above they are bytes.
-SETTING_COUNT_MAX = 1024
-
 
 VERDICTS = {
     "finished": "Finished, but not everything went well.",
@@ -152,7 +148,7 @@ def page_content(job: JobRecord) -> PageContent:
         sites=site_table(job),
         results=_results(job),
         tables=table_rows(job),
-        conditions=_conditions(job),
+        conditions=conditions(job),
     )
 
 
@@ -523,73 +519,3 @@ def _in_root(names: Sequence[str]) -> str:
     if len(names) > 1:
         return f"{names[0]} and {count(len(names) - 1)} more"
     return names[0] if names else ""
-
-
-def _conditions(job: JobRecord) -> list[tuple[str, str]]:
-    files = job.dataset
-    dataset = f"{counted(len(files), 'file')}, {size(sum(file.size_bytes or 0 for file in files))}"
-    trees = sorted({str(file.tree) for file in files if file.tree})
-    if trees:
-        dataset += f", tree {', '.join(trees[:3])}"
-    cores = f"{counted(job.cpu_count or 1, 'core')}"
-    workers, threads = job.workers or 1, job.threads or 1
-    rows = [
-        ("Command", str(job.command or "")),
-        ("Dataset", dataset),
-        ("First file", str(files[0].path) if files else ""),
-        ("Host", " ".join(filter(None, (str(job.host or ""), f"({cores})")))),
-        ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
-        ("Sub-jobs", _subjobs(job)),
-        ("Measures", " ".join(measure_sentences(job))),
-        ("Earlier runs", "; ".join(reuse_sentences(job))),
-        ("Memory", _memory(job)),
-        ("Access", _access(job)),
-        ("Local copies", local_copies(job)),
-        ("Storage", "; ".join(remarks(job))),
-        ("Started", str(job.started or "")),
-        ("Versions", _versions(job)),
-    ]
-    return [(name, text) for name, text in rows if text]
-
-
-def _subjobs(job: JobRecord) -> str:
-    planned = job.subjobs
-    return f"{count(job.subjobs_done)} of {count(planned)} finished" if planned else ""
-
-
-def _access(job: JobRecord) -> str:
-    """The way of reading, and the settings of it that are not the usual ones."""
-    settings = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in job.access.chosen()]
-    return ". ".join([", ".join([job.access.mode, *settings]), *map(_chosen, job.links)])
-
-
-def _chosen(link: LinkRecord) -> str:
-    """The link to a storage element, and the prefetching that was chosen for it."""
-    rate = link.bytes_per_second
-    bandwidth = f"bandwidth {size(rate)}/s" if rate else "bandwidth not measured (too few bytes)"
-    found = f"{link.name}: round trip {duration(link.round_trip_s)}, {bandwidth}"
-    requests = link.requests_in_flight
-    if not requests:
-        return f"{found}, no prefetching"
-    return (
-        f"{found}, prefetching of up to {counted(requests, 'request')} and {size(link.bytes_in_flight)}, "
-        f"ranges joined over gaps of {size(link.gap_bytes)}"
-    )
-
-
-def _setting(value: int | str) -> str:
-    return size(value) if isinstance(value, int) and value > SETTING_COUNT_MAX else str(value)
-
-
-def _memory(job: JobRecord) -> str:
-    text = f"{size(job.memory_peak_bytes)} at the peak"
-    return (
-        f"{text}, limit {size(job.memory_limit_bytes)} for the reading of each worker"
-        if job.memory_limit_bytes
-        else text
-    )
-
-
-def _versions(job: JobRecord) -> str:
-    known = {"Branchline": job.branchline, **job.versions}
-    return ", ".join(f"{name} {version}" for name, version in known.items() if version)

@@ -16,7 +16,7 @@ from branchline.report.names import PAGE, SafeNames
 from branchline.report.open_formats import RESULTS, write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
 from branchline.report.reading_formats import part_form
-from branchline.report.records import partial_note
+from branchline.report.records import first_only, partial_note
 from branchline.report.result_forms import form_of
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
@@ -242,6 +242,7 @@ class _Writing:
         from branchline.report.pictures import write_picture
 
         events = partial_note(self._job, part.wagon) or counted(self._job.events, "event")
+        events += ", the first only" if first_only(self._job) else ""
         title = Title(part.wagon, part.title, events)
         with_png = self._pictures == SVG_AND_PNG
         row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)

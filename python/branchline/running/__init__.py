@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -62,6 +62,9 @@ def run(
     workers: int | None = None,
     tree: str | None = None,
     companions: CompanionsLike = None,
+    parameters: Mapping[str, object] | None = None,
+    max_events: int | None = None,
+    max_files: int | None = None,
     branches: Sequence[str] | None = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
@@ -80,36 +83,31 @@ def run(
 ) -> TrainResult | SubmittedTrain:
     """Runs wagons over a dataset, which is read once for all of them.
 
-    A wagon has ``process(events)``, and may have ``postprocess(sum)``; coffea's processors are wagons. What ``process``
-    returns for chunks is added: numbers, histograms, arrays, dicts, lists, sets and tuples of these; rows of a
-    ``branchline.Table`` become one file below ``out``. Its attributes ``name``, ``branches`` (to read) and ``requires``
-    (wagons, for ``events.outputs``) may be left out. ``branchline.train.Events`` says what ``events`` has.
+    A wagon is a function of ``events`` (``branchline.train.Events``), or has ``process(events)`` and maybe
+    ``postprocess(sum)``. What is returned is added over chunks; rows of a ``branchline.Table`` become a file.
 
-        class Spectrum:
-            branches = ["Muon_pt"]
-            def process(self, events):
-                return hist.Hist.new.Reg(50, 0, 100, name="pt").Weight().fill(ak.flatten(events.Muon.pt))
-        branchline.run([Spectrum()], "data/*.root", "out", workers=4).outputs["Spectrum"].plot()
+        def spectrum(events):
+            return hist.Hist.new.Reg(50, 0, 100, name="pt").Weight().fill(ak.flatten(events.Muon.pt))
+        branchline.run(spectrum, "data/*.root", "out", workers=4).outputs["spectrum"].plot()
 
-    wagons: a Python file, a wagon, or a list of wagons. dataset: what ``Dataset.of`` takes.
-    out: the directory for results; None: in memory only. workers: processes, by default for all cores; 0: in this one.
-    tree: the tree of files that do not name one. companions: files read with each file, as ``["Kinematics.root"]``.
-    branches: read for all wagons; by default those that wagons name, or touch on the first events.
-    step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000).
-    memory_limit: bytes that the reading of one worker may hold. access: how files are read, as "planned".
-    skip_bad_files: leaves out files that cannot be read, and lists them in ``record.skipped``. allow_missing: the part
-        of the sub-jobs, 0 to 1, that may have no result; ``record.missing`` names them in any case.
-    worker_timeout: seconds after which a worker without progress and without CPU time is replaced; 0: never.
+    wagons: a Python file (or ``FILE.py:NAME``), a wagon, or a list. dataset: what ``Dataset.of`` takes.
+    out: directory for results; None: in memory only. workers: processes, by default for all cores; 0: in this one.
+    parameters: those of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: only the first of each dataset.
+    tree: of files that name none. companions: files beside each file, as ``["Kinematics.root"]``. branches: read for
+        all wagons; by default those that they name or touch. access: how files are read, as "planned".
+    step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000). memory_limit: bytes
+        that the reading of one worker may hold. worker_timeout: seconds until an idle worker is replaced; 0: never.
+    skip_bad_files: leaves out, and lists, files that cannot be read. allow_missing: part of sub-jobs without result.
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
-    force: replaces the results of an earlier run in ``out``. reuse: takes the results of sub-jobs that an earlier run
-        into ``out`` made with the same code, parameters and files, unless ``access`` is there to be compared.
+    force: replaces the results of an earlier run in ``out``. reuse: takes what an earlier run into ``out`` made of the
+        same code, parameters and files, unless ``access`` is there to be compared.
     pictures: "svg", "both" (and PNG), "none". command: for the report. progress: a function of a ``TrainStatus``.
     report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
 
-    A wagon that raises, or whose process dies, stops alone (``record.wagons``). An error that stops the run, Ctrl-C and
-    SIGTERM too, gives a TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError,
-    WagonError, MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError.
+    A wagon that raises or crashes stops alone (``record.wagons``). An error that stops the run, or Ctrl-C, gives a
+    TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError, WagonError,
+    MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError.
     """
     settings = TrainSettings.of(
         workers=workers,
@@ -120,9 +118,11 @@ def run(
         access=access,
         worker_timeout=worker_timeout,
         allow_missing=allow_missing,
+        max_events=max_events,
+        max_files=max_files,
         on=None if is_batch_system(on) else on,
     )
-    request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse)
+    request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse, parameters=parameters)
     return _carried_out(request, out, on, batch, force, pictures, progress, report_to)
 
 

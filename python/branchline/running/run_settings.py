@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ class RunSettings(TypedDict, total=False):
     workers: int | None
     tree: str | None
     companions: CompanionsLike
+    parameters: Mapping[str, object] | None
+    max_events: int | None
+    max_files: int | None
     branches: Sequence[str] | None
     step_size: int | str
     memory_limit: int | str

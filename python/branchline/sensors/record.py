@@ -15,7 +15,7 @@ from branchline.access import Access
 from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.sensors.measures import MeasureRecord
 from branchline.sensors.plain import from_plain, to_plain
-from branchline.sensors.result_record import ResultRecord, TableRecord
+from branchline.sensors.result_record import ParameterRecord, ResultRecord, TableRecord
 from branchline.sensors.source_record import SourceRecord
 
 #: Increased when a field changes its meaning or is removed; a new field does not increase it.
@@ -72,7 +72,7 @@ class WagonRecord:
     """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; in ``core_wait_s`` of it
     other threads had the cores. ``subjobs_reused`` counts sub-jobs whose result comes from an earlier run;
     ``not_reusable`` is the reason why no result can be reused. ``code_sha256`` is the hash of the source of its class,
-    None if there is no source.
+    None if there is no source. ``parameters`` are those that it declares, with their values.
     """
 
     name: str
@@ -88,6 +88,7 @@ class WagonRecord:
     code_sha256: str | None = None
     subjobs_reused: int = 0
     not_reusable: str = ""
+    parameters: list[ParameterRecord] = field(default_factory=list)
     error: WagonFault | None = None
     status: str = FINISHED
 
@@ -465,9 +466,10 @@ class JobRecord:
     numbers, such as those of threads. ``subjobs_reused`` counts sub-jobs whose results all come from an earlier run;
     ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the workers at each site
     from each storage element. ``allow_missing`` is the share of the sub-jobs that may be ``missing``; the files of
-    these are in ``skipped`` too. ``left_out`` names files that were not written because a package is not installed.
-    ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was told of,
-    ``measures_ignored`` how many it did not understand.
+    these are in ``skipped`` too. With ``max_events`` or ``max_files`` only the first ones of each dataset were to be
+    read, and ``dataset`` has these alone. ``left_out`` names files that were not written because a package is not
+    installed. ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was
+    told of, ``measures_ignored`` how many it did not understand.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -500,6 +502,8 @@ class JobRecord:
     reuse_notes: list[str] = field(default_factory=list)
     events: int = 0
     events_expected: int | None = None
+    max_events: int | None = None
+    max_files: int | None = None
     errors: list[JobFault] = field(default_factory=list)
     wagons: list[WagonRecord] = field(default_factory=list)
     results: list[ResultRecord] = field(default_factory=list)

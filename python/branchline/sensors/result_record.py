@@ -1,9 +1,19 @@
-"""The records of what wagons returned: the files of each part, and tables."""
+"""The records of what wagons were set to and what they returned: parameters, the files of each part, and tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+
+
+@dataclass
+class ParameterRecord:
+    """A parameter of a wagon: its type, its value, and whether a caller has set it."""
+
+    name: str
+    kind: str
+    value: Any = None
+    is_set: bool = False
 
 
 @dataclass

@@ -33,11 +33,10 @@ def versions() -> dict[str, str]:
     return found
 
 
-def code_sha256(thing: Any) -> str | None:
-    """The SHA-256 of the file that an object's class is written in, of the class alone where there is no file, as in a
-    notebook; None where neither is known.
+def code_sha256(kind: Any) -> str | None:
+    """The SHA-256 of the file that a class or a function is written in, of the class alone where there is no file, as
+    in a notebook; None where neither is known.
     """
-    kind = type(thing)
     try:
         content = Path(inspect.getfile(kind)).read_bytes()
     except (TypeError, OSError):

@@ -53,6 +53,6 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
 
 def _file_of(wagon: Wagon) -> str | None:
     try:
-        return inspect.getfile(type(wagon.thing))
+        return inspect.getfile(wagon.code)
     except (TypeError, OSError):
         return None  # a class of a notebook has no file

@@ -28,6 +28,7 @@ from branchline.train.comparing import Difference, differences
 from branchline.train.faults import because_of
 from branchline.train.profiling import Profile
 from branchline.train.trial import Sample, Trial, TrialWork
+from branchline.train.wagon_parameters import settings_of, with_settings
 from branchline.train.wagons import Wagon, wagons_of, with_required
 
 
@@ -86,6 +87,7 @@ def forecast(
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
+    parameters: object = None,
     profile: bool = False,
 ) -> Forecast:
     """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
@@ -100,7 +102,8 @@ def forecast(
         print(outcome.seconds, outcome.memory_bytes, [one.sentence() for one in outcome.differences])
     """
     workers_count = whole_number("number of workers", workers or cpu_count(), 1)
-    found, modules = wagons_of(wagons)
+    given, modules = wagons_of(wagons)
+    found = with_settings(given, settings_of(parameters))
     data = Dataset.of(dataset, tree, companions=companions)
     data.require_present()
     limit_bytes = memory_limit_bytes(memory_limit)

@@ -50,6 +50,7 @@ from branchline.train.plan import TrainPlan
 from branchline.train.provenance import Provenance
 from branchline.train.records import companions_missing, skipped_files, storage_elements, storage_remarks, totals_of
 from branchline.train.share_result import JobError, WagonShare, WorkerTimes
+from branchline.train.wagon_parameters import parameter_records
 from branchline.train.wagons import Wagon
 
 
@@ -137,6 +138,8 @@ class RecordMaker:
             subjobs_reused=merged.subjobs_reused,
             reuse_notes=list(self.reuse_notes),
             dataset=self._dataset(files),
+            max_events=plan.settings.max_events,
+            max_files=plan.settings.max_files,
             events=merged.events,
             events_expected=_events_expected(plan.dataset, files, skipped),
             wagons=wagons,
@@ -241,7 +244,8 @@ class RecordMaker:
             output_bytes=_output_bytes(output),
             branches=sorted(share.touched),
             requires=list(wagon.requires),
-            code_sha256=code_sha256(wagon.thing),
+            code_sha256=code_sha256(wagon.code),
+            parameters=parameter_records(wagon),
             error=share.error,
         )
 

@@ -222,7 +222,7 @@ def _held_by(wagons: Sequence[Wagon]) -> set[str]:
     # What cannot be pickled is reported where the wagons are sent.
     with suppress(Exception):
         pickler.dump([one.thing for one in wagons])
-    return pickler.modules | {type(one.thing).__module__ for one in wagons}
+    return pickler.modules | {one.code.__module__ for one in wagons}
 
 
 class _Nowhere:

@@ -16,8 +16,10 @@ from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.settings import number_within, texts, whole_number
+from branchline.train.first_events import first_of_each
 from branchline.train.first_trees import FirstTrees
 from branchline.train.shares import Share, cut
+from branchline.train.wagon_parameters import Settings, settings_of, with_settings
 from branchline.train.wagons import Wagon, wagons_of
 
 
@@ -38,6 +40,9 @@ class TrainSettings:
     worker_timeout_s: float | None
     on: Where | None = None
     allow_missing: float = 0.0
+    #: The first of each dataset that are read; None: all.
+    max_events: int | None = None
+    max_files: int | None = None
 
     @classmethod
     def of(
@@ -51,6 +56,8 @@ class TrainSettings:
         access: Access | str | None = None,
         worker_timeout: float = WORKER_TIMEOUT_S,
         allow_missing: float = 0.0,
+        max_events: int | None = None,
+        max_files: int | None = None,
         on: Any = None,
     ) -> TrainSettings:
         """Those of a caller. Raises OptionError for an impossible value, MemoryLimitError for too little memory."""
@@ -72,6 +79,8 @@ class TrainSettings:
             worker_timeout_s=worker_timeout or None,
             on=None if on is None else where_of(on),
             allow_missing=number_within("part of sub-jobs as allow_missing", allow_missing, 0, 1, "give 0 to 1"),
+            max_events=None if max_events is None else whole_number("number of events", max_events, 1),
+            max_files=None if max_files is None else whole_number("number of files", max_files, 1),
         )
 
 
@@ -90,6 +99,12 @@ class TrainRequest:
     command: str = ""
     reuse: bool = True
     is_traced: bool = False
+    #: As ``branchline.run`` takes them, or checked already.
+    parameters: object = None
+
+    def load(self) -> LoadedWagons:
+        """Its wagons, with the parameters that are set. Raises WagonError, OptionError."""
+        return LoadedWagons.of(self.wagons, settings_of(self.parameters))
 
     @property
     def why_all_is_read(self) -> str:
@@ -122,12 +137,15 @@ class LoadedWagons:
     modules: tuple[ModuleFile, ...]
 
     @classmethod
-    def of(cls, given: Any) -> LoadedWagons:
-        """Those of a file, an object or a list, or what is loaded already. Raises WagonError."""
+    def of(cls, given: Any, settings: Settings = ()) -> LoadedWagons:
+        """Those of a file, an object or a list, or what is loaded already; with these parameters.
+
+        Raises WagonError, and OptionError for a parameter that is not there or cannot have its value.
+        """
         if isinstance(given, LoadedWagons):
-            return given
+            return cls(tuple(with_settings(given.wagons, settings)), given.modules)
         wagons, modules = wagons_of(given)
-        return cls(tuple(wagons), tuple(modules))
+        return cls(tuple(with_settings(wagons, settings)), tuple(modules))
 
 
 @dataclass(frozen=True)
@@ -149,6 +167,13 @@ class TrainPlan:
     @classmethod
     def of(cls, settings: TrainSettings, loaded: LoadedWagons, dataset: Dataset) -> TrainPlan:
         """Cuts the dataset into sub-jobs. Raises what opening its first file raises."""
+        dataset = first_of_each(
+            dataset,
+            settings.max_files,
+            settings.max_events,
+            skip_bad_files=settings.skip_bad_files,
+            access=settings.access,
+        )
         missing = tuple(dataset.missing)
         if not settings.skip_bad_files:
             dataset.require_present()

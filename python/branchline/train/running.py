@@ -39,7 +39,7 @@ from branchline.train.job_record import JobStart, RecordMaker, postprocess
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
 from branchline.train.obeying import MeasuresTold
-from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest
+from branchline.train.plan import TrainPlan, TrainRequest
 from branchline.train.progress import OnProgress, ProgressLog
 from branchline.train.provenance import Provenance
 from branchline.train.recovery import Recovery
@@ -76,7 +76,7 @@ def run_train(
     start = JobStart.now()
     with interruption.allowed():
         with start.clock.during("start"):
-            loaded = LoadedWagons.of(request.wagons)
+            loaded = request.load()
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
             plan = request.plan(loaded)

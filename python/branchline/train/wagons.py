@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from branchline.errors import WagonError
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.worker import load_module
+from branchline.train.function_wagon import FunctionWagon, checked_function
 
 MODULE_PREFIX = "branchline_wagons_"
 #: In results by dataset, files that belong to none.
@@ -25,8 +26,10 @@ NO_DATASET = "all"
 class Wagon:
     """A user's object with ``process(events)``, and what it says of itself."""
 
-    def __init__(self, thing: Any, name: str | None = None) -> None:
+    def __init__(self, thing: Any, name: str | None = None, set_parameters: frozenset[str] = frozenset()) -> None:
         self.thing = thing
+        #: The parameters that a caller has set.
+        self.set_parameters = set_parameters
         self.name = name or _name_of(thing)
         self.branches = _names_in(thing, "branches", self.name)
         self.requires = _names_in(thing, "requires", self.name) or ()
@@ -35,6 +38,11 @@ class Wagon:
         self.schema = schema_of(thing) if self.is_processor else None
         if self.is_processor and self.requires:
             raise WagonError(f"wagon {self.name!r} is a coffea processor, which gets no output of other wagons")
+
+    @property
+    def code(self) -> Any:
+        """The class or the function of the user."""
+        return self.thing.function if isinstance(self.thing, FunctionWagon) else type(self.thing)
 
     def process(self, events: Any) -> Any:
         """What the user's object makes of a chunk of events."""
@@ -78,7 +86,7 @@ def schema_of(thing: Any) -> Any:
 
 
 def wagons_of(given: Any) -> tuple[list[Wagon], list[ModuleFile]]:
-    """Wagons of a file, of one object, or of a list of objects, in the order in which they run.
+    """Wagons of a file, of one object or function, or of a list of them, in the order in which they run.
 
     Returns them with the modules that a worker process has to load to know their classes.
     Raises WagonError if they are not usable as they are.
@@ -91,8 +99,10 @@ def wagons_of(given: Any) -> tuple[list[Wagon], list[ModuleFile]]:
 
 def load_wagons(path: str) -> tuple[list[Wagon], list[ModuleFile]]:
     """The wagons of a Python file: those in its list ``wagons``, or else every object with a ``process`` method and
-    every class with one that is defined there and needs no arguments.
+    every class with one that is defined there and needs no arguments. ``FILE:NAME`` are those of these names, which may
+    be functions of events, too; several have commas between them.
     """
+    path, names = _with_names(path)
     file = Path(path)
     if not file.is_file():
         raise WagonError("there is no such file of wagons", path=path)
@@ -104,10 +114,39 @@ def load_wagons(path: str) -> tuple[list[Wagon], list[ModuleFile]]:
         module = load_module(name, str(file.resolve()))
     except Exception as error:
         raise WagonError(f"{path} cannot be loaded: {type(error).__name__}: {error}", path=path) from error
-    wagons = list(_wagons_in(module, path))
+    wagons = [_named(module, one, path) for one in names] or list(_wagons_in(module, path))
     if not wagons:
-        raise WagonError("this file holds no wagon", path=path, hint="a wagon is an object with process(events)")
+        hint = "a wagon is an object with process(events); name a function of events as FILE:NAME"
+        raise WagonError("this file holds no wagon", path=path, hint=hint)
     return in_order(wagons), [ModuleFile(name, str(file.resolve()))]
+
+
+def _with_names(path: str) -> tuple[str, list[str]]:
+    """The file, and the names of wagons behind it."""
+    before, colon, names = path.rpartition(":")
+    if not colon or not before.endswith(".py") or Path(path).is_file():
+        return path, []
+    return before, [one.strip() for one in names.split(",")]
+
+
+def _named(module: ModuleType, name: str, path: str) -> Wagon:
+    try:
+        thing = getattr(module, name)
+    except AttributeError:
+        known = [one for one, thing in vars(module).items() if _could_be_wagon(module, thing)]
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}" if known else None
+        raise WagonError(f"{path} has no {name!r}", path=path, hint=hint) from None
+    wagon = _checked(thing)
+    is_unnamed = not inspect.isclass(thing) and not isinstance(getattr(thing, "name", None), str)
+    return Wagon(wagon.thing, name) if is_unnamed else wagon
+
+
+def _could_be_wagon(module: ModuleType, thing: Any) -> bool:
+    if isinstance(thing, FunctionType) or inspect.isclass(thing):
+        is_own = thing.__module__ == module.__name__
+        return is_own and (isinstance(thing, FunctionType) or callable(getattr(thing, "process", None)))
+    return _is_wagon(thing)
 
 
 def _wagons_in(module: ModuleType, path: str) -> Iterable[Wagon]:
@@ -144,8 +183,11 @@ def _made(kind: type, path: str) -> Any:
 def _checked(thing: Any) -> Wagon:
     if inspect.isclass(thing):
         thing = _made(thing, getattr(sys.modules.get(thing.__module__), "__file__", None) or "")
+    if isinstance(thing, FunctionType):
+        thing = checked_function(thing)
     if not _is_wagon(thing):
-        raise WagonError(f"{thing!r} is no wagon: it has no method process(events)")
+        hint = "a wagon is a function of events, or an object with this method"
+        raise WagonError(f"{thing!r} is no wagon: it has no method process(events)", hint=hint)
     return Wagon(thing)
 
 

@@ -13,10 +13,10 @@ from branchline.control.people import Person
 from branchline.control.registry.changes import DATASET, WAGON
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
 from branchline.control.registry.git_sources import GitPlace
-from branchline.control.registry.parameters import Value
 from branchline.control.registry.wagon_source import WagonClass
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
+from branchline.train.parameters import Value
 
 #: An action: gives the address of the page to show.
 Act = Callable[[ControlRoom, Person, "Form"], str]

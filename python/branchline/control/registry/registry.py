@@ -20,11 +20,11 @@ from branchline.control.registry.changes import (
     keep_change,
 )
 from branchline.control.registry.entries import Activation, DatasetEntry, WagonEntry
-from branchline.control.registry.parameters import Value
 from branchline.control.registry.sources import SourceStore
 from branchline.control.registry.wagon_source import WagonClass
 from branchline.errors import OptionError
 from branchline.sensors.plain import from_plain, to_plain
+from branchline.train.parameters import Value
 
 #: ``changes`` has every state that an entry ever had; ``entries`` has those of now.
 TABLES = """

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from branchline.control.registry.parameters import KINDS, SIMPLE_KINDS, Parameter, Value
 from branchline.errors import OptionError, WagonError
 from branchline.limits import (
     SOURCE_PARTS_MAX,
     WAGON_CLASSES_MAX,
     WAGON_SOURCE_MAX_BYTES,
 )
+from branchline.train.parameters import KINDS, SIMPLE_KINDS, Parameter, Value
 
 _NAMES_MAX = 20 * SOURCE_PARTS_MAX
 

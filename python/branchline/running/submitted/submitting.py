@@ -72,7 +72,7 @@ def submit(
         batch_system(system).check(folder.out)
         _refuse_live(folder)
         with interruption.allowed():
-            loaded = LoadedWagons.of(request.wagons)
+            loaded = request.load()
             plan = request.plan(loaded)
             notes = [*request.reuse_notes(folder.out / LEDGER_NAME), *enter_rows(folder.out, is_whole=False)]
             opened = OpenedLedger.of(folder.out, plan, request.command, takes=request.takes_kept)

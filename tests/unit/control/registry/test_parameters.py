@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.control.registry.parameters import KINDS, Parameter, Value
 from branchline.errors import OptionError
+from branchline.train.parameters import KINDS, Parameter, Value
 
 GOOD: list[tuple[str, str, Value]] = [
     ("int", " 42 ", 42),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from branchline.control.registry.parameters import Parameter
 from branchline.control.registry.wagon_source import wagon_classes
 from branchline.errors import OptionError, WagonError
+from branchline.train.parameters import Parameter
 
 FILE = '''
 from dataclasses import dataclass, field

@@ -1,0 +1,114 @@
+"""Functions of events are wagons: of a file, of a notebook, in lists, and on workers elsewhere."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import pytest
+from tests.unit.train.conftest import EVENTS_PER_FILE, FILES, run_in_chunks
+
+import branchline
+from branchline.errors import WagonError
+from branchline.train.wagons import load_wagons, wagons_of
+
+SOURCE = """
+import awkward as ak
+import hist
+
+def momentum(events, bins: int = 10):
+    return hist.Hist.new.Reg(bins, 0, 5, name="pt").Double().fill(ak.flatten(events.pt))
+
+def count(events):
+    return {"events": len(events), "half": events.outputs["momentum"].sum() / 2}
+
+count.requires = ["momentum"]
+count.postprocess = lambda total: total | {"done": True}
+
+def bad(events, cut):
+    return 0
+
+class Length:
+    def process(self, events):
+        return len(events)
+
+length = Length()
+other = Length()
+other.name = "another"
+"""
+
+
+@pytest.fixture
+def wagons_file(tmp_path: Path) -> str:
+    path = tmp_path / "functions.py"
+    path.write_text(SOURCE)
+    return str(path)
+
+
+def test_functions_of_a_file_are_named(folder: Path, wagons_file: str) -> None:
+    result = run_in_chunks(f"{wagons_file}:count,momentum", f"{folder}/*.root")
+    assert list(result.outputs) == ["momentum", "count"]
+    assert result.outputs["count"]["events"] == FILES * EVENTS_PER_FILE
+    assert result.outputs["count"]["done"] is True
+    assert result.outputs["count"]["half"] == result.outputs["momentum"].sum() / 2
+    assert [one.branches for one in result.record.wagons] == [["pt"], []]
+    assert all(one.code_sha256 for one in result.record.wagons)
+
+
+def test_functions_run_in_other_processes_and_their_results_are_kept(
+    folder: Path, wagons_file: str, tmp_path: Path
+) -> None:
+    wagons = f"{wagons_file}:momentum"
+    first = branchline.run(wagons, f"{folder}/*.root", tmp_path / "out", workers=2, pictures="none")
+    again = branchline.run(wagons, f"{folder}/*.root", tmp_path / "out", workers=2, pictures="none")
+    assert again.record.subjobs_reused == again.record.subjobs
+    assert again.outputs["momentum"] == first.outputs["momentum"]
+    with ThreadPoolExecutor(1) as executor:
+        there = branchline.run(wagons, f"{folder}/*.root", on=executor)
+    assert there.outputs["momentum"] == first.outputs["momentum"]
+    source = Path(wagons_file)
+    source.write_text(SOURCE.replace("0, 5", "0, 6"))
+    changed = branchline.run(wagons, f"{folder}/*.root", tmp_path / "out", workers=2, pictures="none")
+    assert changed.record.subjobs_reused == 0
+
+
+def test_objects_and_classes_of_a_file_are_named_too(wagons_file: str) -> None:
+    wagons, _ = load_wagons(f"{wagons_file}:Length,length,other")
+    assert [one.name for one in wagons] == ["Length", "length", "another"]
+    assert [one.name for one in load_wagons(wagons_file)[0]] == ["length", "another"]
+
+
+def test_a_function_as_an_object(folder: Path) -> None:
+    def mass(events: Any) -> float:
+        return float(ak.sum(events.px))
+
+    factor = 3
+
+    def scaled(events: Any) -> float:
+        return factor * float(ak.sum(events.px))
+
+    alone = run_in_chunks(mass, f"{folder}/*.root")
+    both = run_in_chunks([mass, scaled], f"{folder}/*.root", workers=2)
+    assert both.outputs["mass"] == alone.outputs["mass"]
+    assert both.outputs["scaled"] == pytest.approx(3 * alone.outputs["mass"])
+
+
+def test_a_function_that_raises_is_named_with_its_line(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "raises.py"
+    path.write_text("def ratio(events):\n    return 1 / 0\n")
+    result = run_in_chunks(f"{path}:ratio", f"{folder}/*.root")
+    assert "wagon ratio stopped" in result.errors[0]
+    assert "raises.py, line 2" in result.errors[0]
+
+
+def test_what_is_no_wagon_is_refused(wagons_file: str) -> None:
+    with pytest.raises(WagonError, match=r"bad\(events, cut\) cannot be called with the events alone"):
+        load_wagons(f"{wagons_file}:bad")
+    with pytest.raises(WagonError, match=r"no 'momentun' .*did you mean 'momentum'"):
+        load_wagons(f"{wagons_file}:momentun")
+    with pytest.raises(WagonError, match="a lambda has no name"):
+        wagons_of(lambda events: len(events))
+    with pytest.raises(WagonError, match="no such file"):
+        load_wagons(f"{wagons_file}.txt:momentum")
