@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from branchline.running.submitted import SubmittedTrain
     from branchline.sensors import TrainStatus
     from branchline.tables import Table, TableFile
-    from branchline.train import Shared, TrainResult, forecast
+    from branchline.train import Cutflow, Shared, TrainResult, forecast, varied
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
     from branchline.writing import WritableDirectory, WritableFile, WritableTree, create, recreate, update
@@ -62,6 +62,7 @@ __all__ = [
     "Branch",
     "BranchlineError",
     "BranchlineWarning",
+    "Cutflow",
     "Dataset",
     "DatasetError",
     "Directory",
@@ -110,6 +111,7 @@ __all__ = [
     "recreate",
     "run",
     "update",
+    "varied",
 ]
 
 # What scripts look for in uproot's module, and what does the same here.
@@ -137,7 +139,7 @@ _find = lazily(
         "branchline.running.submitted": ("SubmittedTrain",),
         "branchline.sensors": ("TrainStatus",),
         "branchline.tables": ("Table", "TableFile"),
-        "branchline.train": ("Shared", "TrainResult", "forecast"),
+        "branchline.train": ("Cutflow", "Shared", "TrainResult", "forecast", "varied"),
         "branchline.tree": (
             "Branch",
             "Directory",

@@ -23,6 +23,7 @@ CLASSES = (
     "BatchSettings",
     "Branch",
     "BranchlineError",
+    "Cutflow",
     "Dataset",
     "Directory",
     "File",
@@ -39,7 +40,7 @@ CLASSES = (
     "WritableTree",
 )
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
-FUNCTIONS += ("recreate", "run", "update")
+FUNCTIONS += ("recreate", "run", "update", "varied")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open")

@@ -3,5 +3,6 @@
 from branchline.dataset.companions import CompanionsLike
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile, absolute, storage_element
+from branchline.dataset.samples import Sample
 
-__all__ = ["CompanionsLike", "DataFile", "Dataset", "absolute", "storage_element"]
+__all__ = ["CompanionsLike", "DataFile", "Dataset", "Sample", "absolute", "storage_element"]

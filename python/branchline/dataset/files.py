@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from branchline.dataset.companions import Companion
+from branchline.dataset.samples import Sample
 from branchline.locations import BETWEEN_REPLICAS, is_url, links_in
 from branchline.sites import ElementSites
 
@@ -42,6 +43,8 @@ class DataFile:
     sites: ElementSites = field(default=ElementSites(), repr=False)
     #: The machines that hold the file, or most of it, as the dataset's list names them.
     hosts: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    #: What the dataset's list says of its kind and its cross section.
+    sample: Sample | None = field(default=None, repr=False, compare=False)
 
     def changed(self, **fields: object) -> DataFile:
         """The same file with other fields, as ``dataclasses.replace`` does it; four times as fast, for datasets of

@@ -9,6 +9,7 @@ from dataclasses import replace
 from branchline.dataset.companions import companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.locations import expand
+from branchline.dataset.samples import Sample
 from branchline.errors import DatasetError, MissingFileError
 from branchline.locations import BETWEEN_REPLICAS, is_url, split_location
 from branchline.sites import ElementSites
@@ -95,7 +96,8 @@ def read_fileset(fileset: object, template: DataFile, source: str = "") -> list[
     ``"replicas": [path, ...]`` next to ``"object_path"``, or stand in one text with `` | `` between them. Next to
     ``files``, ``"sites"`` says where storage elements are, as ``{"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}``:
     each stands for the locations that begin with it. ``"hosts"`` names the machines that hold a file, as
-    ``{"hdfs://namenode/a.root": ["node1", "node2"]}``: workers there get it first.
+    ``{"hdfs://namenode/a.root": ["node1", "node2"]}``: workers there get it first. ``"sample"`` has the cross
+    section and the like, as ``Sample`` describes it.
     """
     where = source or None
     if isinstance(fileset, list):
@@ -125,6 +127,9 @@ def _one_dataset(name: str, content: object, template: DataFile, source: str) ->
         template = replace(template, companions=companions_of(content["companions"]))
     if isinstance(content, Mapping) and "files" in content and content.get("sites") is not None:
         template = replace(template, sites=ElementSites.of(content["sites"], source))
+    if isinstance(content, Mapping) and "files" in content and content.get("sample") is not None:
+        template = replace(template, sample=Sample.of(content["sample"], name, source))
+        metadata = {**metadata, "is_data": template.sample is not None and template.sample.is_data}
     template = replace(template, dataset=name, metadata=dict(metadata), tree=tree or template.tree)
     found = _listed_files(name, files, template, source)
     hosts = _hosts_in(content, source) if isinstance(content, Mapping) and "files" in content else {}

@@ -7,6 +7,7 @@ from branchline.report.records import first_only, local_copies, remarks
 from branchline.report.reused import reuse_sentences
 from branchline.report.troubles import measure_sentences
 from branchline.sensors.record import JobRecord, LinkRecord
+from branchline.sensors.sample_record import SampleRecord
 
 # Settings of reading up to this are counts, above they are bytes.
 SETTING_COUNT_MAX = 1024
@@ -26,6 +27,7 @@ def conditions(job: JobRecord) -> list[tuple[str, str]]:
         ("Dataset", dataset),
         ("Part of it", first_only(job)),
         ("Parameters", _parameters(job)),
+        ("Samples", "; ".join(map(_sample, job.samples))),
         ("First file", str(files[0].path) if files else ""),
         ("Host", " ".join(filter(None, (str(job.host or ""), f"({cores})")))),
         ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
@@ -90,3 +92,13 @@ def _parameters(job: JobRecord) -> str:
     return ", ".join(
         f"{wagon.name}.{one.name} = {one.value}" for wagon in job.wagons for one in wagon.parameters if one.is_set
     )
+
+
+def _sample(sample: SampleRecord) -> str:
+    """A sample, with what its results are multiplied with to be those of its luminosity."""
+    text = f"{sample.name}: {counted(sample.events, 'event')}"
+    if sample.sum_of_weights is not None:
+        text += f", sum of weights {sample.sum_of_weights:.6g} ({sample.sum_of_weights_from})"
+    if sample.factor is not None and not sample.is_data:
+        text += f", factor {sample.factor:.4g} for {sample.luminosity_per_fb:g} / fb"
+    return f"{text} ({sample.note})" if sample.note else text

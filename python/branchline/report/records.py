@@ -40,6 +40,11 @@ def first_only(job: JobRecord) -> str:
     return f"the first {' and '.join(parts)} of each dataset, as asked for" if parts else ""
 
 
+def sample_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence on each simulated sample whose factor is not known, or only nearly."""
+    return [f"Sample {one.name}: {one.note}." for one in job.samples if one.note]
+
+
 def delivered_bytes(job: JobRecord) -> float:
     """Return the bytes that reading got, from storage and from copies on this machine."""
     return float(job.totals.bytes_read + job.totals.cached_bytes)

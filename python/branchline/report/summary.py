@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from branchline.quantities import count, counted, duration, rate, significant
 from branchline.report.diagnosis import diagnosis
-from branchline.report.records import first_only, local_copies, remarks
+from branchline.report.records import first_only, local_copies, remarks, sample_sentences
 from branchline.report.reused import reuse_sentences
 from branchline.report.table_files import table_sentences
 from branchline.report.troubles import lost_sentences, memory_sentences, repeated_sentences, trouble_sentences
@@ -30,6 +30,7 @@ def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
     return [
         *lines,
         *([f"Read: {only}."] if only else []),
+        *sample_sentences(job),
         *table_sentences(job),
         *(f"{one}." for one in reuse_sentences(job)),
         *lost_sentences(job),

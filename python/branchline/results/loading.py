@@ -19,7 +19,9 @@ from branchline.sensors.record import WagonRecord
 from branchline.sensors.result_record import ResultRecord
 from branchline.settings import folder_path
 from branchline.tables import TableFile
+from branchline.train.cutflow import Cutflow
 
+_CUTFLOW = f"{Cutflow.__module__}.{Cutflow.__qualname__}"
 _TABLE_FILE = f"{TableFile.__module__}.{TableFile.__qualname__}"
 
 
@@ -91,8 +93,22 @@ class Results(Mapping[str, Any]):
         files = {one.files[0]: one for one in parts if one.files and one is not top}
         path = self.out / top.files[0]
         plain = read_result(path, lambda: read_json(path))
-        makers = {_TABLE_FILE: self._table}
+        makers = {_TABLE_FILE: self._table, _CUTFLOW: lambda fields: Cutflow(**fields)}
         return made_again(plain, top.form, lambda name: read_part(self.out, files[name]), makers)
+
+    def normalised(self, wagon: str) -> Any:
+        """The result of a wagon, with what is of a simulated sample scaled to the luminosity; ``results[wagon]`` stays
+        the raw one. Samples are the keys of a dict (``by_dataset``), or categories of a histogram's axis ``dataset``,
+        ``sample`` or ``process``. Means, texts and tables stay.
+
+        Raises DatasetError where the list of datasets did not say what is needed, and what ``results[wagon]`` raises.
+
+            branchline.load("out").normalised("spectrum")["ttbar"].plot()
+        """
+        # Imported late, as what reads the results.
+        from branchline.results.scaling import normalised
+
+        return normalised(self[wagon], self.record.samples, f"the result of wagon {wagon!r}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._wagons)

@@ -16,6 +16,7 @@ from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.sensors.measures import MeasureRecord
 from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.result_record import ParameterRecord, ResultRecord, TableRecord
+from branchline.sensors.sample_record import SampleRecord
 from branchline.sensors.source_record import SourceRecord
 
 #: Increased when a field changes its meaning or is removed; a new field does not increase it.
@@ -511,6 +512,7 @@ class JobRecord:
     written: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     dataset: list[DatasetFile] = field(default_factory=list)
+    samples: list[SampleRecord] = field(default_factory=list)
     files: list[FileRecord] = field(default_factory=list)
     branches: list[BranchRecord] = field(default_factory=list)
     misses: dict[str, int] = field(default_factory=dict)

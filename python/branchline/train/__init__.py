@@ -6,6 +6,7 @@ from branchline.lazily import lazily
 
 if TYPE_CHECKING:
     from branchline.train.accumulators import CannotAddError, add
+    from branchline.train.cutflow import Cutflow
     from branchline.train.events import Events
     from branchline.train.forecasting import Forecast, WagonForecast, forecast
     from branchline.train.plan import TrainRequest, TrainSettings
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
     from branchline.train.running import run_train
     from branchline.train.share_result import JobError
     from branchline.train.sharing import Shared
+    from branchline.train.variations import varied
     from branchline.train.wagons import Wagon, load_wagons, wagons_of
 
 __all__ = [
     "CannotAddError",
+    "Cutflow",
     "Events",
     "Forecast",
     "JobError",
@@ -30,6 +33,7 @@ __all__ = [
     "forecast",
     "load_wagons",
     "run_train",
+    "varied",
     "wagons_of",
 ]
 
@@ -40,7 +44,9 @@ __getattr__ = lazily(
         "branchline.train.events": ("Events",),
         "branchline.train.forecasting": ("Forecast", "WagonForecast", "forecast"),
         "branchline.train.plan": ("TrainRequest", "TrainSettings"),
+        "branchline.train.cutflow": ("Cutflow",),
         "branchline.train.sharing": ("Shared",),
+        "branchline.train.variations": ("varied",),
         "branchline.train.result": ("TrainResult",),
         "branchline.train.running": ("run_train",),
         "branchline.train.share_result": ("JobError",),

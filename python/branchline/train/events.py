@@ -15,6 +15,9 @@ from branchline.train.companions import CompanionsOfEvents, OpenCompanions
 from branchline.train.views import array_view
 from branchline.tree import Chunk
 
+#: The name of what is not varied.
+NOMINAL = "nominal"
+
 
 class NoSuchBranchError(NoSuchKeyError, AttributeError):
     """A wagon asked its events for a branch that the tree does not have."""
@@ -115,10 +118,11 @@ class Events:
     fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk,
     ``events.companion["Kinematics"]`` has the entry of a companion file for each event.
     Each wagon has events of its own: what it assigns to them, as ``events.Muon["pt"] = ...``, or changes in
-    ``events.outputs`` and ``events.metadata``, no other wagon sees.
+    ``events.outputs`` and ``events.metadata``, no other wagon sees. ``events.variation`` is the name of the variation
+    that they are in, ``"nominal"`` otherwise; ``events.weight`` is the weight that ``branchline.varied`` gives.
     """
 
-    __slots__ = ("_columns", "_made", "_selections", "metadata", "outputs")
+    __slots__ = ("_columns", "_made", "_replaced", "_selections", "metadata", "outputs", "variation")
 
     def __init__(
         self,
@@ -126,8 +130,12 @@ class Events:
         metadata: Mapping[str, Any],
         outputs: Mapping[str, Any] | None = None,
         selections: tuple[Any, ...] = (),
+        replaced: Mapping[str, Any] | None = None,
+        variation: str = NOMINAL,
     ) -> None:
         self._columns = columns
+        self._replaced = replaced or {}
+        self.variation = variation
         self._selections = selections
         self._made: dict[str, ak.Array] = {}
         self.metadata = metadata
@@ -165,7 +173,29 @@ class Events:
             raise TypeError(
                 "events are selected by a mask, a slice or an array of positions: events[i:i+1], not events[i]"
             )
-        return Events(self._columns, self.metadata, self.outputs, (*self._selections, where))
+        selections = (*self._selections, where)
+        return Events(self._columns, self.metadata, self.outputs, selections, self._replaced, self.variation)
+
+    def varied(self, variation: str, columns: Mapping[str, Any]) -> Events:
+        """The same events under the name of a variation, with other arrays for some columns.
+
+        ``columns`` are of all events of the chunk: a branch (``"MET_pt"``), a group (``"Jet"``), or a member of a group
+        (``"Jet.pt"``). Raises NoSuchBranchError for the member of a group that is not there.
+
+            shifted = events.varied("jes_up", {"Jet.pt": events.Jet.pt * 1.02})
+        """
+        replaced = dict(self._replaced)
+        for name, array in columns.items():
+            group, point, member = name.partition(".")
+            if point:
+                whole = replaced[group] if group in replaced else self._columns.group(group)
+                if whole is None:
+                    raise NoSuchBranchError(f"there is no group {group!r} with a member {member!r}")
+                replaced[group] = ak.with_field(whole, array, member)
+                replaced[f"{group}_{member}"] = array
+            else:
+                replaced[name] = array
+        return Events(self._columns, self.metadata, self.outputs, self._selections, replaced, variation)
 
     def __iter__(self) -> Iterator[NoReturn]:
         raise TypeError("events are columns: loop over events.px or over events[['px', 'py']], not over events")
@@ -174,6 +204,8 @@ class Events:
         return f"<Events: {len(self)} events, {len(self.fields)} branches>"
 
     def _column(self, name: str) -> ak.Array:
+        if name in self._replaced and name not in self._made:
+            self._made[name] = self._selected(array_view(self._replaced[name]))
         if name not in self._made:
             group = self._columns.group(name)
             self._made[name] = self._selected(array_view(self._columns.array(name)) if group is None else group)

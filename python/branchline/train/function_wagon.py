@@ -10,7 +10,16 @@ from typing import Any
 from branchline.errors import WagonError
 
 
-class FunctionWagon:
+class OfUser:
+    """A wagon around code of the user."""
+
+    @property
+    def code(self) -> Any:
+        """The class or the function of the user."""
+        raise NotImplementedError
+
+
+class FunctionWagon(OfUser):
     """A wagon that calls a function with the events, and ``values`` for its further arguments.
 
     What wagons have as attributes a function may have, too: ``mass.branches = ["Muon_pt"]``.
@@ -19,6 +28,11 @@ class FunctionWagon:
     def __init__(self, function: FunctionType, values: Mapping[str, object] | None = None) -> None:
         self.function = function
         self.values = dict(values or {})
+
+    @property
+    def code(self) -> Any:
+        """The function."""
+        return self.function
 
     def process(self, events: Any) -> Any:
         """What the function makes of a chunk of events."""

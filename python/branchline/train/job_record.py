@@ -49,6 +49,7 @@ from branchline.train.pickling import CannotPickleError, pickled_bytes
 from branchline.train.plan import TrainPlan
 from branchline.train.provenance import Provenance
 from branchline.train.records import companions_missing, skipped_files, storage_elements, storage_remarks, totals_of
+from branchline.train.sample_sums import sample_records
 from branchline.train.share_result import JobError, WagonShare, WorkerTimes
 from branchline.train.wagon_parameters import parameter_records
 from branchline.train.wagons import Wagon
@@ -138,6 +139,7 @@ class RecordMaker:
             subjobs_reused=merged.subjobs_reused,
             reuse_notes=list(self.reuse_notes),
             dataset=self._dataset(files),
+            samples=sample_records(plan.dataset, files, skipped, plan.settings.access),
             max_events=plan.settings.max_events,
             max_files=plan.settings.max_files,
             events=merged.events,

@@ -17,6 +17,7 @@ from branchline.errors import MissingFileError, OptionError
 from branchline.sensors.result_record import ParameterRecord
 from branchline.train.function_wagon import FunctionWagon
 from branchline.train.parameters import KINDS, SIMPLE_KINDS, Parameter
+from branchline.train.variations import VariedWagon
 from branchline.train.wagons import Wagon, in_order
 
 _HINT = "write WAGON.NAME=VALUE, such as --set spectrum.pt_min=20"
@@ -142,6 +143,8 @@ def _declared(thing: Any) -> dict[str, Parameter]:
     """What a wagon declares, by name: the arguments of its class, attributes of the class with plain values, and for a
     function its arguments behind the events.
     """
+    if isinstance(thing, VariedWagon):
+        return _declared(thing.thing)
     if isinstance(thing, FunctionWagon):
         return _of_arguments(thing.function, list(inspect.signature(thing.function).parameters.values())[1:])
     kind = type(thing)
@@ -201,6 +204,8 @@ def _kind(hint: Any, value: Any) -> str:
 
 def _kept(thing: Any, name: str) -> Any:
     """The value that a wagon has for a parameter; ``inspect.Parameter.empty`` where it does not say."""
+    if isinstance(thing, VariedWagon):
+        return _kept(thing.thing, name)
     if isinstance(thing, FunctionWagon):
         return thing.values.get(name, inspect.signature(thing.function).parameters[name].default)
     for attribute in (name, f"_{name}"):
@@ -213,21 +218,27 @@ def _changed(wagon: Wagon, values: Mapping[str, object]) -> Wagon:
     """The wagon with other values; its class is called once more where they are its arguments, for what it makes of
     them.
     """
-    thing = wagon.thing
-    if isinstance(thing, FunctionWagon):
-        made: Any = FunctionWagon(thing.function, {**thing.values, **values})
-    else:
+    return Wagon(_with_values(wagon.thing, wagon.name, values), wagon.name, frozenset(values))
+
+
+def _with_values(thing: Any, wagon: str, values: Mapping[str, object]) -> Any:
+    if isinstance(thing, VariedWagon):
         made = copy.copy(thing)
-        arguments = _arguments(type(thing))
-        if any(one.name in values for one in arguments):
-            given = {one.name: values.get(one.name, _kept(thing, one.name)) for one in arguments}
-            unknown = [name for name, value in given.items() if value is inspect.Parameter.empty]
-            if unknown:
-                what = f"wagon {wagon.name!r} does not keep its argument {unknown[0]!r}, so it cannot be made again"
-                raise OptionError(what, hint=f"write self.{unknown[0]} = {unknown[0]} in its __init__")
-            made.__init__(**given)
-        names = {one.name for one in arguments}
-        for name, value in values.items():
-            if name not in names:
-                setattr(made, name, value)
-    return Wagon(made, wagon.name, frozenset(values))
+        made.thing = _with_values(thing.thing, wagon, values)
+        return made
+    if isinstance(thing, FunctionWagon):
+        return FunctionWagon(thing.function, {**thing.values, **values})
+    made = copy.copy(thing)
+    arguments = _arguments(type(thing))
+    if any(one.name in values for one in arguments):
+        given = {one.name: values.get(one.name, _kept(thing, one.name)) for one in arguments}
+        unknown = [name for name, value in given.items() if value is inspect.Parameter.empty]
+        if unknown:
+            what = f"wagon {wagon!r} does not keep its argument {unknown[0]!r}, so it cannot be made again"
+            raise OptionError(what, hint=f"write self.{unknown[0]} = {unknown[0]} in its __init__")
+        made.__init__(**given)
+    names = {one.name for one in arguments}
+    for name, value in values.items():
+        if name not in names:
+            setattr(made, name, value)
+    return made

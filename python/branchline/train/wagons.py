@@ -16,7 +16,7 @@ from typing import Any
 from branchline.errors import WagonError
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.worker import load_module
-from branchline.train.function_wagon import FunctionWagon, checked_function
+from branchline.train.function_wagon import OfUser, checked_function
 
 MODULE_PREFIX = "branchline_wagons_"
 #: In results by dataset, files that belong to none.
@@ -42,7 +42,7 @@ class Wagon:
     @property
     def code(self) -> Any:
         """The class or the function of the user."""
-        return self.thing.function if isinstance(self.thing, FunctionWagon) else type(self.thing)
+        return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
 
     def process(self, events: Any) -> Any:
         """What the user's object makes of a chunk of events."""

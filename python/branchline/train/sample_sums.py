@@ -1,0 +1,149 @@
+"""The samples of a train and what their results are multiplied with: sums of weights, read from the files."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import awkward as ak
+import numpy as np
+
+from branchline.access import Access
+from branchline.dataset import DataFile, Dataset, Sample
+from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError
+from branchline.quantities import counted
+from branchline.sensors.record import FileRecord, SkippedFile
+from branchline.sensors.sample_record import SampleRecord
+from branchline.tree import File
+
+#: Files that are opened at a time for their sums: they wait for a storage most of the time.
+FILES_AT_ONCE = 16
+_HISTOGRAM = re.compile(r"histogram:(?P<name>[^\[\]]+)\[(?P<bin>\d+)\]")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A file, and the part of its entries that was read."""
+
+    file: DataFile
+    events: int
+    fraction: float
+
+
+def sample_records(
+    dataset: Dataset, files: Sequence[FileRecord], skipped: Sequence[SkippedFile], access: Access
+) -> list[SampleRecord]:
+    """The samples that the dataset's list describes, with their factors; none if it describes none.
+
+    A sum that cannot be read is in the record as a note.
+    """
+    by_sample: dict[str, list[DataFile]] = {}
+    for one in dataset:
+        if one.sample is not None:
+            by_sample.setdefault(one.dataset, []).append(one)
+    if not by_sample:
+        return []
+    read = {one.path: one for one in files}
+    lost = {one.path for one in skipped if not read.get(one.path) or not read[one.path].events}
+    owners: dict[str, set[str]] = {}
+    for one in dataset:
+        owners.setdefault(one.path, set()).add(one.dataset)
+    records = []
+    for name, members in by_sample.items():
+        sample = members[0].sample
+        assert sample is not None
+        parts = _parts(members, read, lost)
+        record = SampleRecord(
+            name=name,
+            kind=sample.kind,
+            label=sample.label or name,
+            group=sample.group,
+            files=len(parts),
+            events=sum(one.events for one in parts),
+            cross_section_pb=sample.cross_section_pb,
+            luminosity_per_fb=sample.luminosity_per_fb,
+            scale=sample.scale,
+        )
+        shared = next((one.path for one in members if len(owners[one.path]) > 1), None)
+        if shared is not None:
+            record.note = f"{shared} is in other samples, too, so what was read of it for this one is not known"
+        elif not sample.is_data:
+            _add_sum(record, sample, parts, access)
+        records.append(record)
+    _add_factors(records)
+    return records
+
+
+def _parts(members: Sequence[DataFile], read: Mapping[str, FileRecord], lost: set[str]) -> list[_Part]:
+    parts: dict[str, _Part] = {}
+    for one in members:
+        record = read.get(one.path)
+        if record is None or one.path in lost or one.path in parts:
+            continue
+        entries = record.entries or 0
+        parts[one.path] = _Part(one, record.events, min(1.0, record.events / entries) if entries else 1.0)
+    return list(parts.values())
+
+
+def _add_sum(record: SampleRecord, sample: Sample, parts: Sequence[_Part], access: Access) -> None:
+    wanted = sample.sum_of_weights
+    if wanted is None:
+        record.sum_of_weights = float(record.events)
+        return
+    if not isinstance(wanted, str):
+        record.sum_of_weights, record.sum_of_weights_from = float(wanted), "the list"
+        return
+    record.sum_of_weights_from = wanted
+    try:
+        with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+            sums = list(threads.map(lambda one: one.fraction * _sum_in(one.file, wanted, access), parts))
+    except BranchlineError as error:
+        record.note = f"its sum of weights cannot be read: {error}"
+        return
+    record.sum_of_weights = math.fsum(sums)
+    in_part = sum(one.fraction < 1 for one in parts)
+    if in_part:
+        record.note = f"of {counted(in_part, 'file')} only a part was read, and the sum of weights counts in proportion"
+
+
+def _sum_in(file: DataFile, wanted: str, access: Access) -> float:
+    """The sum of weights in a file. Raises what opening it and reading from it raise."""
+    opened = File(file.opens, access)
+    of_histogram = _HISTOGRAM.fullmatch(wanted)
+    if of_histogram is None:
+        tree, _, branch = wanted.partition(":")
+        values = opened.tree(tree).arrays([branch])[branch]
+        return math.fsum(np.asarray(ak.flatten(values, axis=None), dtype=np.float64).tolist())
+    histogram = opened[of_histogram["name"]]
+    if not hasattr(histogram, "values"):
+        raise BadFileError(f"{of_histogram['name']} is no histogram", path=file.path)
+    contents = np.asarray(histogram.values(flow=True))
+    place = int(of_histogram["bin"])
+    if contents.ndim != 1 or place >= len(contents):
+        raise NoSuchKeyError(f"{of_histogram['name']} has no bin {place}", path=file.path)
+    return float(contents[place])
+
+
+def _add_factors(records: Sequence[SampleRecord]) -> None:
+    """Simulated samples are scaled to their own luminosity, else to that of all data together."""
+    of_data = [one.luminosity_per_fb for one in records if one.is_data and one.luminosity_per_fb is not None]
+    for one in records:
+        if one.is_data:
+            one.factor = 1.0
+            continue
+        if one.luminosity_per_fb is None and of_data:
+            one.luminosity_per_fb = math.fsum(of_data)
+        missing = [
+            name
+            for name, value in (("cross section", one.cross_section_pb), ("luminosity", one.luminosity_per_fb))
+            if value is None
+        ]
+        if one.cross_section_pb is None or one.luminosity_per_fb is None:
+            one.note = one.note or f"it has no {' and no '.join(missing)}"
+        elif one.sum_of_weights == 0:
+            one.note = one.note or "its sum of weights is 0"
+        elif one.sum_of_weights is not None:
+            one.factor = 1000 * one.cross_section_pb * one.luminosity_per_fb * one.scale / one.sum_of_weights

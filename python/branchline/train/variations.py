@@ -1,0 +1,114 @@
+"""Named variations of a wagon: it runs once for each, on events with other columns or other weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import WagonError
+from branchline.train.events import NOMINAL, Events
+from branchline.train.function_wagon import OfUser, checked_function
+from branchline.train.wagons import is_coffea_processor
+
+#: The column that varied events have their weights in.
+WEIGHT = "weight"
+Columns = Mapping[str, Callable[[Any], Any]]
+
+
+def varied(
+    wagon: Any,
+    *,
+    weight: Callable[[Any], Any] | None = None,
+    weights: Mapping[str, Callable[[Any], Any]] | None = None,
+    columns: Mapping[str, Columns] | None = None,
+    only_simulation: bool = True,
+) -> VariedWagon:
+    """A wagon that runs once for the nominal events and once for each variation: its result is a dict by their names.
+
+    ``events.weight`` in the wagon is the product of the nominal ``weight`` and, in a variation of ``weights``, of its
+    factor. ``columns`` are variations of columns: by their names the functions that make the new ones, such as
+    ``"Jet.pt"`` or ``"MET_pt"``. All functions take events. Names end with ``_up`` and ``_down`` for the two sides, as
+    pictures and fits know them. Data (``is_data`` in the sample of the list) have weights of 1 and are not varied,
+    unless ``only_simulation`` is False.
+
+        spectrum = branchline.varied(
+            momentum,
+            weight=lambda events: events.genWeight,
+            weights={"pileup_up": lambda events: events.puUp, "pileup_down": lambda events: events.puDown},
+            columns={"jes_up": {"Jet.pt": lambda events: events.Jet.pt * 1.02}},
+        )
+
+    Raises WagonError for what is no wagon, for a coffea processor, and for two variations of one name.
+    """
+    thing = checked_function(wagon) if isinstance(wagon, FunctionType) else wagon
+    if isinstance(thing, type) or not callable(getattr(thing, "process", None)):
+        raise WagonError(f"{wagon!r} is no wagon that could be varied", hint="give a function of events, or an object")
+    if is_coffea_processor(thing):
+        raise WagonError("a coffea processor makes its own variations, its events cannot be varied from outside")
+    weights, columns = dict(weights or {}), {name: dict(one) for name, one in (columns or {}).items()}
+    twice = (weights.keys() & columns.keys()) | ({*weights, *columns} & {NOMINAL})
+    if twice:
+        raise WagonError(f"two variations are called {sorted(twice)[0]!r}")
+    return VariedWagon(thing, weight, weights, columns, only_simulation=only_simulation)
+
+
+class VariedWagon(OfUser):
+    """A wagon and its variations; ``branchline.varied`` makes it."""
+
+    def __init__(
+        self,
+        thing: Any,
+        weight: Callable[[Any], Any] | None,
+        weights: Mapping[str, Callable[[Any], Any]],
+        columns: Mapping[str, Columns],
+        *,
+        only_simulation: bool,
+    ) -> None:
+        self.thing = thing
+        self._weight = weight
+        self._weights = weights
+        self._columns = columns
+        self._only_simulation = only_simulation
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("thing", "select") or "thing" not in vars(self):
+            raise AttributeError(name)
+        if name == "name" and not hasattr(self.thing, "name"):
+            return type(self.thing).__name__
+        return getattr(self.thing, name)
+
+    @property
+    def code(self) -> Any:
+        """The class or the function of the user."""
+        return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
+
+    def process(self, events: Events) -> dict[str, Any]:
+        """The results by the name of the variation."""
+        is_data = bool(events.metadata.get("is_data")) and self._only_simulation
+        ones = np.ones(len(events))
+        nominal = ones if self._weight is None or is_data else self._weight(events)
+        results = {NOMINAL: self.thing.process(events.varied(NOMINAL, {WEIGHT: ak.Array(nominal)}))}
+        if is_data:
+            return results
+        for name, factor in self._weights.items():
+            weight = ak.Array(nominal) * factor(events)
+            results[name] = self.thing.process(events.varied(name, {WEIGHT: weight}))
+        for name, columns in self._columns.items():
+            made = {column: make(events) for column, make in columns.items()}
+            varied_events = events.varied(name, made)
+            # A weight may follow from the column that is varied.
+            weight = ones if self._weight is None else self._weight(varied_events)
+            results[name] = self.thing.process(varied_events.varied(name, {WEIGHT: ak.Array(weight)}))
+        return results
+
+    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
+        """What the wagon makes of each sum."""
+        finish = getattr(self.thing, "postprocess", None)
+        if finish is None:
+            return total
+        finished = {name: finish(one) for name, one in total.items()}
+        return {name: total[name] if one is None else one for name, one in finished.items()}
