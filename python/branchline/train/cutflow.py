@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ class Cutflow:
         self._weights: np.ndarray | None = None
         self._mask: np.ndarray | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Mapping[str, Any]:
         # The weights of a chunk stay with it.
         return vars(self) | {"_weights": None, "_mask": None}
 

@@ -86,7 +86,7 @@ class VariedWagon(OfUser):
         """The class or the function of the user."""
         return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
 
-    def process(self, events: Events) -> dict[str, Any]:
+    def process(self, events: Events) -> Mapping[str, Any]:
         """The results by the name of the variation."""
         is_data = bool(events.metadata.get("is_data")) and self._only_simulation
         ones = np.ones(len(events))
@@ -105,7 +105,7 @@ class VariedWagon(OfUser):
             results[name] = self.thing.process(varied_events.varied(name, {WEIGHT: ak.Array(weight)}))
         return results
 
-    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
+    def postprocess(self, total: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the wagon makes of each sum."""
         finish = getattr(self.thing, "postprocess", None)
         if finish is None:
