@@ -43,6 +43,7 @@ from branchline.lazily import lazily
 if TYPE_CHECKING:
     from branchline.dataset import Dataset
     from branchline.delayed import dask
+    from branchline.forecast.asking import what_if
     from branchline.results import Results, load
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
@@ -112,6 +113,7 @@ __all__ = [
     "run",
     "update",
     "varied",
+    "what_if",
 ]
 
 # What scripts look for in uproot's module, and what does the same here.
@@ -133,6 +135,7 @@ _find = lazily(
     {
         "branchline.dataset": ("Dataset",),
         "branchline.delayed": ("dask",),
+        "branchline.forecast.asking": ("what_if",),
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
         "branchline.results": ("Results", "load"),

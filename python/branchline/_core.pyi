@@ -716,13 +716,15 @@ def trace_did(what: str, wagon: str, seconds: float) -> None:
 class PlannedReads:
     """The calls that reading a file makes: ranges in columns of one length, with the number of the call of each.
 
-    ``purposes`` are those of the calls. ``seen`` is what the next file is read by.
+    ``purposes`` are those of the calls, ``chunk_of_call`` the number of the chunk that needs each. ``seen`` is what
+    the next file is read by.
     """
 
     call: Buffer
     offset: Buffer
     size: Buffer
     purposes: list[Literal["opening", "baskets", "prefetch", "staging"]]
+    chunk_of_call: Buffer
     chunks: int
     calls_in_flight: int
     bytes_in_flight: int

@@ -40,10 +40,10 @@ CLASSES = (
     "WritableTree",
 )
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
-FUNCTIONS += ("recreate", "run", "update", "varied")
+FUNCTIONS += ("recreate", "run", "update", "varied", "what_if")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
-READING += ("concatenate", "dask", "iterate", "num_entries", "open")
+READING += ("concatenate", "dask", "iterate", "num_entries", "open", "what_if")
 READING += ("WritableDirectory", "WritableFile", "WritableTree", "create", "recreate", "update")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "layout": {"_core", "dataset", "report", "tree"},
     "writing": {"_core", "layout", "objects", "report", "tree"},
     "tracing": {"_core", "layout", "report", "sensors", "sites", "tree"},
-    "forecast": {"_core", "dataset", "layout", "report", "sensors", "tracing", "tree"},
+    "forecast": {"_core", "dataset", "layout", "report", "sensors", "tracing", "tree", "writing"},
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "forecast", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "results": {"report", "running", "sensors", "tables", "train"},

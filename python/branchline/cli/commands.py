@@ -49,7 +49,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Ask what if": {
         "advise": "forecasts:advise",
         "forecast": "forecasts:forecast",
-        "forecast-check": "forecasts:check",
+        "forecast check": "forecasts:check",
+        "calibrate": "forecasts:calibrate",
     },
     "Compare": {
         "compare": "comparing:compare",

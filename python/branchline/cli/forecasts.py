@@ -11,12 +11,13 @@ from branchline.cli.printing import print_out
 from branchline.cli.reading import Reading, requests_recorded
 
 if TYPE_CHECKING:
-    from branchline.forecast.forecasting import Interval, WhatIf
     from branchline.forecast.subject import Subject
 
 Work = Annotated[
     list[str],
-    Argument(metavar="JOB|DATASET...", help="A directory of results or its job.json; else files to read."),
+    Argument(
+        metavar="JOB|TRACE|DATASET...", help="A directory of results or its job.json; a trace; else files to read."
+    ),
 ]
 Branches = Annotated[
     str | None,
@@ -33,56 +34,55 @@ def forecast(
         Option(
             "--what-if",
             metavar="KEY=VALUE",
-            help="What is otherwise: rtt=63ms, bandwidth=7MB/s (of each worker), access=prefetch, codec=zstd:5, "
-            "layout=merged, order=entry, baskets=64kB, branches=a,b, cores=4; several with commas, or repeated.",
+            help="What is otherwise: rtt=63ms, bandwidth=7MB/s (of each worker), access=prefetch, gap=64kB, "
+            "tree-cache=10MB, buffer=16MB (requested at a time), codec=zstd:5, layout=merged, order=entry, "
+            "order=branch, baskets=64kB, branches=a,b, cores=4, jobs=1000 (at once, which share the bandwidth); "
+            "several with commas, or repeated.",
         ),
     ] = [],  # noqa: B006 - never changed
     branches: Branches = None,
+    platform: Annotated[
+        Path | None,
+        Option("--platform", metavar="FILE.toml", help="Disks, servers, links, caches and nodes that jobs share."),
+    ] = None,
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="FILE", help="Keep the forecast, for `branchline forecast-check`."),
+        Option("--output", "-o", metavar="FILE", help="Keep the forecast, for `branchline forecast check`."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Says what the same work would take under other conditions: time, CPU efficiency, bytes, requests.
 
     Requests and bytes are planned on the metadata of the files, without reading them; rates are those in the record of
-    the job, or measured on a sample of the dataset. Intervals are meant to hold the truth in 90 % of all cases.
+    the job, or measured on a sample of the dataset. Intervals are meant to hold the truth in 90 % of all cases. Jobs at
+    once, and the jobs of a trace, are simulated: the table has a row for each number of jobs.
 
     Examples:
         Would a job be slower at 63 ms and 7 MB/s:
             branchline forecast out --what-if rtt=63ms,bandwidth=7MB/s
         Whether merging helps who reads two branches:
             branchline forecast "data/*.root" --branches a,b --what-if layout=merged,order=entry
+        How many jobs like this one a link of 1 GB/s can feed:
+            branchline forecast out --what-if jobs=1000,bandwidth=1GB/s
 
     """
-    from branchline.cli.terminal import console
+    from branchline.cli.forecast_what_if import kept_or_printed, print_jobs, print_what_if
+    from branchline.forecast.asking import answer
     from branchline.forecast.conditions import conditions_of
-    from branchline.forecast.forecasting import what_if
-    from branchline.forecast.kept import keep
-    from branchline.forecast.other_codec import try_codec
-    from branchline.sensors.plain import finite, to_plain
+    from branchline.forecast.jobs_at_once import JobsAtOnce
+    from branchline.forecast.platform import load_platform
 
     wanted = conditions_of(conditions)
+    shared = load_platform(platform) if platform is not None else None
+    names = tuple(branches.split(",")) if branches else None
     with requests_recorded(reading.trace_to):
-        subject = _subject(location, branches, reading)
-        other = try_codec(wanted.codec, subject.files, subject.laid, subject.branches) if wanted.codec else None
-        found = what_if(subject, wanted, other)
-    if output is not None:
-        keep(found, output)
-    if as_json:
-        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        found = answer(location, wanted, names, reading.access, shared)
+    if kept_or_printed(found, output, as_json=as_json):
         return
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "now", "then", "90 % interval"):
-        table.add_column(heading, no_wrap=True)
-    for row in _rows(found):
-        table.add_row(*row)
-    console().print(table)
-    for line in found.basis:
-        print_out(line)
+    if isinstance(found, JobsAtOnce):
+        print_jobs(found)
+    else:
+        print_what_if(found)
 
 
 def check(
@@ -92,18 +92,24 @@ def check(
 ) -> None:
     """Says how right a forecast was: its error, and how many of its intervals hold what was measured.
 
+    The pair of forecast and measurement is kept with the calibration of this machine, if there is one.
+
     Examples:
         Compare a forecast with two jobs:
-            branchline forecast-check merged.json out-1 out-2
+            branchline forecast check merged.json out-1 out-2
 
     """
+    from branchline.forecast.calibration import remember
     from branchline.forecast.kept import check as checked
     from branchline.forecast.kept import kept
     from branchline.forecast.subject import job_record
     from branchline.quantities import duration
     from branchline.sensors.plain import finite, to_plain
 
-    record = checked(kept(path), [job_record(job) for job in jobs])
+    forecast_kept = kept(path)
+    record = checked(forecast_kept, [job_record(job) for job in jobs])
+    for one in record.checks:
+        remember(one.said_s, one.measured_s, f"{forecast_kept.subject}: {forecast_kept.conditions.words()}")
     if as_json:
         print_out(json.dumps(finite(to_plain(record)), indent=1))
         return
@@ -114,6 +120,45 @@ def check(
             f"bytes {one.bytes_error:+.1%}, requests {one.requests_error:+.1%}"
         )
     print_out(f"median error {record.median_error:.1%}; {record.coverage:.0%} of the 90 % intervals hold")
+
+
+def calibrate(
+    reading: Reading,
+    location: Annotated[
+        list[str] | None, Argument(metavar="DATASET...", help="Files at a storage that is measured, too.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measures this machine, and a storage, for forecasts: takes at most a minute.
+
+    Codecs are measured on files that are written for it and removed, the storage by reading some of the files that are
+    named. The result is kept in a file of yours, and used by `branchline forecast` for codecs that a job did not meet.
+
+    Examples:
+        Measure this machine:
+            branchline calibrate --json
+        And a storage, as it is from here:
+            branchline calibrate root://eos.example.org//data/*.root
+
+    """
+    from branchline.dataset import Dataset
+    from branchline.forecast.calibration import calibrate as measured
+    from branchline.forecast.calibration import load_calibration, save_calibration
+    from branchline.sensors.plain import finite, to_plain
+
+    files = tuple(Dataset.of(location)) if location else ()
+    found = measured(files, reading.access, load_calibration())
+    path = save_calibration(found)
+    if as_json:
+        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        return
+    print_out(f"{found.machine}: decoding {found.decode_s_per_byte * 1e9:.2f} s for a GB, and decompressing")
+    for codec, seconds in found.decompress_s_per_byte.items():
+        print_out(f"   {codec}: {seconds * 1e9:.2f} s for a GB")
+    for name, one in found.storages.items():
+        rate = f"{one.bytes_per_second / 1e6:.0f} MB/s" if one.bytes_per_second else "an unknown bandwidth"
+        print_out(f"{name}: {one.round_trip_s * 1e3:.2g} ms, {rate}, {one.call_s * 1e3:.2g} ms for a call besides")
+    print_out(f"kept in {path}, with {len(found.pairs)} forecasts that were checked")
 
 
 def advise(
@@ -170,19 +215,3 @@ def _subject(location: list[str], branches: str | None, reading: Reading) -> Sub
     from branchline.forecast.subject import subject_of
 
     return subject_of(location, tuple(branches.split(",")) if branches else None, reading.access)
-
-
-def _rows(found: WhatIf) -> list[tuple[str, str, str, str]]:
-    from branchline.quantities import count, duration, size
-
-    def row(name: str, text: object, now: Interval, then: Interval) -> tuple[str, str, str, str]:
-        assert callable(text)
-        return name, text(now.value), text(then.value), f"{text(then.low)} to {text(then.high)}"
-
-    now, then = found.now, found.then
-    return [
-        row("wall time", duration, now.wall_s, then.wall_s),
-        row("CPU efficiency", lambda part: f"{part:.0%}", now.cpu_efficiency, then.cpu_efficiency),
-        row("bytes read", size, now.bytes_read, then.bytes_read),
-        row("requests", lambda number: count(round(number)), now.requests, then.requests),
-    ]

@@ -61,7 +61,8 @@ def _rest(words: list[str], one: Parameter, name: str) -> list[str]:
 def named_command(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
     """The command that a command line begins with, and the words after it. Raises UsageError if there is none."""
     known = names()
-    for length in (1, 2):
+    # Two words first: `forecast` is a command, and so is `forecast check`.
+    for length in (2, 1):
         name = " ".join(words[:length])
         if name in known:
             return command(name), words[length:]
@@ -171,7 +172,8 @@ def _add(group: Any, one: Parameter) -> None:
         return
     known["type"] = _converter(one)
     if not one.flags:
-        nargs = "+" if one.takes_many else None if one.is_required else "?"
+        many = "+" if one.is_required else "*"
+        nargs = many if one.takes_many else None if one.is_required else "?"
         group.add_argument(one.key, nargs=nargs, default=None if one.is_required else one.default, **known)
         return
     if one.takes_many:

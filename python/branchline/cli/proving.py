@@ -46,6 +46,7 @@ def measured_proof(advised: Advised, subject: Subject, written: Sequence[DataFil
     """The paired study: both commands in turns, for about ``budget_s`` seconds. What starting the processes takes is in
     both, so that the seconds that are saved are compared, not the part.
     """
+    from branchline.forecast.calibration import remember
     from branchline.forecast.kept import Proof
     from branchline.lab.comparing import FIRST, Plan, compare
     from branchline.lab.samples import Command
@@ -63,6 +64,7 @@ def measured_proof(advised: Advised, subject: Subject, written: Sequence[DataFil
     first_s = statistics.median(one.wall_s for one in found.samples if one.arm == FIRST)
     low, high = (None if part is None else first_s * (1 - part) for part in (found.wall.high, found.wall.low))
     said_s = advice.now_s * advice.gain.value
+    remember(first_s * (1 - advice.gain.value), first_s * found.wall.value, f"proof of {advice.id}")
     return Proof(advice.id, said_s, first_s * (1 - found.wall.value), low, high, found.wall.pairs)
 
 

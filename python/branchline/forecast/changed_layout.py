@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from branchline import _core
 from branchline.forecast.laid import Basket, LaidFile
+from branchline.forecast.simulated_limits import REMOTE_GAP_BYTES
 
 #: Bytes that the record of a tree takes for a basket: its offset, its size, its first entry, compressed.
 BASKET_RECORD_BYTES = 8
@@ -69,6 +70,21 @@ def in_order_of_entries(file: LaidFile) -> LaidFile:
     return replace(file, extents=branches)
 
 
+def in_order_of_branches(file: LaidFile) -> LaidFile:
+    """The baskets of each wanted branch behind each other, with those of other branches in equal parts between."""
+    others = max(0, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES - file.wanted_bytes)
+    between = others // max(1, len(file.extents))
+    branches, at = [], _core.HEAD_BYTES
+    for own in file.extents:
+        placed: list[Basket] = []
+        for _, size, start, stop in own:
+            placed.append((at, size, start, stop))
+            at += size
+        branches.append(placed)
+        at += between
+    return replace(file, extents=branches)
+
+
 def with_larger_baskets(file: LaidFile, basket_bytes: int) -> LaidFile:
     """Neighbouring baskets of each branch put together, up to this many bytes in the file."""
     branches = []
@@ -105,3 +121,8 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
         stored_per_entry=file.stored_per_entry * factor,
         codec=codec,
     )
+
+
+def at_a_server(file: LaidFile) -> LaidFile:
+    """The same file behind a server, whose store joins ranges that are further apart."""
+    return replace(file, is_at_a_server=True, store_gap_bytes=REMOTE_GAP_BYTES)

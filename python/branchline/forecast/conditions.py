@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 
 from branchline.access import MODES
@@ -13,15 +13,16 @@ from branchline.limits import parse_bytes
 MERGED_BYTES = 10**9
 #: Units of a time.
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-KEYS = "rtt, bandwidth, access, codec, layout, order, baskets, branches, cores"
+KEYS = "rtt, bandwidth, access, gap, tree-cache, buffer, codec, layout, order, baskets, branches, cores, jobs"
 
 
 @dataclass(frozen=True)
 class Conditions:
     """What is otherwise; None leaves it as it is. Times are in seconds, sizes in bytes.
 
-    ``merged_bytes`` is the size of merged files, ``basket_bytes`` that of larger baskets in the file. ``jobs`` at once
-    are left to a simulation.
+    ``merged_bytes`` is the size of merged files, ``basket_bytes`` that of larger baskets in the file; ``by_branch`` and
+    ``by_entry`` are orders of baskets. ``gap_bytes``, ``tree_cache_bytes`` and ``buffer_bytes`` (what is requested at a
+    time) are sizes of reading. ``jobs`` at once are left to a simulation.
     """
 
     round_trip_s: float | None = None
@@ -34,11 +35,15 @@ class Conditions:
     branches: tuple[str, ...] | None = None
     cores: int | None = None
     jobs: int | None = None
+    by_branch: bool = False
+    gap_bytes: int | None = None
+    tree_cache_bytes: int | None = None
+    buffer_bytes: int | None = None
 
     @property
     def changes_layout(self) -> bool:
         """Whether files would have to be written again."""
-        return bool(self.codec or self.merged_bytes or self.by_entry or self.basket_bytes)
+        return bool(self.codec or self.merged_bytes or self.by_entry or self.by_branch or self.basket_bytes)
 
     def words(self) -> str:
         """The conditions as they are written."""
@@ -77,15 +82,29 @@ def _with(found: Conditions, key: str, value: str, part: str) -> Conditions:
             return replace(found, codec=value)
         case "layout" if value == "merged":
             return replace(found, merged_bytes=MERGED_BYTES)
-        case "order" if value == "entry":
-            return replace(found, by_entry=True)
-        case "baskets":
-            return replace(found, basket_bytes=parse_bytes(value))
+        case "order" if value in ("entry", "branch"):
+            return replace(found, by_entry=value == "entry", by_branch=value == "branch")
         case "branches":
             return replace(found, branches=tuple(name for name in value.split(",") if name))
-        case "cores" if value.isdecimal() and int(value) > 0:
-            return replace(found, cores=int(value))
+    if key in _SIZES:
+        return _SIZES[key](found, parse_bytes(value))
+    if key in _NUMBERS and value.isdecimal() and int(value) > 0:
+        return _NUMBERS[key](found, int(value))
     raise _unknown(part)
+
+
+_Change = Callable[[Conditions, int], Conditions]
+#: Conditions that are sizes, and those that are numbers.
+_SIZES: Mapping[str, _Change] = {
+    "baskets": lambda found, value: replace(found, basket_bytes=value),
+    "gap": lambda found, value: replace(found, gap_bytes=value),
+    "tree-cache": lambda found, value: replace(found, tree_cache_bytes=value),
+    "buffer": lambda found, value: replace(found, buffer_bytes=value),
+}
+_NUMBERS: Mapping[str, _Change] = {
+    "cores": lambda found, value: replace(found, cores=value),
+    "jobs": lambda found, value: replace(found, jobs=value),
+}
 
 
 def _seconds(text: str) -> float:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from branchline.access import Access
 from branchline.errors import OptionError
-from branchline.forecast.changed_layout import in_order_of_entries, merged, with_larger_baskets, with_other_sizes
+from branchline.forecast.changed_layout import (
+    at_a_server,
+    in_order_of_branches,
+    in_order_of_entries,
+    merged,
+    with_larger_baskets,
+    with_other_sizes,
+)
 from branchline.forecast.conditions import Conditions
+from branchline.forecast.intervals import Errors, usual_errors
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.model import Costs, Work, costs
 from branchline.forecast.other_codec import OtherCodec
-from branchline.forecast.planning import PlannedReads, PlanRequest, planned_in_order
+from branchline.forecast.planning import PlanRequest, planned_in_order
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
 
@@ -22,6 +31,12 @@ MODEL_ERROR = 0.15
 NINETY = 1.645
 #: The least part by which a time is uncertain: jobs that do the same differ by so much on a busy machine.
 LEAST_ERROR = 0.03
+
+#: A server takes less than this for a call: the rest of a measured round trip is the way to it.
+CALL_S_MAX = 1e-3
+#: Of a storage that is nearer, the speed is that of this machine and of the server.
+FAR_S = 1e-3
+_NONE = Errors(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -65,31 +80,36 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """What the model says of some work."""
+    """What the model says of some work over a link."""
 
     costs: Costs
     work: Work
+    round_trip_s: float
+    bytes_per_s: float
 
 
 def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None = None) -> WhatIf:
     """The forecast of some work under other conditions. ``other`` is what was measured of the codec that the conditions
     name. Raises OptionError for conditions without a model, and what reading metadata raises.
 
-    The time now is the measured one where there is a job; the model says by which factor the part that is not fixed
-    changes. The interval of that factor is its logarithm's spread over the files of the record, and `MODEL_ERROR` for
-    each factor of e by which it changes.
+    The time now is the measured one where there is a job. What the model does not know of, it is taken not to change:
+    the difference between the measured and the modelled time now, if it is positive, is added to the modelled one then;
+    a model that says more than was measured is scaled. The interval is that of the errors of earlier forecasts.
     """
     if conditions.jobs is not None:
         raise OptionError("several jobs at once need a simulation, not the model of one job")
     before, after = _estimate(subject, Conditions(), None), _estimate(subject, conditions, other)
     job = subject.job
     fixed_s = subject.fixed_s
-    measured_s = job.wall_s - fixed_s if job else before.costs.wall_s - fixed_s
-    factor = (after.costs.wall_s - fixed_s) / max(1e-9, before.costs.wall_s - fixed_s)
-    then_s = fixed_s + measured_s * factor
-    error = NINETY * math.hypot(subject.rates.spread, MODEL_ERROR * math.log(max(factor, 1e-9)), LEAST_ERROR)
-    then = _interval(then_s, error)
-    now = _interval(fixed_s + measured_s, 0.0 if job else NINETY * math.hypot(subject.rates.spread, MODEL_ERROR))
+    modelled_s = before.costs.wall_s - fixed_s
+    measured_s = job.wall_s - fixed_s if job else modelled_s + _unexplained_s(subject)
+    # What is not explained is work too, which workers share.
+    unexplained_s = max(0.0, measured_s - modelled_s) * before.work.workers / after.work.workers
+    excess = min(1.0, measured_s / max(1e-9, modelled_s))
+    then_s = fixed_s + (after.costs.wall_s - fixed_s) * excess + unexplained_s
+    factor = (then_s - fixed_s) / max(1e-9, measured_s)
+    then = _interval(then_s, _errors(subject, after, factor))
+    now = _interval(fixed_s + measured_s, _NONE if job else _errors(subject, before, 1.0))
     whole_s = max(1e-9, fixed_s + measured_s)
     # Files differ now as they will then: of the gain only the factor is uncertain.
     own = abs(NINETY * MODEL_ERROR * math.log(max(factor, 1e-9)))
@@ -107,22 +127,50 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
     )
 
 
+def _unexplained_s(subject: Subject) -> float:
+    """By how much reading a sample of a dataset took longer than the model says, for all its files."""
+    rates = subject.rates
+    laid = [one for one in subject.laid if one.path in rates.sample_paths]
+    if not laid or rates.sample_s <= 0 or len(laid) < len(rates.sample_paths):
+        return 0.0
+    # The sample was read with one thread.
+    sample = replace(subject, files=subject.files[: len(laid)], laid=tuple(laid), threads=1)
+    said_s = _estimate(sample, Conditions(), None).costs.wall_s
+    return max(0.0, rates.sample_s - said_s) * len(subject.files) / len(laid)
+
+
 def _estimate(subject: Subject, conditions: Conditions, other: OtherCodec | None) -> _Estimate:
+    work, rates = changed_work(subject, conditions, other)
+    return _Estimate(costs(work, rates), work, rates.round_trip_s, rates.bytes_per_second)
+
+
+def changed_work(subject: Subject, conditions: Conditions, other: OtherCodec | None = None) -> tuple[Work, Rates]:
+    """The work of a subject under other conditions, with its planned requests, and the rates there."""
     laid = _changed_files(subject, conditions, other)
     rates = _changed_rates(subject.rates, conditions, other)
-    mode = conditions.mode or subject.access.mode
     link = (rates.round_trip_s, rates.bytes_per_second) if rates.round_trip_s > 0 else None
     request = PlanRequest(
-        access=replace(subject.access, mode=mode),
+        access=_changed_access(subject.access, conditions),
         link=link,
         step_entries=subject.step_entries,
         memory_limit_bytes=subject.memory_limit_bytes,
         threads=subject.threads,
         is_named=subject.branches is not None or conditions.branches is not None,
     )
-    plans = planned_in_order(laid, request)
-    work = _work(subject, laid, plans, conditions)
-    return _Estimate(costs(work, rates), work)
+    return _work(subject, laid, request, conditions), rates
+
+
+def _changed_access(access: Access, conditions: Conditions) -> Access:
+    def either(changed: int | None, now: int | str | None) -> int | str | None:
+        return now if changed is None else changed
+
+    return replace(
+        access,
+        mode=conditions.mode or access.mode,
+        gap=either(conditions.gap_bytes, access.gap),
+        tree_cache=access.tree_cache if conditions.tree_cache_bytes is None else conditions.tree_cache_bytes,
+        bytes_in_flight=either(conditions.buffer_bytes, access.bytes_in_flight),
+    )
 
 
 def _changed_files(subject: Subject, conditions: Conditions, other: OtherCodec | None) -> list[LaidFile]:
@@ -140,14 +188,22 @@ def _changed_files(subject: Subject, conditions: Conditions, other: OtherCodec |
         laid = [with_larger_baskets(one, conditions.basket_bytes) for one in laid]
     elif conditions.by_entry:
         laid = [in_order_of_entries(one) for one in laid]
+    elif conditions.by_branch:
+        laid = [in_order_of_branches(one) for one in laid]
+    if conditions.round_trip_s is not None and conditions.round_trip_s >= FAR_S:
+        # So far away is only a server.
+        laid = [one if one.is_at_a_server else at_a_server(one) for one in laid]
     return laid
 
 
 def _changed_rates(rates: Rates, conditions: Conditions, other: OtherCodec | None) -> Rates:
+    near_rate = rates.bytes_per_second if rates.round_trip_s < FAR_S else 0.0
     if conditions.round_trip_s is not None:
-        rates = replace(rates, round_trip_s=conditions.round_trip_s)
+        # What a server takes for a call is in the round trip that was measured; a long way is not.
+        call_s = max(rates.call_s, min(rates.round_trip_s, CALL_S_MAX))
+        rates = replace(rates, round_trip_s=conditions.round_trip_s, call_s=call_s)
     if conditions.bytes_per_second is not None:
-        rates = replace(rates, bytes_per_second=conditions.bytes_per_second)
+        rates = replace(rates, bytes_per_second=_together(conditions.bytes_per_second, near_rate))
     if other is not None:
         own = max(rates.decompress_s_per_byte.values(), default=0.0)
         known = {**rates.decompress_s_per_byte, other.codec: own * other.decompress_factor}
@@ -155,19 +211,21 @@ def _changed_rates(rates: Rates, conditions: Conditions, other: OtherCodec | Non
     return rates
 
 
-def _work(subject: Subject, laid: list[LaidFile], plans: list[PlannedReads], conditions: Conditions) -> Work:
-    scale = subject.scale
+def _together(link: float, near: float) -> float:
+    """Bytes per second over a link: receiving them takes what it takes from a near storage, and is not hidden."""
+    return 1 / (1 / link + 1 / near) if link > 0 and near > 0 else link
+
+
+def _work(subject: Subject, laid: list[LaidFile], request: PlanRequest, conditions: Conditions) -> Work:
     workers, threads = subject.workers, subject.threads
     if conditions.cores is not None:
         # A reader of its own uses more threads; a train has a worker for each core.
         workers, threads = (conditions.cores, threads) if subject.job else (workers, conditions.cores)
     return Work(
-        entries=round(scale * sum(one.entries for one in laid)),
-        plain_bytes=scale * sum(one.plain_bytes for one in laid),
-        bytes_read=round(scale * sum(one.bytes_read for one in plans)),
-        requests=round(scale * sum(one.requests for one in plans)),
-        trips=scale * sum(one.serial_trips() for one in plans) + workers * (plans[0].first_trips() if plans else 0),
-        codec=laid[0].codec if laid else "",
+        files=tuple(laid),
+        plans=tuple(planned_in_order(laid, request)),
+        request=request,
+        scale=subject.scale,
         workers=workers,
         threads=threads,
         fixed_s=subject.fixed_s,
@@ -178,7 +236,7 @@ def _expected(wall: Interval, estimate: _Estimate, subject: Subject) -> Expected
     cpu_s, workers = estimate.costs.cpu_s, estimate.costs.workers
     efficiency = [min(1.0, cpu_s / max(1e-9, one * workers)) for one in (wall.value, wall.high, wall.low)]
     # Requests follow from where baskets lie, and not from a rate: only files that were not looked at are uncertain.
-    unseen = 0.0 if subject.scale == 1 else NINETY * subject.rates.spread
+    unseen = Errors(-_unseen(subject), _unseen(subject))
     return Expected(
         wall_s=wall,
         cpu_efficiency=Interval(*efficiency),
@@ -187,9 +245,24 @@ def _expected(wall: Interval, estimate: _Estimate, subject: Subject) -> Expected
     )
 
 
-def _interval(value: float, error: float) -> Interval:
-    """With an error of its logarithm."""
-    return Interval(value, value * math.exp(-error), value * math.exp(error))
+def _errors(subject: Subject, estimate: _Estimate, factor: float) -> Errors:
+    """Of the time then: of a job that was measured only the change is uncertain."""
+    if subject.job is not None:
+        error = NINETY * math.hypot(subject.rates.spread, MODEL_ERROR * math.log(max(factor, 1e-9)), LEAST_ERROR)
+        return Errors(-error, error)
+    unseen = _unseen(subject)
+    seen = subject.errors or usual_errors(estimate.round_trip_s, estimate.bytes_per_s)
+    return Errors(seen.low - unseen, seen.high + unseen)
+
+
+def _unseen(subject: Subject) -> float:
+    """What files that were not looked at may differ by."""
+    return 0.0 if subject.scale == 1 else NINETY * subject.rates.spread
+
+
+def _interval(value: float, errors: Errors) -> Interval:
+    """With the errors of its logarithm."""
+    return Interval(value, value * math.exp(errors.low), value * math.exp(errors.high))
 
 
 def _basis(subject: Subject, before: _Estimate) -> tuple[str, ...]:
@@ -200,6 +273,10 @@ def _basis(subject: Subject, before: _Estimate) -> tuple[str, ...]:
         f"requests and bytes: planned on the metadata of {len(subject.laid)} of {len(subject.files)} files",
         f"rates: measured {where}: {link}",
     ]
+    if subject.errors and not job:
+        lines.append(f"intervals: the errors of {subject.errors.pairs} forecasts that were checked on this machine")
+    if subject.calibrated:
+        lines.append(f"codecs that were not met: a calibration of this machine, {subject.calibrated}")
     if job:
         off = before.costs.wall_s / max(1e-9, job.wall_s)
         lines.append(

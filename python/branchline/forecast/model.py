@@ -1,46 +1,54 @@
-"""A model of the time of a job: CPU, bytes over the link, round trips, and how far they overlap."""
+"""A model of the time of a job: its readers, each by the pipeline of the engine in simulated time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from branchline import _core
+from branchline.forecast.laid import LaidFile
+from branchline.forecast.pipeline import FileCosts, ReadingConditions, timing
+from branchline.forecast.planning import PlannedReads, PlanRequest
 from branchline.forecast.rates import Rates
 
-#: How far work and transfer overlap: the exponent of the p-norm. 1 is not at all, a large one completely. The curves
-#: of readers over added latency that ROOT's team published at CHEP 2019 are met best by 2.
-OVERLAP = 2.0
+#: Round trips until a connection to a server is made with a file open on it: that of TCP, and one for login and open
+#: together, as XRootD servers allow it.
+CONNECT_TRIPS = 2.0
+#: The link that the engine expects before it has measured one (`EXPECTED_ROUND_TRIP`).
+EXPECTED_ROUND_TRIP_S = 0.063
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a job does, in all its workers: entries, bytes after decompression, bytes and requests that are read, round
-    trips that a reader waits for one after the other, and the codec of the baskets.
+    """What a job does: the files that were planned, with their requests, as it reads them; ``scale`` times as many are
+    there. ``workers`` share them evenly, each with the link to itself and so many decoding ``threads``.
 
-    ``fixed_s`` is the time for starting and for writing results. ``jobs`` work at once: more than 1 is for a
-    simulation of what they share, and no model of one job.
+    ``fixed_s`` is the time for starting and for writing results.
     """
 
-    entries: int
-    plain_bytes: float
-    bytes_read: int
-    requests: int
-    trips: float
-    codec: str
+    files: tuple[LaidFile, ...]
+    plans: tuple[PlannedReads, ...]
+    request: PlanRequest
+    scale: float = 1.0
     workers: int = 1
     threads: int = 1
     fixed_s: float = 0.0
-    jobs: int = 1
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that come."""
+        return round(self.scale * sum(one.bytes_read for one in self.plans))
+
+    @property
+    def requests(self) -> int:
+        """Ranges that are requested."""
+        return round(self.scale * sum(one.requests for one in self.plans))
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a job: of all cores together (``cpu_s``), and of one worker for the transfer and for round trips;
-    ``wall_s`` is the whole.
-    """
+    """Seconds of a job: of all cores together (``cpu_s``), and the whole (``wall_s``)."""
 
     cpu_s: float
-    stream_s: float
-    trips_s: float
     wall_s: float
     workers: int
 
@@ -50,21 +58,51 @@ class Costs:
         return min(1.0, self.cpu_s / max(1e-9, self.wall_s * self.workers))
 
 
-def costs(work: Work, rates: Rates, overlap: float = OVERLAP) -> Costs:
-    """The time of some work: T = (stream^p + (cpu + trips * round trip)^p)^(1/p) for each worker, plus what is fixed.
+def costs(work: Work, rates: Rates) -> Costs:
+    """The time of some work. A codec that was not measured decompresses as the slowest that was."""
+    files = [file_costs(*one, rates) for one in zip(work.files, work.plans, strict=True)]
+    cpu_s = work.scale * sum(one.open_s + one.decode_s + one.wagons_s for one in files)
+    workers = max(1, work.workers)
+    # The files of one worker, of which there are `scale` times as many.
+    own = files[::workers]
+    share = len(files) / workers / max(1, len(own))
+    wall_s = timing(own, conditions_of(work, rates)).wall_s * share * work.scale if own else 0.0
+    return Costs(cpu_s, work.fixed_s + wall_s, workers)
 
-    Workers share the work evenly, and each has the link to itself. A codec that was not measured decompresses as the
-    slowest that was.
-    """
-    decompress = rates.decompress_of(work.codec)
+
+def file_costs(file: LaidFile, plan: PlannedReads, rates: Rates) -> FileCosts:
+    """What a file takes besides its calls."""
+    decompress = rates.decompress_of(file.codec)
     if decompress is None:
         decompress = max(rates.decompress_s_per_byte.values(), default=0.0)
-    reading_s = work.plain_bytes * (rates.decode_s_per_byte + decompress)
-    wagons_s = work.entries * rates.wagons_s_per_entry
-    workers = max(1, work.workers)
-    # Threads of a worker decode side by side; its wagons run in one.
-    cpu_each_s = (reading_s / max(1, work.threads) + wagons_s) / workers
-    stream_s = work.bytes_read / rates.bytes_per_second / workers if rates.bytes_per_second > 0 else 0.0
-    trips_s = work.trips * rates.round_trip_s / workers
-    whole_s: float = (stream_s**overlap + (cpu_each_s + trips_s) ** overlap) ** (1 / overlap)
-    return Costs(reading_s + wagons_s, stream_s, trips_s, work.fixed_s + whole_s, workers)
+    return FileCosts(
+        plan=plan,
+        size_bytes=file.size_bytes,
+        open_s=rates.open_s,
+        decode_s=file.plain_bytes * (rates.decode_s_per_byte + decompress),
+        wagons_s=file.entries * rates.wagons_s_per_entry,
+    )
+
+
+def conditions_of(work: Work, rates: Rates) -> ReadingConditions:
+    """How the files of some work are read."""
+    mode = work.request.access.mode
+    is_remote = any(one.is_at_a_server for one in work.files)
+    return ReadingConditions(
+        round_trip_s=rates.round_trip_s,
+        bytes_per_s=rates.bytes_per_second,
+        call_s=rates.call_s,
+        threads=work.threads,
+        memory_limit_bytes=work.request.memory_limit_bytes,
+        is_remote=is_remote,
+        prefetches_chunks=mode == "planned",
+        connect_trips=CONNECT_TRIPS,
+        first_in_flight=_files_at_first(work.request) if is_remote else 0,
+    )
+
+
+def _files_at_first(request: PlanRequest) -> int:
+    """Files that are opened at a time before the link is known; 0 for a way of reading that opens none ahead."""
+    if request.access.mode in ("plain", "cache"):
+        return 0
+    return _core.link_chosen(request.access, EXPECTED_ROUND_TRIP_S, 0.0, 0).requests_in_flight

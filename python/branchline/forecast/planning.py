@@ -14,6 +14,11 @@ from branchline.forecast.laid import LaidFile
 from branchline.layout.extents import Numbers, as_numbers
 from branchline.limits import memory_limit_bytes, parse_bytes
 
+#: The engine knows a bandwidth after so many bytes (`LINK_BYTES_MIN`), of which ...
+LEARNED_BYTES = 16 << 20
+#: ... only those count that come while more than this is due (`LINK_FULL_BYTES`).
+FULL_BYTES = 4 << 20
+
 
 @dataclass(frozen=True)
 class PlanRequest:
@@ -35,6 +40,8 @@ class PlanRequest:
 class PlannedReads:
     """The requests of a file: for each range the number of its call, its offset and its bytes; what each call is for.
 
+    ``chunk_of_call`` is the number of the chunk that needs it; 0 for what is read before the first.
+
     A call is one wait of a reader, ``calls_in_flight`` of them at a time. ``opens_ahead`` says whether the next file is
     opened while this one is read.
     """
@@ -43,6 +50,7 @@ class PlannedReads:
     offset: Numbers
     size: Numbers
     purposes: tuple[str, ...]
+    chunk_of_call: Numbers
     chunks: int
     calls_in_flight: int
     bytes_in_flight: int
@@ -69,19 +77,6 @@ class PlannedReads:
         """How many calls are for these purposes: opening, baskets, prefetch, staging."""
         return sum(one in purposes for one in self.purposes)
 
-    def serial_trips(self) -> float:
-        """Round trips that the reader waits for, one after the other: what is in flight together counts once. Asking
-        for the file itself, which gives its size, is one more than the calls.
-        """
-        opening = 1.0 + self.calls_for("opening")
-        ahead = self.calls_for("prefetch", "staging")
-        trips = self.calls_for("baskets") + ahead / max(1, self.calls_in_flight if ahead else 1)
-        return trips + (opening / max(1, self.calls_in_flight) if self.opens_ahead else opening)
-
-    def first_trips(self) -> float:
-        """Round trips of the first file that nothing hides: it is not open before it is needed."""
-        return 1.0 + self.calls_for("opening") + (self.calls_for("prefetch") > 0) if self.opens_ahead else 0.0
-
     def largest(self) -> int:
         """Bytes of the largest range."""
         return int(np.max(self.size, initial=0))
@@ -97,6 +92,7 @@ def planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
         offset=as_numbers(found.offset),
         size=as_numbers(found.size),
         purposes=tuple(found.purposes),
+        chunk_of_call=as_numbers(found.chunk_of_call),
         chunks=found.chunks,
         calls_in_flight=found.calls_in_flight,
         bytes_in_flight=found.bytes_in_flight,
@@ -107,9 +103,61 @@ def planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
 
 
 def planned_in_order(files: Sequence[LaidFile], request: PlanRequest) -> list[PlannedReads]:
-    """The requests of files that one reader reads one after the other: it learns from each for the next."""
+    """The requests of files that one reader reads one after the other: it learns from each for the next. The bandwidth
+    is only known to it after `LEARNED_BYTES` that came while the link was full.
+    """
     plans: list[PlannedReads] = []
+    learning = _Learning()
     for file in files:
         seen = plans[-1].seen if plans and request.is_named else None
-        plans.append(planned(file, replace(request, seen=seen)))
+        now = replace(request, seen=seen)
+        if request.link is None or learning.is_done:
+            plans.append(planned(file, now))
+            continue
+        first = planned(file, replace(now, link=(request.link[0], 0.0)))
+        chunk = learning.learned_in(first)
+        plans.append(first if chunk is None else _joined(first, planned(file, now), chunk))
     return plans
+
+
+class _Learning:
+    """What a reader knows of the bandwidth of a link."""
+
+    def __init__(self) -> None:
+        self.moved_bytes = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        return self.moved_bytes >= LEARNED_BYTES
+
+    def learned_in(self, plan: PlannedReads) -> int | None:
+        """Counts the bytes of a file; the chunk from which on the bandwidth is known, None if it is not."""
+        sizes = np.bincount(plan.call, weights=plan.size, minlength=plan.calls)
+        ahead = np.array([one in ("prefetch", "staging") or plan.opens_ahead for one in plan.purposes], bool)
+        due = np.where(ahead, sizes * plan.calls_in_flight, sizes)
+        moved = self.moved_bytes + np.cumsum(np.where(due >= FULL_BYTES, sizes, 0.0))
+        self.moved_bytes = float(moved[-1]) if len(moved) else self.moved_bytes
+        after = np.nonzero(moved >= LEARNED_BYTES)[0]
+        return int(plan.chunk_of_call[after[0]]) + 1 if len(after) else None
+
+
+def _joined(first: PlannedReads, then: PlannedReads, chunk: int) -> PlannedReads:
+    """The requests of a file as ``first`` has them, and from a chunk on as ``then`` has them."""
+    early, late = first.chunk_of_call < chunk, then.chunk_of_call >= chunk
+    kept, added = np.nonzero(early)[0], np.nonzero(late)[0]
+    number = np.concatenate([_renumbered(first.call, kept, 0), _renumbered(then.call, added, len(kept))])
+    of_first, of_then = early[first.call], late[then.call]
+    return replace(
+        then,
+        call=number,
+        offset=np.concatenate([first.offset[of_first], then.offset[of_then]]),
+        size=np.concatenate([first.size[of_first], then.size[of_then]]),
+        purposes=tuple(first.purposes[one] for one in kept) + tuple(then.purposes[one] for one in added),
+        chunk_of_call=np.concatenate([first.chunk_of_call[early], then.chunk_of_call[late]]),
+    )
+
+
+def _renumbered(call: Numbers, kept: Numbers, begin: int) -> Numbers:
+    """The new numbers of the calls that are kept."""
+    found: Numbers = np.searchsorted(kept, call[np.isin(call, kept)]) + begin
+    return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from branchline import _core
 from branchline.access import Access
@@ -15,6 +16,12 @@ from branchline.tree import ChunkStream, Source
 
 #: Seconds of reading, at most, from which the rates of a dataset are taken.
 SAMPLE_S = 20.0
+#: Times that a sample is read, unless that takes more than so many seconds.
+ROUNDS, ROUNDS_S = 5, 4.0
+#: Calls one after the other are measured for so many seconds, by chunks of so many bytes.
+CALLS_S, CALLS_STEP_BYTES = 0.5, 1_000_000
+#: A call that takes longer besides the round trip was held up by something else.
+CALL_S_MAX = 0.01
 #: Files of such a sample.
 SAMPLE_FILES = 8
 #: A part of the time that files may differ by where nothing is known of it.
@@ -27,8 +34,10 @@ class Rates:
     ``decompress_s_per_byte`` the same of decompression alone, by codec. ``wagons_s_per_entry`` is what wagons take.
 
     ``round_trip_s`` and ``bytes_per_second`` are the link of one worker to the storage; 0 bytes per second are none
-    known. ``call_s`` is what a request costs where there is no round trip. ``spread`` is the standard deviation of the
-    logarithm of what files take, divided by the root of their number.
+    known. ``call_s`` is what a call costs besides the round trip, ``open_s`` what opening a file costs besides its
+    calls. ``sample_s`` is what it took to read the sample files that the rates come from, if all of it was read, and
+    ``sample_paths`` are these. ``spread`` is the standard deviation of the logarithm of what files take, divided by
+    the root of their number.
     """
 
     decode_s_per_byte: float
@@ -37,6 +46,10 @@ class Rates:
     round_trip_s: float = 0.0
     bytes_per_second: float = 0.0
     spread: float = SPREAD_UNKNOWN
+    call_s: float = 0.0
+    open_s: float = 0.0
+    sample_s: float = 0.0
+    sample_paths: tuple[str, ...] = ()
 
     def decompress_of(self, codec: str) -> float | None:
         """Seconds for a byte of a codec; None where it was not measured."""
@@ -62,23 +75,77 @@ def rates_of_job(job: JobRecord) -> Rates:
         round_trip_s=round_trip_s,
         bytes_per_second=speed or _speed(totals.bytes_read, totals.fetch_s - totals.read_calls * round_trip_s),
         spread=spread_of(one.wall_s / one.plain_bytes for one in job.files if one.plain_bytes and one.wall_s),
+        open_s=_mean(one.open_s for one in job.files if one.open_s is not None),
     )
 
 
 def measured(files: Sequence[DataFile], branches: Sequence[str] | None, access: Access) -> Rates:
     """The rates of this machine and the storage of some files: reads up to `SAMPLE_FILES` of them for up to
-    `SAMPLE_S` seconds. Raises what reading raises.
+    `SAMPLE_S` seconds, several times while that is short. Raises what reading raises.
     """
     step = max(1, len(files) // SAMPLE_FILES)
     chosen = files[::step][:SAMPLE_FILES]
-    sources = [Source(one.opens, one.tree) for one in chosen]
-    with ChunkStream(sources, branches, access=access) as stream:
-        begin_s = _clock()
+    begin_s = time.monotonic()
+    found: list[Rates] = []
+    while len(found) < ROUNDS and (not found or time.monotonic() - begin_s < ROUNDS_S):
+        found.append(_measured_once(chosen, branches, access))
+    return replace(_medians(found), call_s=_call_s(chosen[0], branches, access))
+
+
+def _medians(found: Sequence[Rates]) -> Rates:
+    """Of each rate the median: a machine that does other things is to be forecast as it is."""
+
+    def median(name: str) -> float:
+        values: list[float] = [getattr(one, name) for one in found]
+        return statistics.median(values)
+
+    return replace(
+        found[0],
+        decode_s_per_byte=median("decode_s_per_byte"),
+        decompress_s_per_byte={
+            codec: statistics.median(one.decompress_s_per_byte[codec] for one in found)
+            for codec in found[0].decompress_s_per_byte
+        },
+        round_trip_s=min(one.round_trip_s for one in found),
+        bytes_per_second=median("bytes_per_second"),
+        open_s=median("open_s"),
+        # A job reads its files once, in a new process: the first time takes longer.
+        sample_s=found[0].sample_s,
+        spread=median("spread"),
+    )
+
+
+def _call_s(file: DataFile, branches: Sequence[str] | None, access: Access) -> float:
+    """What a call takes besides the round trip: the mean of some that come one after the other."""
+    one = Source(file.opens, file.tree)
+    names = list(branches)[:1] if branches else None
+    with ChunkStream([one], names, access=replace(access, mode="plain"), step_size=CALLS_STEP_BYTES) as stream:
+        begin_s = time.monotonic()
         for chunk in stream:
             del chunk
-            if _clock() - begin_s > SAMPLE_S:
+            if time.monotonic() - begin_s > CALLS_S:
+                break
+        records = stream.records().files
+    calls, fetch_s = sum(one.read_calls for one in records), sum(one.fetch_s for one in records)
+    stores = {one.store for one in records}
+    link = next((one for one in _core.links_chosen(access) if one.name in stores), None)
+    if link is None or not calls:
+        return 0.0
+    moved_s = sum(one.bytes_read for one in records) / link.bytes_per_second if link.bytes_per_second > 0 else 0.0
+    return min(CALL_S_MAX, max(0.0, (fetch_s - moved_s) / calls - link.round_trip_s))
+
+
+def _measured_once(chosen: Sequence[DataFile], branches: Sequence[str] | None, access: Access) -> Rates:
+    sources = [Source(one.opens, one.tree) for one in chosen]
+    begin_s, is_whole = time.monotonic(), True
+    with ChunkStream(sources, branches, access=access, threads=1) as stream:
+        for chunk in stream:
+            chunk.release()
+            if time.monotonic() - begin_s > SAMPLE_S:
+                is_whole = False
                 break
         records = stream.records()
+        took_s = time.monotonic() - begin_s
     plain = max(1, sum(one.plain_bytes for one in records.branches))
     by_codec: dict[str, list[float]] = {}
     for branch in records.branches:
@@ -100,6 +167,9 @@ def measured(files: Sequence[DataFile], branches: Sequence[str] | None, access: 
             for one in records.files
             if one.plain_bytes
         ),
+        open_s=_mean(one.open_s for one in records.files),
+        sample_s=took_s if is_whole else 0.0,
+        sample_paths=tuple(one.path for one in chosen) if is_whole else (),
     )
 
 
@@ -109,11 +179,10 @@ def spread_of(costs: Iterable[float]) -> float:
     return statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 2 else SPREAD_UNKNOWN
 
 
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return statistics.fmean(known) if known else 0.0
+
+
 def _speed(size_bytes: float, seconds: float) -> float:
     return size_bytes / seconds if size_bytes > 0 and seconds > 1e-6 else 0.0
-
-
-def _clock() -> float:
-    import time
-
-    return time.monotonic()

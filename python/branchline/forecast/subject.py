@@ -12,6 +12,8 @@ from typing import Any, cast
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import BadFileError, OptionError
+from branchline.forecast.calibration import load_calibration, with_known_codecs
+from branchline.forecast.intervals import Errors, errors_seen
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.rates import Rates, measured, rates_of_job
 from branchline.sensors import cpu_count
@@ -27,7 +29,8 @@ JOB_FILE = "job.json"
 @dataclass(frozen=True)
 class Subject:
     """Some work: ``files`` are all its files, ``laid`` those of them whose metadata were read, ``branches`` what is
-    wanted (None for all). ``measured_s``, ``measured_cpu_s``, bytes and requests are those of a job that was done.
+    wanted (None for all). ``job`` is the record of a job that was done. ``calibrated`` says how old the calibration is
+    whose rates are used, too; ``errors`` are those of forecasts that were checked on this machine, if there are enough.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Subject:
     step_entries: int | None = None
     memory_limit_bytes: int = 2**30
     job: JobRecord | None = None
+    calibrated: str = ""
+    errors: Errors | None = None
 
     @property
     def scale(self) -> float:
@@ -77,8 +82,13 @@ def subject_of(location: list[str], branches: tuple[str, ...] | None = None, acc
         raise OptionError("the dataset has no files")
     chosen = access or Access()
     rates = measured(files, branches, chosen)
+    known = load_calibration()
     laid = _laid(files, branches)
-    return Subject(location[0], files, laid, branches, chosen, rates, workers=1, threads=cpu_count(), cores=cpu_count())
+    cores = cpu_count()
+    rates = with_known_codecs(rates, known)
+    words = known.age_words() if known else ""
+    errors = errors_seen(known.errors() if known else [])
+    return Subject(location[0], files, laid, branches, chosen, rates, 1, cores, cores, calibrated=words, errors=errors)
 
 
 def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
@@ -87,6 +97,7 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
         raise OptionError(f"{location}: nothing was read, so nothing can be forecast", hint="run the job first")
     files = tuple(DataFile(one.path, one.tree) for one in job.dataset)
     wanted = branches or tuple(one.name for one in job.branches)
+    known = load_calibration()
     fixed_s = job.phases.get("start", 0.0) + job.phases.get("write", 0.0)
     return Subject(
         name=location,
@@ -94,7 +105,7 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
         laid=_laid(files, wanted),
         branches=wanted,
         access=_access(job),
-        rates=rates_of_job(job),
+        rates=with_known_codecs(rates_of_job(job), known),
         workers=max(1, job.workers),
         threads=max(1, job.threads),
         cores=max(1, job.cpu_count),
@@ -102,6 +113,7 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
         step_entries=job.step_entries or None,
         memory_limit_bytes=job.memory_limit_bytes or 2**30,
         job=job,
+        calibrated=known.age_words() if known else "",
     )
 
 

@@ -145,7 +145,7 @@ def reading_commands() -> list[CommandHelp]:
 
 def test_options_of_reading_are_the_same_for_every_command() -> None:
     reading = "run test show verify merge skim slim reorder recompress convert"
-    others = ("trace replay", "advise", "forecast")
+    others = ("trace replay", "advise", "forecast", "calibrate")
     assert {one.name for one in reading_commands()} == {*reading.split(), *others}
     groups = [
         {option for option in one.options if option.group in (READING_OPTIONS, EXPERIMENT_OPTIONS)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,38 +15,12 @@ from branchline.forecast.conditions import Conditions, conditions_of
 from branchline.forecast.forecasting import what_if
 from branchline.forecast.kept import check, keep, kept
 from branchline.forecast.laid import laid_file
-from branchline.forecast.model import Work, costs
 from branchline.forecast.rates import Rates, measured
 from branchline.forecast.subject import Subject
 from branchline.sensors.record import JobRecord
 
 #: 1 ns for a byte to decode, 4 ns to decompress, 100 MB/s.
 RATES = Rates(1e-9, {"zlib": 4e-9}, 0.0, 0.0, 1e8, spread=0.05)
-
-
-def work(**others: object) -> Work:
-    values = {
-        "entries": 1000,
-        "plain_bytes": 2e8,
-        "bytes_read": 10**8,
-        "requests": 100,
-        "trips": 100.0,
-        "codec": "zlib",
-    }
-    return Work(**{**values, **others})  # type: ignore[arg-type]
-
-
-def test_work_and_transfer_overlap_by_the_norm() -> None:
-    assert costs(work(), RATES).wall_s == pytest.approx(math.sqrt(2))
-    assert costs(work(), RATES, overlap=1).wall_s == pytest.approx(2)
-    far = replace(RATES, round_trip_s=0.02)
-    assert costs(work(), far).wall_s == pytest.approx(math.hypot(1, 3))
-    assert costs(work(fixed_s=5.0, workers=2), far).wall_s == pytest.approx(5 + math.hypot(1, 3) / 2)
-
-
-def test_a_codec_that_was_not_measured_is_as_slow_as_the_slowest() -> None:
-    both = replace(RATES, decompress_s_per_byte={"zlib": 4e-9, "lz4": 1e-9})
-    assert costs(work(codec="lzma"), both) == costs(work(codec="zlib"), both)
 
 
 def test_conditions_are_read_as_people_write_them() -> None:
@@ -96,6 +69,23 @@ def test_a_forecast_that_is_kept_is_checked(subject: Subject, tmp_path: Path) ->
     assert [one.is_held for one in record.checks] == [True, False]
     assert (record.coverage, record.checks[0].error, record.checks[0].bytes_error) == (0.5, 0.0, 0.0)
     assert record.checks[1].error == pytest.approx(-0.9)
+
+
+def test_a_codec_that_was_not_measured_is_as_slow_as_the_slowest(subject: Subject) -> None:
+    def seconds(codec: str, known: dict[str, float]) -> float:
+        laid = tuple(replace(one, codec=codec) for one in subject.laid)
+        rates = replace(RATES, decompress_s_per_byte=known)
+        return what_if(replace(subject, laid=laid, rates=rates), Conditions()).now.wall_s.value
+
+    both = {"zlib": 4e-9, "lz4": 1e-9}
+    assert seconds("lzma", both) == seconds("zlib", both) > seconds("lz4", both)
+
+
+def test_what_the_model_does_not_know_stays_as_it_is(subject: Subject) -> None:
+    model = what_if(subject, Conditions(round_trip_s=0.1))
+    slower = JobRecord(wall_s=model.now.wall_s.value + 7.0, events=60_000)
+    found = what_if(replace(subject, job=slower), Conditions(round_trip_s=0.1))
+    assert found.then.wall_s.value == pytest.approx(model.then.wall_s.value + 7.0)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"forecast_version": 99}', '{"forecast_version": "x"}'])

@@ -90,6 +90,8 @@ pub struct PlannedCall {
     pub purpose: Purpose,
     /// The ranges, joined.
     pub ranges: Vec<ByteRange>,
+    /// The number of the chunk that needs them; 0 for what is read before the first.
+    pub chunk: u64,
 }
 
 /// The calls that reading a file makes, in their order.
@@ -170,7 +172,7 @@ impl<'a> Planning<'a> {
 
     fn call(&mut self, purpose: Purpose, ranges: Vec<ByteRange>) {
         if !ranges.is_empty() {
-            self.calls.push(PlannedCall { purpose, ranges });
+            self.calls.push(PlannedCall { purpose, ranges, chunk: self.chunks_count.saturating_sub(1) });
         }
     }
 
@@ -228,15 +230,17 @@ impl<'a> Planning<'a> {
         let missing: Vec<ByteRange> =
             self.file.metadata.iter().filter(|record| !self.is_in_memory(**record)).copied().collect();
         let bytes = missing.iter().map(|record| record.length).fold(0, u64::saturating_add);
+        // Records that are read alone were found by reading them alone: each is a call as it is.
         if !alone && missing.len() > 1 && bytes <= TAIL_BYTES {
             self.loaded.extend(&missing);
             self.call(Purpose::Opening, missing);
             return;
         }
         for record in missing {
-            if !self.is_in_memory(record) {
+            if alone || !self.is_in_memory(record) {
                 let rest = size.saturating_sub(record.offset);
-                let piece = ByteRange::new(record.offset, record.length.max(METADATA_PIECE_BYTES).min(rest));
+                let length = if alone { record.length } else { record.length.max(METADATA_PIECE_BYTES) };
+                let piece = ByteRange::new(record.offset, length.min(rest));
                 self.loaded.push(piece);
                 self.call(Purpose::Opening, vec![piece]);
             }

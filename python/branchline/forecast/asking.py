@@ -1,0 +1,61 @@
+"""`branchline.what_if`: the forecast of some work under other conditions, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from branchline.access import Access
+from branchline.forecast.at_once import of_subject, of_trace, trace_of
+from branchline.forecast.conditions import Conditions, conditions_of
+from branchline.forecast.forecasting import WhatIf
+from branchline.forecast.forecasting import what_if as forecast_of
+from branchline.forecast.jobs_at_once import JobsAtOnce
+from branchline.forecast.other_codec import try_codec
+from branchline.forecast.platform import Platform, load_platform
+from branchline.forecast.subject import subject_of
+
+
+def what_if(
+    location: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *conditions: str,
+    branches: Sequence[str] | None = None,
+    access: Access | None = None,
+    platform: str | os.PathLike[str] | None = None,
+) -> WhatIf | JobsAtOnce:
+    """What the same work would take under other conditions: of a directory of results, of files that are to be read
+    (``branches`` of them, with an ``access``), or of a trace.
+
+    ``conditions`` are written as on the command line: ``"rtt=63ms"``, ``"bandwidth=7MB/s"``, ``"access=prefetch"``,
+    ``"codec=zstd:5"``, ``"layout=merged"``, ``"jobs=1000"``. The answer has the time, CPU efficiency, bytes and
+    requests now and then, each with its interval; of ``jobs`` at once and of a trace it has a point for each number of
+    jobs, and where they saturate. ``platform`` is a TOML file of what jobs share, instead of one link. Raises
+    OptionError, and what reading the files' metadata raises.
+
+        >>> found = branchline.what_if("file.root", "rtt=63ms,bandwidth=7MB/s")
+        >>> found.then.wall_s.low < found.then.wall_s.value < found.then.wall_s.high
+        True
+    """
+    many = [location] if isinstance(location, str | os.PathLike) else list(location)
+    shared = load_platform(Path(platform)) if platform is not None else None
+    names = tuple(branches) if branches else None
+    return answer([os.fspath(one) for one in many], conditions_of(conditions), names, access, shared)
+
+
+def answer(
+    location: list[str],
+    conditions: Conditions,
+    branches: tuple[str, ...] | None,
+    access: Access | None,
+    platform: Platform | None,
+) -> WhatIf | JobsAtOnce:
+    """The forecast of a job, a dataset or a trace; a simulation of jobs at once, on a platform or behind one link."""
+    trace = trace_of(location)
+    if trace is not None:
+        return of_trace(trace, conditions, platform)
+    subject = subject_of(location, branches, access)
+    other = try_codec(conditions.codec, subject.files, subject.laid, subject.branches) if conditions.codec else None
+    if conditions.jobs is not None or platform is not None:
+        return of_subject(subject, conditions, platform, other)
+    return forecast_of(subject, conditions, other)

@@ -1,0 +1,213 @@
+"""What is known of this machine and of storages from measurements that were made for it, kept in a file of the user."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from branchline import _core
+from branchline.access import Access
+from branchline.dataset import DataFile
+from branchline.errors import BadFileError, OptionError, StorageError
+from branchline.forecast.rates import Rates, measured
+from branchline.forecast.simulated_limits import CALIBRATION_FILE_MAX_BYTES, PAIRS_KEPT
+from branchline.report.whole_files import write_whole
+from branchline.sensors.plain import finite, from_plain, to_plain
+
+#: The version of the form of the file; a reader refuses a newer one.
+CALIBRATION_VERSION = 1
+#: Codecs that are measured, with the level that files most often have.
+CODECS = {"zlib": "zlib:1", "zstd": "zstd:5", "lz4": "lz4:4", "lzma": "lzma:8"}
+#: Entries of the tree on which codecs are measured, and its branches: 4 MB.
+ENTRIES, BRANCHES = 50_000, 20
+#: A calibration that is older is said to be old: machines and links change in such a time.
+OLD_DAYS = 30
+
+
+@dataclass(frozen=True)
+class StorageRates:
+    """A storage element: the round trip, bytes per second (0 if too little was read to know), and what a call costs
+    besides.
+    """
+
+    round_trip_s: float
+    bytes_per_second: float
+    call_s: float
+    measured_at: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What was forecast and what was measured then: seconds. ``about`` says what, ``measured_at`` when."""
+
+    said_s: float
+    measured_s: float
+    about: str
+    measured_at: str
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Rates of a machine: seconds of a core for a byte after decompression, to decode it and to decompress it by codec.
+
+    ``storages`` are those that were measured from here. ``pairs`` are forecasts that were checked, the last ones.
+    ``measured_at`` is in UTC, as ISO 8601.
+    """
+
+    machine: str
+    measured_at: str
+    decode_s_per_byte: float
+    decompress_s_per_byte: dict[str, float]
+    storages: dict[str, StorageRates] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
+    calibration_version: int = CALIBRATION_VERSION
+
+    def age_days(self, now: datetime | None = None) -> float:
+        """Days since the machine was measured."""
+        then = datetime.fromisoformat(self.measured_at)
+        return max(0.0, ((now or datetime.now(UTC)) - then).total_seconds() / 86400)
+
+    def age_words(self, now: datetime | None = None) -> str:
+        """The age in words."""
+        days = self.age_days(now)
+        if days < 1:
+            return "of today" if days * 24 >= 1 else "of the last hour"
+        old = "; it is old: branchline calibrate" if days > OLD_DAYS else ""
+        return f"{days:.0f} days old{old}"
+
+    def errors(self) -> list[float]:
+        """Logarithms of what was measured over what was said, of all pairs."""
+        known = [one for one in self.pairs if one.said_s > 0 and one.measured_s > 0]
+        return [float(np.log(one.measured_s / one.said_s)) for one in known]
+
+
+def calibration_path() -> Path:
+    """The file of the user. Raises OptionError where there is no home directory."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):  # As the specification says, such a path is ignored.
+        home = os.path.expanduser("~")
+        if not os.path.isabs(home):
+            raise OptionError("there is no home directory for the calibration", hint="set XDG_STATE_HOME")
+        state = f"{home}/.local/state"
+    return Path(state) / "branchline" / "calibration.json"
+
+
+def load_calibration(path: Path | None = None) -> Calibration | None:
+    """That of this machine; None if there is none, or one of another machine. Raises BadFileError for a file that is
+    none, or of a later version.
+    """
+    try:
+        path = path or calibration_path()
+        if path.stat().st_size > CALIBRATION_FILE_MAX_BYTES:
+            raise BadFileError(f"{path} is too large for a calibration", path=str(path))
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, OptionError):
+        return None
+    except (OSError, ValueError) as error:
+        raise _bad(path, str(error)) from error
+    version = plain.get("calibration_version") if isinstance(plain, dict) else None
+    if not isinstance(version, int) or version > CALIBRATION_VERSION:
+        raise _bad(path, f"its version {version!r:.20} is not known here")
+    try:
+        found: Calibration = from_plain(Calibration, plain)
+        found.age_days()
+    except (ValueError, TypeError) as error:
+        raise _bad(path, str(error)) from error
+    return found if found.machine == machine_name() else None
+
+
+def _bad(path: Path | None, why: str) -> BadFileError:
+    hint = "branchline calibrate writes it anew, after it is removed"
+    return BadFileError(f"{path} is no calibration: {why}", path=str(path), hint=hint)
+
+
+def save_calibration(calibration: Calibration, path: Path | None = None) -> Path:
+    """Writes it whole; returns where. Raises StorageError and OptionError."""
+    path = path or calibration_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"the folder of the calibration cannot be made: {error}", path=str(path)) from error
+    write_whole(path, json.dumps(finite(to_plain(calibration)), indent=1).encode())
+    return path
+
+
+def with_pair(calibration: Calibration, pair: Pair) -> Calibration:
+    """With one more forecast that was checked; the oldest ones are left out."""
+    return replace(calibration, pairs=(*calibration.pairs, pair)[-PAIRS_KEPT:])
+
+
+def remember(said_s: float, measured_s: float, about: str) -> None:
+    """Keeps a forecast that was checked, where there is a calibration of this machine. Raises as saving does."""
+    known = load_calibration()
+    if known is not None and said_s > 0 and measured_s > 0:
+        save_calibration(with_pair(known, Pair(said_s, measured_s, about, now_text())))
+
+
+def calibrate(files: Sequence[DataFile], access: Access, before: Calibration | None = None) -> Calibration:
+    """Measures this machine in all codecs, and the storage of some files if there are any. What was known ``before``
+    of other storages is kept, and pairs are. Raises what reading and writing raise.
+    """
+    decode_s, decompress_s = _codecs()
+    storages = dict(before.storages) if before else {}
+    if files:
+        storages |= _storages(files, access)
+    pairs = before.pairs if before else ()
+    return Calibration(machine_name(), now_text(), decode_s, decompress_s, storages, pairs)
+
+
+def machine_name() -> str:
+    """By what a machine is known: its name and its processor's kind, and how many cores there are."""
+    return f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores"
+
+
+def now_text() -> str:
+    """The present moment in UTC, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _codecs() -> tuple[float, dict[str, float]]:
+    """Seconds to decode a byte, and to decompress one by codec."""
+    from branchline.writing import recreate
+
+    random = np.random.default_rng(1)
+    # Of a few digits, as the numbers of detectors are: they compress to a half.
+    values = {f"b{number}": random.normal(size=ENTRIES).astype("f2").astype("f4") for number in range(BRANCHES)}
+    decompress: dict[str, float] = {}
+    decode: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="branchline-calibration-") as folder:
+        for codec, level in CODECS.items():
+            path = Path(folder) / f"{codec}.root"
+            with recreate(path, compression=level) as file:
+                file["events"] = values
+            rates = measured([DataFile(str(path), "events")], None, Access())
+            decompress[codec] = rates.decompress_s_per_byte[codec]
+            decode.append(rates.decode_s_per_byte)
+    return float(np.median(decode)), decompress
+
+
+def _storages(files: Sequence[DataFile], access: Access) -> dict[str, StorageRates]:
+    """The storage of some files, as reading them sees it."""
+    rates = measured(files, None, access)
+    names = {_core.File(one.opens, Access(mode="plain")).store for one in files[:1]}
+    found = StorageRates(rates.round_trip_s, rates.bytes_per_second, rates.call_s, now_text())
+    return dict.fromkeys(names, found)
+
+
+def with_known_codecs(rates: Rates, calibration: Calibration | None) -> Rates:
+    """The rates, with those of codecs that only the calibration knows, scaled to the speed that was measured."""
+    if calibration is None:
+        return rates
+    known = calibration.decompress_s_per_byte
+    both = [rates.decompress_s_per_byte[one] / known[one] for one in rates.decompress_s_per_byte if known.get(one)]
+    factor = float(np.median(both)) if both else 1.0
+    others = {codec: factor * value for codec, value in known.items() if codec not in rates.decompress_s_per_byte}
+    return replace(rates, decompress_s_per_byte={**rates.decompress_s_per_byte, **others})
