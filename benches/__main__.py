@@ -29,6 +29,7 @@ BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
     "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
     "cluster-peers", "serving", "control-room", "lab", "writing",
+    "forecasts", "simulation",
 )  # fmt: skip
 
 
@@ -57,6 +58,8 @@ class Size:
     written_entries: int
     simulated_files: int
     simulated_workers: int
+    forecast_points: int
+    simulation: tuple[int, int, int]
     lab_studies: int
     lab_pairs: int
     dispatched: tuple[int, int]
@@ -89,6 +92,8 @@ FULL = Size(
     written_entries=1_000_000,
     simulated_files=10_000,
     simulated_workers=1000,
+    forecast_points=72,
+    simulation=(100_000_000, 10_000, 3),
     lab_studies=400,
     lab_pairs=12,
     dispatched=(20_000, 100_000),
@@ -121,6 +126,8 @@ QUICK = Size(
     written_entries=2000,
     simulated_files=300,
     simulated_workers=48,
+    forecast_points=5,
+    simulation=(10_000_000, 100, 1),
     lab_studies=10,
     lab_pairs=6,
     dispatched=(20, 200),
@@ -279,6 +286,15 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
         from benches.lab import lab_page
 
         pages["lab"] = lab_page(repeats or size.lab_studies, seed, size.lab_pairs, say)
+    if "forecasts" in chosen:
+        from benches.forecasts import forecasts_page
+
+        pages["forecasts"] = forecasts_page(cache, repeats or size.forecast_points, seed, say)
+    if "simulation" in chosen:
+        from benches.simulation import simulation_page
+
+        file_bytes, jobs, rounds = size.simulation
+        pages["simulation"] = simulation_page(cache, file_bytes, jobs, repeats or rounds, say)
     if "dispatch" in chosen:
         from benches.dispatch import dispatch_page
 

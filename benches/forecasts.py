@@ -1,40 +1,79 @@
-"""Forecasts beside what was measured: reads over added latency, each predicted from a read without any.
-
-The read that the rates come from is of another access mode and link than those that are predicted.
+"""`python -m benches forecasts`: forecasts beside what was measured. No point is predicted from a read of itself: rates
+come from a read in the usual mode over a link without delay, links and modes and some layouts and codecs are others.
 """
 
 from __future__ import annotations
 
+import math
+import multiprocessing
 import statistics
-import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from random import Random
+from typing import Any
 
-from branchline.access import Access
-from branchline.dataset import DataFile
-from branchline.forecast.conditions import Conditions
-from branchline.forecast.forecasting import what_if
-from branchline.forecast.reading import ReadingRequest, read
-from branchline.forecast.subject import subject_of
+from benches.forecast_data import CODECS, FEW, KINDS, LAYOUTS, TREE, files_of
+from benches.forecast_link import round_trip_seen
+from benches.link_reader import measured
+from benches.links import link
+from benches.places import served
+from benches.tables import opening, table
+from branchline.access import MODES
+from branchline.forecast.conditions import MERGED_BYTES, Conditions
+from branchline.forecast.forecasting import WhatIf, what_if
+from branchline.forecast.other_codec import try_codec
+from branchline.forecast.subject import Subject, subject_of
 
-ROUND_TRIPS_MS = (5, 20, 60)
-MODES = ("plain", "cache", "planned", "prefetch")
-BANDWIDTH = 50_000_000
+ROUND_TRIPS_MS = (0, 1, 5, 20, 60, 100)
+MB_PER_S = (1, 5, 20, 100)
+#: A point is read so often, and longer ones less.
+PASSES, LONG_S, LONGEST_S = 3, 4.0, 90.0
+#: Basket by basket over a long way, all branches take minutes.
+PLAIN_MS_MAX = 5
+GOAL, NINETY = 0.15, 0.9
+MB = 1e6
+WORST = 12
+ITSELF = "itself"
+#: Codecs that are forecast from files in zlib, as they are written.
+TRIED = {"zstd": "zstd:5", "lz4": "lz4:4"}
 
 
 @dataclass(frozen=True)
 class Point:
-    """A read: seconds as they were said, with the interval, and as they were."""
+    """A read that is forecast, and from what: a read of the same files, or of others that are to be changed."""
 
+    kind: str
+    layout: str
+    codec: str
+    few: bool
     mode: str
     round_trip_ms: int
-    branches: int
+    mb_per_s: int
+    source: str = ITSELF
+
+    @property
+    def branches(self) -> tuple[str, ...] | None:
+        return FEW if self.few else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A point with seconds as they were said, with the interval, and as they were."""
+
+    point: Point
     said_s: float
     low_s: float
     high_s: float
-    measured_s: float
+    passes_s: tuple[float, ...]
+    said_bytes: float
+    measured_bytes: float
+    round_trip_seen_ms: float
+
+    @property
+    def measured_s(self) -> float:
+        return statistics.median(self.passes_s)
 
     @property
     def error(self) -> float:
@@ -43,46 +82,202 @@ class Point:
 
     @property
     def is_held(self) -> bool:
-        """Whether the interval holds it."""
         return self.low_s <= self.measured_s <= self.high_s
 
-
-def points(files: list[Path], tree: str, some: tuple[str, ...]) -> Iterator[Point]:
-    """All combinations of access mode, round trip, and all or some branches."""
-    for branches in (None, some):
-        subject = subject_of([str(path) for path in files], branches)
-        subject = replace(subject, threads=1, files=tuple(DataFile(str(path), tree) for path in files))
-        for mode in MODES:
-            for rtt in ROUND_TRIPS_MS:
-                conditions = Conditions(rtt / 1e3, float(BANDWIDTH), mode)
-                said = what_if(subject, conditions).then.wall_s
-                throttle = Access(throttle=f"latency={rtt}ms,bandwidth={BANDWIDTH // 10**6}MB/s").throttle or ""
-                request = ReadingRequest(
-                    [str(path) for path in files], [tree] * len(files), list(branches or ()), mode, throttle
-                )
-                begin_s = time.monotonic()
-                read(request)
-                spent_s = time.monotonic() - begin_s
-                yield Point(mode, rtt, len(branches or ()), said.value, said.low, said.high, spent_s)
+    @property
+    def noise(self) -> float:
+        """The half of the difference of the passes, as a part of their median; 0 of one pass."""
+        return (max(self.passes_s) - min(self.passes_s)) / 2 / self.measured_s
 
 
-def forecasts_page(files: list[Path], tree: str, some: tuple[str, ...]) -> str:
-    """The table of all points, with the median error and the coverage of the intervals."""
-    found = list(points(files, tree, some))
-    lines = ["| access | round trip | branches | forecast | measured | error | held |", "|---|---|---|---|---|---|---|"]
-    for one in found:
-        which = str(one.branches) if one.branches else "all"
-        lines.append(
-            f"| {one.mode} | {one.round_trip_ms} ms | {which} | {one.said_s:.2f} s | {one.measured_s:.2f} s | "
-            f"{one.error:+.0%} | {'yes' if one.is_held else 'no'} |"
+def points(count: int, seed: int) -> list[Point]:
+    """So many points, drawn so that all kinds of data, layouts, codecs, ways and links come about equally often."""
+    chance = Random(seed)
+    sets = [(kind, layout, codec, few) for kind in KINDS for layout in LAYOUTS for codec in CODECS for few in (0, 1)]
+    ways: list[tuple[str, int, int]] = []
+    found: list[Point] = []
+    while len(found) < count:
+        if len(found) % len(sets) == 0:
+            chance.shuffle(sets)
+        kind, layout, codec, few = sets[len(found) % len(sets)]
+        if not ways:
+            ways = [(mode, ms, rate) for mode in MODES for ms in ROUND_TRIPS_MS for rate in MB_PER_S]
+            chance.shuffle(ways)
+        mode, ms, rate = ways.pop()
+        if mode == "plain" and not few and ms > PLAIN_MS_MAX:
+            continue
+        found.append(Point(kind, layout, codec, bool(few), mode, ms, rate, _source(len(found), layout, codec)))
+    return found
+
+
+def _source(number: int, layout: str, codec: str) -> str:
+    """Every other merged file is forecast from the small ones, every other set of small files from those in zlib."""
+    if layout == "merged" and number % 2:
+        return "small files"
+    if layout == "small files" and codec in TRIED and number % 2:
+        return "zlib"
+    return ITSELF
+
+
+class Places:
+    """The files of all points at a server."""
+
+    def __init__(self, cache: Path, port: int, paths: dict[str, list[str]]) -> None:
+        self.cache, self.port, self.paths = cache, port, paths
+
+    def subject(self, point: Point) -> tuple[Subject, Conditions]:
+        """What a forecast starts from, read over a link without delay; and what is to be otherwise."""
+        layout = "small files" if point.source == "small files" else point.layout
+        codec = "zlib" if point.source == "zlib" else point.codec
+        with link(self.port, "latency=0ms") as base:
+            urls = [f"{base}/{name}" for name in self.paths[set_name(point.kind, layout, codec)]]
+            # In a new process, as jobs are: the first read of a process takes longer.
+            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+                subject = replace(process.submit(subject_of, urls, point.branches).result(), threads=1)
+        conditions = Conditions(mode=point.mode)
+        if point.source == "small files":
+            conditions = replace(conditions, merged_bytes=MERGED_BYTES)
+        return subject, conditions if codec == point.codec else replace(conditions, codec=TRIED[point.codec])
+
+    def read(self, point: Point) -> Iterator[tuple[dict[str, Any], float]]:
+        """Passes over a point's files, each in a new process, and the round trips that were seen before."""
+        throttle = f"latency={point.round_trip_ms}ms,bandwidth={point.mb_per_s}MB/s"
+        branches = None if point.branches is None else list(point.branches)
+        names = self.paths[set_name(point.kind, point.layout, point.codec)]
+        for _ in range(PASSES):
+            seen_s = round_trip_seen(throttle)
+            with link(self.port, throttle) as base:
+                request = {"files": [f"{base}/{name}" for name in names], "tree": TREE, "branches": branches}
+                how = {"mode": point.mode, "threads": 1}
+                done = measured({"reader": "branchline", "how": how, **request}, LONGEST_S)
+            if done is None:
+                return
+            yield done, seen_s
+            if done["seconds"] > LONG_S:
+                return
+
+    def row(self, point: Point) -> Row | None:
+        """None for a read that took too long."""
+        subject, conditions = self.subject(point)
+        done = list(self.read(point))
+        if not done:
+            return None
+        seen_s = statistics.median(seen for _, seen in done)
+        conditions = replace(conditions, round_trip_s=seen_s, bytes_per_second=point.mb_per_s * MB)
+        then = self._forecast(point, subject, conditions).then
+        return Row(
+            point,
+            *(then.wall_s.value, then.wall_s.low, then.wall_s.high),
+            passes_s=tuple(one["seconds"] for one, _ in done),
+            said_bytes=then.bytes_read.value,
+            measured_bytes=done[0][0]["bytes"],
+            round_trip_seen_ms=seen_s * 1e3,
         )
-    median = statistics.median(abs(one.error) for one in found)
-    near = sum(abs(one.error) <= 0.15 for one in found) / len(found)
-    held = sum(one.is_held for one in found) / len(found)
-    lines += ["", f"median error {median:.0%}; {near:.0%} within 15 %; {held:.0%} of the 90 % intervals hold"]
-    return "\n".join(lines)
+
+    def _forecast(self, point: Point, subject: Subject, conditions: Conditions) -> WhatIf:
+        if conditions.codec is None:
+            return what_if(subject, conditions)
+        # The codec is tried on the files themselves, which lie on this machine.
+        local = files_of(self.cache, point.kind, point.layout, "zlib", print)
+        tried = subject_of([str(path) for path in local], point.branches)
+        return what_if(subject, conditions, try_codec(conditions.codec, tried.files, tried.laid, tried.branches))
 
 
-if __name__ == "__main__":
-    tree_name, names, *paths = sys.argv[1:]
-    print(forecasts_page([Path(path) for path in paths], tree_name, tuple(names.split(","))))
+def set_name(kind: str, layout: str, codec: str) -> str:
+    return f"{kind}-{codec}-{layout.replace(' ', '-')}"
+
+
+def rows_of(cache: Path, count: int, seed: int, progress: Callable[[str], None]) -> list[Row]:
+    """All points, measured and forecast."""
+    wanted = points(count, seed)
+    files: dict[str, Path] = {}
+    paths: dict[str, list[str]] = {}
+    for one in wanted:
+        layouts = {one.layout, "small files" if one.source == "small files" else one.layout}
+        for layout in layouts:
+            for codec in {one.codec, "zlib" if one.source == "zlib" else one.codec}:
+                name = set_name(one.kind, layout, codec)
+                made = files_of(cache, one.kind, layout, codec, progress)
+                paths[name] = [f"{name}/{number}.root" for number in range(len(made))]
+                files |= dict(zip(paths[name], made, strict=True))
+    found = []
+    with served(files) as place:
+        places = Places(cache, place.port, paths)
+        for number, one in enumerate(wanted):
+            progress(f"forecasts: point {number + 1} of {count}")
+            row = places.row(one)
+            if row is not None:
+                found.append(row)
+    return found
+
+
+def figures(rows: Sequence[Row]) -> list[str]:
+    """Of some points: their number, the errors, the coverage, the error of the bytes, and the noise of the passes."""
+    errors = sorted(abs(one.error) for one in rows)
+    near = sum(one <= GOAL for one in errors) / len(errors)
+    held = sum(one.is_held for one in rows) / len(rows)
+    ninety = errors[min(len(errors) - 1, math.ceil(NINETY * len(errors)) - 1)]
+    bias = statistics.median(one.error for one in rows)
+    bytes_ = statistics.median(abs(one.said_bytes / max(1, one.measured_bytes) - 1) for one in rows)
+    noise = statistics.median(one.noise for one in rows)
+    texts = [f"{100 * one:.1f}" for one in (statistics.median(errors), ninety, bias)]
+    return [str(len(rows)), *texts, f"{near:.0%}", f"{held:.0%}", f"{100 * bytes_:.2f}", f"{100 * noise:.1f}"]
+
+
+HEAD = ["points", "median error %", "9 of 10 below %", "bias %", "within 15 %", "in the interval", "bytes %", "noise %"]
+
+
+def kinds_table(rows: Sequence[Row]) -> str:
+    lines = [["all", *figures(rows)]]
+    words: dict[str, Callable[[Row], str]] = {
+        "access": lambda row: row.point.mode,
+        "layout": lambda row: row.point.layout,
+        "codec": lambda row: row.point.codec,
+        "data": lambda row: row.point.kind,
+        "branches": lambda row: str(len(FEW)) if row.point.few else "all",
+        "round trip": lambda row: f"{row.point.round_trip_ms} ms",
+        "bandwidth": lambda row: f"{row.point.mb_per_s} MB/s",
+        "forecast from": lambda row: row.point.source,
+    }
+    for name, word in words.items():
+        values = dict.fromkeys(word(row) for row in sorted(rows, key=lambda one: _order(one.point)))
+        lines += [[f"{name}: {value}", *figures([row for row in rows if word(row) == value])] for value in values]
+    return table(["", *HEAD], lines)
+
+
+def _order(point: Point) -> tuple[int, ...]:
+    return (point.round_trip_ms, point.mb_per_s, LAYOUTS.index(point.layout), CODECS.index(point.codec))
+
+
+def worst_table(rows: Sequence[Row]) -> str:
+    lines = []
+    for row in sorted(rows, key=lambda one: -abs(one.error))[:WORST]:
+        point = row.point
+        what = f"{point.kind}, {point.layout}, {point.codec}, {'few' if point.few else 'all'} branches"
+        way = f"{point.mode}, {point.round_trip_ms} ms, {point.mb_per_s} MB/s"
+        passes = " ".join(f"{one:.2f}" for one in row.passes_s)
+        lines.append([what, way, point.source, f"{row.said_s:.2f}", passes, f"{100 * row.error:+.0f}"])
+    return table(["read", "way", "from", "said s", "measured s", "error %"], lines)
+
+
+def forecasts_page(
+    cache: Path, count: int, seed: int, progress: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """Measures, forecasts, and gives the page with its rows."""
+    rows = rows_of(cache, count, seed, progress)
+    lines = opening("Forecasts beside what was measured", PASSES)
+    lines += [
+        f"{len(rows)} reads, drawn with the seed {seed} from five access modes, four layouts, four codecs, two kinds",
+        "of data, all and few branches, round trips of 0 to 100 ms and 1 to 100 MB/s: a proxy before an XRootD server",
+        "here. Each is forecast from a read in the usual mode without delay, just before; some from the same",
+        "events in other files (small ones that are to be merged, or zlib that is to be another codec). The round trip",
+        "that is given to a forecast is that of a ping through the proxy, the bandwidth that of its setting.",
+        "Other programs had the cores, too: the noise is half the difference between the shortest and longest pass.",
+        "",
+        kinds_table(rows),
+        "",
+        f"## The {min(WORST, len(rows))} worst",
+        "",
+        worst_table(rows),
+    ]
+    return "\n".join(lines) + "\n", [asdict(one) | {"error": one.error, "is_held": one.is_held} for one in rows]

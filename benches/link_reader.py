@@ -20,13 +20,16 @@ CACHE_BYTES = 30_000_000
 
 
 def branchline(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
-    """A stream of chunks, with both cores of a small machine at work."""
+    """A stream of chunks, with both cores of a small machine at work unless ``how`` has another number of ``threads``;
+    the rest of it are settings of the access.
+    """
     from branchline import Access
     from branchline.tree import ChunkStream, Source
 
+    threads = how.pop("threads", 2)
     begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
     sources, entries = [Source(one, tree) for one in files], 0
-    with ChunkStream(sources, branches, step_size="100 MB", threads=2, access=Access(**how)) as stream:
+    with ChunkStream(sources, branches, step_size="100 MB", threads=threads, access=Access(**how)) as stream:
         for chunk in stream:
             entries += len(chunk)
             chunk.release()
