@@ -386,6 +386,7 @@ LIVE_INTERVAL_S = 1.0
 # A page is no older than this, also if nothing was reported: what depends on the time alone changes by the minute.
 LIVE_AGE_MAX_S = 60.0
 LIVE_HEARTBEAT_S = 15.0
+LIVE_KNOWN_S = 5.0  # how often it is asked whether their viewer may still see them
 # Pages that are drawn at the same time, and kept until something changes: what some dozens of people look at.
 PAGES_AT_ONCE = 4
 PAGES_KEPT_MAX = 200

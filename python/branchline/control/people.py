@@ -28,6 +28,10 @@ class Person:
         """Whether this person may change what belongs to ``owner``."""
         return self.name == owner or self.is_operator
 
+    def has_part_in(self, owner: str, group: str) -> bool:
+        """Whether it belongs to this person, to a group of theirs, or they are an operator."""
+        return self.owns(owner) or (group != "" and group in self.groups)
+
     def check_owns(self, owner: str) -> None:
         """Raises RefusedError unless this person may change what belongs to ``owner``."""
         if not self.owns(owner):

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from branchline.control.errors import RefusedError
 from branchline.control.people import Person
 from branchline.control.registry.changes import DATASET, WAGON
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
@@ -209,7 +210,18 @@ def copy_activations(room: ControlRoom, person: Person, form: Form) -> str:
     return "/grid"
 
 
-def try_again(room: ControlRoom, person: Person, form: Form) -> str:  # noqa: ARG001 - everybody may
-    """Tries a wagon on a dataset once more."""
+def try_again(room: ControlRoom, person: Person, form: Form) -> str:
+    """Tries a wagon on a dataset once more; those of others only who is in their group, or an operator."""
+    if not may_try(room, person, form.text("wagon"), form.text("dataset")):
+        what = f"{person.name} may not have {form.text('wagon') or 'the train'} on {form.text('dataset')} tried again"
+        raise RefusedError(what, hint="ask its owner, somebody of its group, or an operator")
     room.trials.again(form.text("wagon"), form.text("dataset"))
     return "/grid"
+
+
+def may_try(room: ControlRoom, person: Person, wagon: str, dataset: str) -> bool:
+    """Whether somebody may have a wagon tried again, or the train (an empty ``wagon``) of a dataset. Raises
+    NoSuchEntryError.
+    """
+    entry = room.registry.wagon(wagon).entry if wagon else room.registry.dataset(dataset)[0]
+    return person.has_part_in(entry.owner, entry.group)

@@ -16,6 +16,7 @@ from branchline.limits import (
     LIVE_AGE_MAX_S,
     LIVE_HEARTBEAT_S,
     LIVE_INTERVAL_S,
+    LIVE_KNOWN_S,
     LIVE_VIEWERS_MAX,
     LIVE_VIEWERS_OF_PERSON_MAX,
 )
@@ -61,13 +62,19 @@ async def _changes(request: Request) -> AsyncIterator[str]:
     state.viewers[name] += 1
     try:
         yield "retry: 2000\n\n"
-        seen, quiet_s = ticks.now(), 0.0
+        seen, quiet_s, known_s = ticks.now(), 0.0, 0.0
         while not state.ending.is_set() and not await request.is_disconnected():
             with suppress(TimeoutError):
                 await asyncio.wait_for(state.ending.wait(), LIVE_INTERVAL_S)
             quiet_s += LIVE_INTERVAL_S
+            known_s += LIVE_INTERVAL_S
+            if known_s >= LIVE_KNOWN_S:
+                known_s = 0.0
+                # They may have logged out, or been disabled, since.
+                if await request.state.login_again() is None:
+                    return
             if ticks.now() != seen:
-                seen, quiet_s = ticks.now(), 0.0
+                seen, quiet_s, known_s = ticks.now(), 0.0, 0.0
                 yield f"event: changed\ndata: {seen}\n\n"
             elif quiet_s > LIVE_HEARTBEAT_S:
                 # A proxy between them would close a silent stream.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from python_multipart.multipart import parse_options_header
@@ -86,8 +87,7 @@ class Guard:
             return PlainTextResponse("Forms are in UTF-8.\n", 415)
         bearer = _bearer(headers)
         if bearer is not None:
-            login = await self._settings.keys.of_bearer(bearer)
-            return _unknown("This token is not known here.") if login is None else self._let_in(scope, login)
+            return await self._of_bearer(scope, bearer)
         if isinstance(self._settings.keys, OwnToken):
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
             if scope["method"] in _READS and "token" in query:
@@ -101,15 +101,24 @@ class Guard:
         cookie = cookie_parser(headers.get("cookie", "")).get(cookie_name(scope, self._settings), "")
         login = await self._settings.keys.of_cookie(cookie)
         if login is not None:
-            return _foreign() if is_foreign else self._let_in(scope, login)
+            again = partial(self._settings.keys.of_cookie, cookie)
+            return _foreign() if is_foreign else self._let_in(scope, login, again)
         if not self._settings.is_shared:
             return _unknown("Open the address with the token that the server printed when it began.")
         if scope["method"] in _READS and "text/html" in headers.get("accept", ""):
             return RedirectResponse(f"/login?{urlencode({'next': _here(scope)})}", 303)
         return _unknown("Log in, or send a token.")
 
-    def _let_in(self, scope: Scope, login: Login) -> Response | None:
-        """Sets who asks, unless their key does not open this, or they ask too often."""
+    async def _of_bearer(self, scope: Scope, secret: str) -> Response | None:
+        login = await self._settings.keys.of_bearer(secret)
+        if login is None:
+            return _unknown("This token is not known here.")
+        return self._let_in(scope, login, partial(self._settings.keys.of_bearer, secret))
+
+    def _let_in(self, scope: Scope, login: Login, again: Callable[[], Awaitable[Login | None]]) -> Response | None:
+        """Sets who asks, unless their key does not open this, or they ask too often. ``again`` asks anew whose it is:
+        an answer may go on for hours.
+        """
         is_report = scope["path"] == REPORTS_PATH and scope["method"] == "POST"
         if login.scope == REPORT and not is_report:
             return PlainTextResponse("This token is for reports of jobs alone.\n", 403)
@@ -118,7 +127,7 @@ class Guard:
             return PlainTextResponse("This token is for reading alone.\n", 403)
         if not self._rates.add(login.person.name):
             return _too_many()
-        scope.setdefault("state", {})["person"] = login.person
+        scope.setdefault("state", {}).update(person=login.person, login_again=again)
         return None
 
     async def _with_cookie(self, scope: Scope, query: dict[str, str]) -> Response:

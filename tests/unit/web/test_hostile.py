@@ -52,6 +52,12 @@ class Stream:
             # It counts from its first line on.
             self._answer.readline()
 
+    def ends(self) -> bool:
+        """Waits for its end, which comes within the time that a connection waits."""
+        while self._answer.readline():
+            pass
+        return True
+
     def __enter__(self) -> Stream:
         return self
 
@@ -95,6 +101,39 @@ def test_one_person_does_not_take_the_live_pages_of_the_others(server: SharedSer
         )
         assert found == {200: LIVE_VIEWERS_OF_PERSON_MAX, 503: 5}
         assert streams.enter_context(Stream(server, emmy)).status == 200
+
+
+def test_live_pages_end_with_the_session_and_with_the_account(server: SharedServer) -> None:
+    """Else who has left sees for as long as they like when something happens."""
+    cookie = server.logged_in("lise")
+    with Stream(server, cookie) as stream:
+        assert server.post("/logout", {}, cookie).status == 303
+        assert stream.ends()
+    emmy = server.logged_in("emmy")
+    with Stream(server, emmy) as stream:
+        assert people(server.folder, "change", "emmy", "--disable").returncode == 0
+        assert stream.ends()
+    assert people(server.folder, "change", "emmy", "--enable").returncode == 0
+
+
+def test_who_has_no_part_in_a_wagon_does_not_have_it_tried(server: SharedServer) -> None:
+    """Each trial takes the machine for minutes, and others wait behind it."""
+    source = "class Waits:\n    branches = ['px']\n    def process(self, events):\n        return {'n': len(events)}\n"
+    for name, groups in (("max", "hf"), ("eva", "hf jets"), ("kim", "")):
+        fields = {"name": name, "role": "physicist", "groups": groups, "password": PASSWORD}
+        assert server.post("/do/add-person", fields, server.logged_in("ada")).status == 303
+    maxs = server.logged_in("max")
+    upload = {"text": source, "path": "waits.py", "group": "hf"}
+    assert server.post("/do/upload", upload, maxs).status == 303
+    assert server.post("/do/save-dataset", {"name": "events", "files": "/data/x.root"}, maxs).status == 303
+    tried = {"wagon": "max/Waits", "dataset": "max/events"}
+    for name, status in (("max", 303), ("eva", 303), ("emmy", 303), ("kim", 403), ("lise", 403)):
+        answer = server.post("/do/try-again", tried, server.logged_in(name))
+        assert answer.status == status, (name, answer.text)
+        if status == 403:
+            assert "may not have max/Waits on max/events tried again" in answer.text
+    # Of a dataset, whose train is tried.
+    assert server.post("/do/try-again", {"dataset": "max/events"}, server.logged_in("kim")).status == 403
 
 
 def test_requests_that_are_none_do_not_fill_the_log(tmp_path: Path) -> None:

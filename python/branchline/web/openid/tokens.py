@@ -17,6 +17,8 @@ from branchline.web.openid.errors import ProviderError, RejectedError
 #: Only those of key pairs: with a shared secret, whoever knows the secret could sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 SUBJECT_CHARACTERS_MAX = 255
+# A year that no clock will show.
+_MOMENT_MAX_S = 1e12
 _KINDS = ("RSA", "EC", "OKP")
 Claims = Mapping[str, object]
 PublicKey = RSAKey | ECKey | OKPKey
@@ -101,7 +103,8 @@ def _check(claims: Claims, expected: Expected, now_s: float) -> None:
 
 def _moment(claims: Claims, name: str) -> float:
     found = claims.get(name)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    # Nothing is greater or less than what is no number, and whole ones may be too large for a float.
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < _MOMENT_MAX_S:
         raise ProviderError(f"the ID token has no {name}")
     return float(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from starlette.exceptions import HTTPException
@@ -184,7 +185,12 @@ def trial(ask: Ask) -> Page:
     profiled = [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]
     hot = {one.name: hot_lines(one.profile) for one in profiled if one.profile}
     what = "a train of all that passed" if is_train else found.wagon
-    return Page("trial.html", f"Trial of {what} on {found.dataset}", shown, {"hot": hot})
+    # Of what was removed meanwhile nothing is tried.
+    may_try = False
+    with suppress(NoSuchEntryError):
+        entry = ask.room.registry.dataset(found.dataset)[0] if is_train else ask.room.registry.wagon(found.wagon).entry
+        may_try = ask.person.has_part_in(entry.owner, entry.group)
+    return Page("trial.html", f"Trial of {what} on {found.dataset}", shown, {"hot": hot, "may_try": may_try})
 
 
 def _in_train(ask: Ask, dataset: str) -> Trial | None:
