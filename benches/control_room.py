@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,21 @@ from branchline.control.intake import checked, take
 from branchline.control.jobs import JobQuery
 from branchline.control.measures.measure import Measure, MeasureOrder
 from branchline.control.people import ADMINISTRATOR, Person
+from branchline.control.plans.plan import Fullness, Plan
 from branchline.control.readings import Period
+from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
+from branchline.control.trains.train import Train, TrainOrder
+from branchline.control.trials.trial import DONE, TrialOutcome
 from branchline.limits import HISTORY_GROUP_ROWS
 from branchline.sensors import FINISHED, JobRecord, TrainStatus
 from branchline.sensors.batch import JobIdentity, ReportBatch
+from branchline.sensors.plain import to_plain
 from branchline.sensors.record import FileRecord, SiteReading, Totals, WagonRecord, WorkerPhases
 
 DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50
+# As a group has them after some years: a plan for each dataset, of which a page shows 50.
+TRAINS, DATASETS, ENABLED = 5000, 50, 20
 FILES_A_BATCH = 20
 JOBS_A_TRANSACTION = 200
 PAGE_MS_MAX, GROUPS_S_MAX = 100, 3
@@ -197,6 +204,8 @@ def pages(folder: str, repeats: int) -> list[Timed]:
     row = room.jobs(JobQuery(first=10)).rows[0]
     now = datetime.now(UTC)
     measure = with_measure(room)
+    with_trains(room)
+    trains = room.trains.trains()[0]
     room.findings.look("week")
     week = Period((now - timedelta(days=7)).isoformat(), now.isoformat())
     asked: dict[str, Callable[[], object]] = {
@@ -217,6 +226,10 @@ def pages(folder: str, repeats: int) -> list[Timed]:
         "what a measure changed": lambda: room.measures.effect(measure),
         "findings, as found last": lambda: room.findings.last("week"),
         "looking for findings of a week": lambda: room.findings.look("week"),
+        "trains": lambda: room.trains.trains(),
+        "one train": lambda: (room.trains.status(trains[0]), room.trains.earlier(trains[0])),
+        "plans, with what waits": lambda: [room.plans.waiting(one.plan, now) for one in room.plans.plans()],
+        "wagons and datasets": lambda: room.trials.last(sorted(room.registry.grid().enabled)),
         "files of a job": lambda: room.files(row.identity.job, 0, 50),
         "rows of files by site and element": lambda: room.file_groups(["site", "storage_element"], Period()),
     }
@@ -231,6 +244,34 @@ def with_measure(room: ControlRoom) -> Measure:
         order = MeasureOrder(AVOID_ELEMENT, storage_element="root://se3.example", why="to be measured")
         room.measures.switch_on(order, Person("bench", ADMINISTRATOR))
     return room.measures.measures()[0][0]
+
+
+def with_trains(room: ControlRoom) -> None:
+    """Wagons that passed on datasets, a plan for each, and trains, of which the room has some from then on."""
+    who = Person("bench", ADMINISTRATOR)
+    if room.plans.plans():
+        return
+    sha256 = room.sources.keep(b"class Wagon:\n    def process(self, events):\n        return {}\n")
+    wagon = WagonEntry("bench", "Wagon", source=WagonSource(sha256), wagon_class="Wagon")
+    names = [f"Wagon{index}" for index in range(ENABLED)]
+    for name in names:
+        room.registry.save_wagon(replace(wagon, name=name), who)
+    wagons = [f"bench/{name}" for name in names]
+    datasets = [f"bench/data{index}" for index in range(DATASETS)]
+    for index, dataset in enumerate(datasets):
+        room.registry.save_dataset(DatasetEntry("bench", f"data{index}", files=[f"/data/{index}/*.root"]), who)
+        room.registry.enable(wagons, dataset, who)
+        room.plans.save(Plan("bench", f"plan{index}", dataset, full=Fullness(wagons=100)), who)
+    keys = {(one, dataset): room.trials.key_of(one, dataset) for one in wagons for dataset in datasets}
+    outcome = json.dumps(TrialOutcome(events=1000, seconds=60.0, memory_bytes=10**9).as_dict())
+    now = datetime.now(UTC).isoformat()
+    trials = [(*pair, key, DONE, now, now, outcome) for pair, key in keys.items()]
+    orders = [TrainOrder("bench", "all", datasets[index % DATASETS], wagons) for index in range(TRAINS)]
+    trains = [(json.dumps(to_plain(Train(0, order, ordered=now))), FINISHED) for order in orders]
+    with room._database.writing() as connection:
+        query = "INSERT INTO trials (wagon, dataset, key, state, queued, ended, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        connection.executemany(query, trials)
+        connection.executemany("INSERT INTO trains (content, state) VALUES (?, ?)", trains)
 
 
 def takes(threads: int, count: int) -> list[Timed]:

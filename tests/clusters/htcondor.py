@@ -129,17 +129,21 @@ class HTCondor:
         self, words: list[str], directory: Path, user: str = USER, timeout_s: float = CALL_TIMEOUT_S
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command on the pool's machine."""
-        assert self._process is not None
-        line = f"cd {shlex.quote(str(directory))} && {shlex.join(words)}"
-        inside = ["nsenter", f"--target={self._process.pid}", "--mount", "--root", "--wd=/"]
         return subprocess.run(
-            [*inside, "/usr/bin/su", "-", user, "-c", line],
+            self.inside(words, directory, user),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=timeout_s,
             check=False,
         )
+
+    def inside(self, words: list[str], directory: Path, user: str = USER) -> list[str]:
+        """The command that runs a command on the pool's machine."""
+        assert self._process is not None
+        line = f"cd {shlex.quote(str(directory))} && exec {shlex.join(words)}"
+        machine = ["nsenter", f"--target={self._process.pid}", "--mount", "--root", "--wd=/"]
+        return [*machine, "/usr/bin/su", "-", user, "-c", line]
 
     def command(self, *words: object) -> str:
         """What one of HTCondor's commands prints."""

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +39,17 @@ class Answer:
 
 
 class Server:
-    """The process of the command; it ends with the block."""
+    """The process of the command; it ends with the block. ``wrapped`` makes the command that runs it elsewhere."""
 
-    def __init__(self, folder: Path, port: int = 0, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        port: int = 0,
+        options: Sequence[str] = (),
+        wrapped: Callable[[list[str]], list[str]] = lambda words: words,
+    ) -> None:
         self.folder = folder
-        command = [sys.executable, "-m", "branchline", "serve", str(folder), "--port", str(port), *options]
+        command = wrapped([sys.executable, "-m", "branchline", "serve", str(folder), "--port", str(port), *options])
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         first = self.process.stdout.readline()
