@@ -46,9 +46,10 @@ from branchline.sensors import FINISHED, JobRecord, TrainStatus
 from branchline.sensors.batch import JobIdentity, ReportBatch
 from branchline.sensors.plain import to_plain
 from branchline.sensors.record import FileRecord, SiteReading, Totals, WagonRecord, WorkerPhases
+from branchline.web.pages.plans import ROWS as PLAN_ROWS
 
 DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50
-# As a group has them after some years: a plan for each dataset, of which a page shows 50.
+# As a group has them after some years: a plan for each dataset, of which a page shows some.
 TRAINS, DATASETS, ENABLED = 5000, 50, 20
 FILES_A_BATCH = 20
 JOBS_A_TRANSACTION = 200
@@ -228,7 +229,7 @@ def pages(folder: str, repeats: int) -> list[Timed]:
         "looking for findings of a week": lambda: room.findings.look("week"),
         "trains": lambda: room.trains.trains(),
         "one train": lambda: (room.trains.status(trains[0]), room.trains.earlier(trains[0])),
-        "plans, with what waits": lambda: [room.plans.waiting(one.plan, now) for one in room.plans.plans()],
+        "plans, with what waits": lambda: [room.plans.waiting(one.plan, now) for one in room.plans.plans()[:PLAN_ROWS]],
         "wagons and datasets": lambda: room.trials.last(sorted(room.registry.grid().enabled)),
         "files of a job": lambda: room.files(row.identity.job, 0, 50),
         "rows of files by site and element": lambda: room.file_groups(["site", "storage_element"], Period()),

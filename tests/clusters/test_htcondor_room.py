@@ -17,8 +17,6 @@ from tests.unit.web.server import Server
 FILES = 3
 TIMEOUT_S = 240
 WAGON = """
-import os
-
 import hist
 import numpy as np
 
@@ -30,10 +28,7 @@ class Spectra:
         px = np.asarray(events.px)
         histogram = hist.Hist.new.Reg(50, -5, 5, name="px").Weight()
         histogram.fill(px, weight=0.1)
-        found = {"px": histogram, "sum": float(np.sum(px)), "events": len(events)}
-        # Where it ran is seen in the log of its job.
-        print("on HTCondor:", "_CONDOR_SLOT" in os.environ, flush=True)
-        return found
+        return {"px": histogram, "sum": float(np.sum(px)), "events": len(events)}
 """
 
 # Making the pool's folder takes minutes, once.
@@ -124,7 +119,6 @@ def test_a_train_goes_from_the_page_to_htcondor_and_its_results_come_back(
     assert files_of(there) == files_of(here)
     assert (there / "batch" / "submission").is_file()
     shown = room.values(f"/trains/{numbers['htcondor']}")
-    assert shown["record"]["place"] == "htcondor" if "place" in shown["record"] else True
     assert shown["train"]["order"]["place"] == "htcondor"
     assert shown["failures"] == []
     # The submission and its jobs have reported to the room.
