@@ -14,12 +14,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from benches.conditions import machine_lines
 from benches.forecast_data import CODECS, FEW, KINDS, LAYOUTS, TREE, files_of
 from benches.forecast_link import round_trip_seen
 from benches.link_reader import measured
 from benches.links import link
 from benches.places import served
-from benches.tables import opening, table
+from benches.tables import table
 from branchline.access import MODES
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
 from branchline.forecast.forecasting import WhatIf, what_if
@@ -265,7 +266,7 @@ def forecasts_page(
 ) -> tuple[str, list[dict[str, Any]]]:
     """Measures, forecasts, and gives the page with its rows."""
     rows = rows_of(cache, count, seed, progress)
-    lines = opening("Forecasts beside what was measured", PASSES)
+    lines = ["# Forecasts beside what was measured", "", *machine_lines(PASSES), ""]
     lines += [
         f"{len(rows)} reads, drawn with the seed {seed} from five access modes, four layouts, four codecs, two kinds",
         "of data, all and few branches, round trips of 0 to 100 ms and 1 to 100 MB/s: a proxy before an XRootD server",

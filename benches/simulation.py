@@ -19,9 +19,10 @@ from studies.yard.caps import Group
 from studies.yard.disks import DiskKind, Disks
 from studies.yard.skipping import LackingError
 
+from benches.conditions import machine_lines
 from benches.links import link
 from benches.places import LARGE_TREE, large_file, served
-from benches.tables import opening, table
+from benches.tables import table
 from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, simulate_jobs
 from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
 from branchline.forecast.simulated_plan import Block, BlockPlan, Reading, plans_of
@@ -195,7 +196,7 @@ def simulation_page(
 ) -> tuple[str, list[dict[str, Any]]]:
     """Measures, simulates, and gives the page with its rows."""
     source = large_file(cache, file_bytes, progress)
-    lines = opening("Simulated jobs beside real ones", rounds)
+    lines = ["# Simulated jobs beside real ones", "", *machine_lines(rounds), ""]
     rows: list[dict[str, Any]] = []
     for make in (capped_disk, shaped_link):
         try:

@@ -78,6 +78,8 @@ TABLES = {
     "planning": "Planning a train",
     "simulated": "Trains on 1000 workers",
     "lab": "Studies",
+    "forecasts": "Forecasts",
+    "simulation": "Simulated jobs at once",
     "dispatch": "Handing out sub-jobs",
     "cluster-peers": "Packages on Dask",
     "control-room": "The control room",

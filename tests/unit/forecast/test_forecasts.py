@@ -11,6 +11,7 @@ from tests.unit.forecast.test_planned_requests import write
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BadFileError, OptionError
+from branchline.forecast.changed_layout import in_order_of_branches
 from branchline.forecast.conditions import Conditions, conditions_of
 from branchline.forecast.forecasting import what_if
 from branchline.forecast.kept import check, keep, kept
@@ -27,7 +28,27 @@ def test_conditions_are_read_as_people_write_them() -> None:
     found = conditions_of(["rtt=63ms,bandwidth=7MB/s", "access=prefetch", "branches=a,b", "cores=4", "layout=merged"])
     assert found == Conditions(0.063, 7e6, "prefetch", merged_bytes=10**9, branches=("a", "b"), cores=4)
     assert found.changes_layout
-    for wrong in ("rtt=fast", "access=quick", "layout=flat", "colour=red", "cores=0", "rtt", "baskets=many"):
+    sizes = conditions_of(["gap=64kB,buffer=16MB,tree-cache=10MB,jobs=1000", "order=branch"])
+    assert (sizes.gap_bytes, sizes.buffer_bytes, sizes.tree_cache_bytes, sizes.jobs) == (
+        64_000,
+        16_000_000,
+        10**7,
+        1000,
+    )
+    assert sizes.by_branch
+    assert not sizes.by_entry
+    for wrong in (
+        "rtt=fast",
+        "access=quick",
+        "layout=flat",
+        "colour=red",
+        "cores=0",
+        "rtt",
+        "baskets=many",
+        "jobs=0",
+        "gap=wide",
+        "order=size",
+    ):
         with pytest.raises(OptionError):
             conditions_of([wrong])
 
@@ -49,6 +70,23 @@ def test_a_longer_way_takes_longer_and_a_shorter_one_never_does(subject: Subject
     nothing = what_if(subject, Conditions())
     assert nothing.gain.value == pytest.approx(0)
     assert nothing.now.bytes_read == nothing.then.bytes_read
+
+
+def test_branches_behind_each_other_are_fewer_ranges_for_who_reads_one(subject: Subject) -> None:
+    (file,) = (laid_file(one, ("x",)) for one in subject.files[:1])
+    behind = in_order_of_branches(file)
+    rows = [row for branch in behind.extents for row in branch]
+    assert [row[0] + row[1] for row in rows[:-1]] == [row[0] for row in rows[1:]]
+    assert [row[1:] for row in rows] == [row[1:] for branch in file.extents for row in branch]
+    assert behind.size_bytes == file.size_bytes
+
+
+def test_a_smaller_gap_is_more_requests(subject: Subject) -> None:
+    few = replace(
+        subject, access=Access(gap="1 MB"), laid=tuple(replace(one, size_bytes=10**8) for one in subject.laid)
+    )
+    joined, apart = (what_if(few, Conditions(gap_bytes=gap)).then.requests.value for gap in (10**6, 0))
+    assert joined < apart
 
 
 def test_the_time_of_a_job_is_what_it_took(subject: Subject) -> None:
