@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "reporting": {"report", "sensors", "sites"},
     "running": {"batch", "dataset", "forecast", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "results": {"report", "running", "sensors", "tables", "train"},
-    "lab": {"_core", "batch", "dataset", "jobs", "report", "running", "sensors", "sites", "tree"},
+    "lab": {"_core", "batch", "dataset", "jobs", "report", "running", "sensors", "sites", "tracing", "tree"},
     "control": {"dataset", "lab", "layout", "report", "running", "sensors", "sites", "train", "tree"},
     "web": {"control", "forecast", "report", "running", "sensors", "train"},
     "demo": {"jobs"},

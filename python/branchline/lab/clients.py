@@ -21,8 +21,10 @@ from typing import Any
 
 from branchline.access import Access
 from branchline.errors import BranchlineError, OptionError
+from branchline.lab.bare_network import bare_socket
 from branchline.lab.job import Counts, JobRequest
 from branchline.lab.study import Value
+from branchline.lab.traces import TRACED_CLIENTS, local_ranges, traced
 from branchline.limits import parse_bytes
 from branchline.locations import is_url, shown
 
@@ -260,6 +262,28 @@ def whole_bytes(request: JobRequest) -> Reader:
     return read
 
 
+def ranges(request: JobRequest) -> Reader:
+    """The reads of a trace once more, from local files, in their order and one at a time, and nothing else."""
+    wanted = local_ranges(Path(request.trace))
+    if not wanted:
+        raise ClientError("the trace has no reads of local files", path=request.trace)
+
+    def read(_: list[str]) -> Counts:
+        opened: dict[str, int] = {}
+        moved = 0
+        try:
+            for file, offset, size in wanted:
+                if file not in opened:
+                    opened[file] = os.open(file, os.O_RDONLY)
+                moved += len(os.pread(opened[file], size, offset))
+        finally:
+            for one in opened.values():
+                os.close(one)
+        return Counts(None, moved, len(wanted))
+
+    return read
+
+
 def copy(request: JobRequest) -> Reader:
     """The copying program of people: cp, xrdcp or curl, by the scheme; ``to`` is a folder (none: to /dev/null)."""
 
@@ -400,6 +424,8 @@ CLIENTS: dict[str, Callable[[JobRequest], Reader]] = {
     "copy": copy,
     "pieces": pieces,
     "bytes": whole_bytes,
+    "ranges": ranges,
+    "socket": bare_socket,
     "command": any_command,
 }
 
@@ -409,4 +435,6 @@ def reader_of(request: JobRequest) -> Reader:
     if request.client not in CLIENTS:
         raise OptionError(f"there is no client {request.client!r:.60}", hint=f"there are {', '.join(CLIENTS)}")
     reader = CLIENTS[request.client](request)
+    if request.trace and request.client in TRACED_CLIENTS:
+        reader = traced(reader, Path(request.trace))
     return staged(request, reader) if request.stage else reader

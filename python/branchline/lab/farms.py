@@ -63,6 +63,7 @@ class OnWorkers:
     """Takes samples on the workers of Dask or of an executor, which the same code serves that runs trains there."""
 
     jobs_max = STUDY_JOBS_MAX
+    has_traces = False
 
     def __init__(self, where: Where) -> None:
         self._where = where
@@ -106,6 +107,7 @@ class OnBatchSystem:
     """
 
     jobs_max = STUDY_JOBS_MAX
+    has_traces = False
 
     def __init__(self, name: str, folder: Path, queue_s: float = FARM_QUEUE_S) -> None:
         self._name, self._folder, self._queue_s = name, (folder / FARM).absolute(), queue_s

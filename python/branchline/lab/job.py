@@ -17,7 +17,7 @@ JOB_VERSION = 1
 @dataclass(frozen=True)
 class JobRequest:
     """What one job does: its client reads its files. ``number`` counts the jobs of a sample from 0. ``folder`` is its
-    own, for what it writes.
+    own, for what it writes. ``trace`` is a file: client ranges repeats it, others record it.
     """
 
     number: int
@@ -31,6 +31,7 @@ class JobRequest:
     companions: list[str] = field(default_factory=list)
     command: str = ""
     stage: str = ""
+    trace: str = ""
     job_version: int = JOB_VERSION
 
     @classmethod

@@ -20,6 +20,10 @@ FARM_QUEUE_S = 48 * 3600.0
 STUDY_LOST_MAX = 3
 # Rounds in which the limits of storages are measured, too.
 STUDY_LIMIT_ROUNDS = 3
+# How often the reads of a trace are repeated.
+STUDY_BLOCK_ROUNDS = 2
+# Traces and their repetition may take this part of the budget more, behind the rounds.
+STUDY_TRACES_PART = 0.2
 # Starting a client with its imports; ROOT's take seconds, and many start at once.
 STUDY_START_S = 300.0
 # One line that a job prints.

@@ -1,42 +1,81 @@
-"""The limit of a storage: its files read whole, by as many jobs at the same time, with nothing decoded."""
+"""Limits of a storage, beside which an arm stands: what it gives when as many jobs take the same bytes, and no more."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 
+from branchline.lab.bare_network import host_of, own_address
 from branchline.lab.study import Arm, JobSettings, Value
+from branchline.lab.study_files import JobFiles
 from branchline.locations import is_url
 
+#: The kinds of limits, in the order in which they are told, and what they are.
+LIMIT, CLIENT, NETWORK, BLOCKS = "limit", "client", "network", "blocks"
+LIMITS = {
+    LIMIT: "whole files, nothing decoded",
+    CLIENT: "bare client, whole files",
+    NETWORK: "bare network, as many bytes over a socket",
+    BLOCKS: "raw disk, the same ranges one after another",
+}
 #: Of local files, read by the kernel as it does it best; of a server, with Branchline's own client.
 _LOCAL: dict[str, Value] = {"size": "1 MiB"}
 _CLIENTS_OF_LIMITS = ("pieces", "bytes")
+#: The bare clients by the scheme of URLs.
+_BARE = {"root": "xrdcp", "roots": "xrdcp", "http": "curl", "https": "curl", "dav": "curl", "davs": "curl"}
 
 
-def limit_settings(settings: JobSettings) -> JobSettings | None:
-    """What measures the storage's limit for the jobs of an arm: the same files read whole, at the same time, with
-    nothing decoded. None where the files are not known, or where the arm is just that.
+def limit_settings(settings: JobSettings, kind: str = LIMIT) -> JobSettings | None:
+    """What measures a limit of the storage for the jobs of an arm: the same files read whole, at the same time, with
+    nothing decoded; with the bare client; or the bare network. None where it cannot be measured, or where the arm is
+    just that.
     """
-    if settings.client in ("command", *_CLIENTS_OF_LIMITS):
+    if settings.client == "command":
         return None
     is_local = not any(is_url(one) for one in settings.where)
     client, options = ("pieces", dict(_LOCAL)) if is_local else ("bytes", {})
+    if kind == LIMIT and settings.client in _CLIENTS_OF_LIMITS:
+        return None
+    if kind == CLIENT:
+        schemes = {one.partition("://")[0] for one in settings.where}
+        if settings.client == "copy" or not all(shutil.which(_BARE.get(one, "")) for one in schemes):
+            return None
+        client, options = "copy", {}
+    elif kind == NETWORK:
+        hosts = {host_of(one) for one in settings.where}
+        if len(hosts) > 1 or not own_address(host := hosts.pop()):
+            return None
+        client, options = "socket", {"host": host}
     return dataclasses.replace(
         settings, client=client, options=options, tree="", branches=(), train="", companions=(), stage=""
     )
 
 
-def limit_name_of(arm: Arm, arms: Sequence[Arm]) -> str:
-    """The arm under whose name the limit of this arm's storage is kept; empty where it has none."""
-    settings = limit_settings(arm.settings)
-    return next((name for name, one in limits_of(arms).items() if one == settings), "") if settings else ""
+def limit_name_of(arm: Arm, arms: Sequence[Arm], kind: str = LIMIT) -> str:
+    """The arm under whose name a limit of this arm's storage is kept; empty where it has none."""
+    if kind == BLOCKS:
+        return arm.name
+    settings = limit_settings(arm.settings, kind)
+    return next((name for name, one in limits_of(arms, kind).items() if one == settings), "") if settings else ""
 
 
-def limits_of(arms: Sequence[Arm]) -> dict[str, JobSettings]:
+def limits_of(arms: Sequence[Arm], kind: str = LIMIT) -> dict[str, JobSettings]:
     """What measures each storage's limit, once for all arms that share it, under the name of the first."""
     limits: dict[str, JobSettings] = {}
     for arm in arms:
-        settings = limit_settings(arm.settings)
+        settings = limit_settings(arm.settings, kind)
         if settings is not None and settings not in limits.values():
             limits[arm.name] = settings
     return limits
+
+
+def all_limits(arms: Sequence[Arm], files: Mapping[str, JobFiles]) -> list[tuple[str, str, JobSettings]]:
+    """The kind, the arm's name and the settings of each limit that does not need a trace."""
+    found = [(kind, name, one) for kind in (LIMIT, CLIENT) for name, one in limits_of(arms, kind).items()]
+    for name, one in limits_of(arms, NETWORK).items():
+        size = files[name].size_bytes
+        if size:
+            options = {**one.options, "bytes": size // one.jobs}
+            found.append((NETWORK, name, dataclasses.replace(one, options=options)))
+    return found

@@ -13,6 +13,8 @@ from markupsafe import Markup
 from branchline.lab.estimates import Ratio
 from branchline.lab.job_differences import differences
 from branchline.lab.job_spreads import job_pictures, spreads
+from branchline.lab.limits_of_storages import LIMITS
+from branchline.lab.offset_pictures import offset_pictures
 from branchline.lab.sample_table import write_samples
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import COLOURS, Interval, Picture, Series, intervals, lines
@@ -54,7 +56,9 @@ def write_report(folder: Path) -> Path:
         # A column that is empty in all rows says nothing.
         columns={name for one in rows for name, value in one.items() if value},
         has_phases=any(one.phases for one in found.arms),
+        limits=_limits(found),
         pictures=_pictures(kept.study, found),
+        offsets=offset_pictures(kept.study, folder),
         per_job=per_job,
         spreads=spreads(samples),
         job_pictures=job_pictures(kept.study, samples),
@@ -101,6 +105,22 @@ def _row(one: ArmResult) -> dict[str, object]:
         "phases": [(name, duration(seconds)) for name, seconds in one.phases.items() if seconds > 0],
         "errors": list(one.errors.items()),
     }
+
+
+def _limits(found: StudyResult) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """For each arm the kinds of its limits, their MB/s, and what the arm reads as a share of that."""
+    return [
+        (
+            arm.name,
+            [(LIMITS[one.kind], significant(one.bytes_per_s / 1e6), _share(one.share)) for one in arm.limits],
+        )
+        for arm in found.arms
+        if arm.limits
+    ]
+
+
+def _share(one: float | None) -> str:
+    return "" if one is None else percent(one, 1.0)
 
 
 def _ratio(one: Ratio | None) -> str:

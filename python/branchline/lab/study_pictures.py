@@ -38,6 +38,15 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Span:
+    """What begins and ends at a time."""
+
+    at: float
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
 class Picture:
     """A picture with its title and its keys."""
 
@@ -70,6 +79,27 @@ def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series]
             [None if value is None else (x(index), y(value)) for index, value in enumerate(one.values)], one
         )
     return Picture(title, unit, _svg(_HEIGHT, title, parts), [(one.name, one.colour, one.is_limit) for one in series])
+
+
+def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float], axis: str) -> Picture:
+    """Upright lines at their times, with horizontal lines at ``borders``."""
+    right = max((one.at for one in rows), default=0.0) or 1.0
+    top = max([one.end for one in rows] + list(borders), default=0.0) or 1.0
+
+    def x(value: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / right
+
+    def y(value: float) -> float:
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / top
+
+    parts = [_line(_LEFT, y(one), _WIDTH - _RIGHT, y(one), "grid") for one in borders]
+    parts += [_text(_LEFT - 8, y(one) + 4, tick_text(one), "end") for one in nice_ticks(top) if one <= top]
+    parts += [
+        _text(x(one), _HEIGHT - _BOTTOM + 18, tick_text(one), "middle") for one in nice_ticks(right) if one <= right
+    ]
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis, "middle", "axis"))
+    parts += [_line(x(one.at), y(one.begin), x(one.at), y(one.end), "read") for one in rows]
+    return Picture(title, unit, _svg(_HEIGHT, title, parts), [])
 
 
 def intervals(title: str, unit: str, rows: Sequence[Interval]) -> Picture:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 from branchline.lab.job import JobOutcome
-from branchline.lab.limits_of_storages import limit_name_of
+from branchline.lab.limits_of_storages import LIMITS, limit_name_of
 from branchline.lab.study import Arm, Study
 from branchline.lab.study_samples import StudySample
 from branchline.locations import is_url
@@ -19,6 +19,17 @@ from branchline.quantities import counted
 RESULT_VERSION = 1
 #: Less CPU time cannot be compared: the kernel counts it in ticks.
 _CPU_TELLING_S = 0.1
+
+
+@dataclass(frozen=True)
+class LimitResult:
+    """A limit beside an arm, of one of the kinds of `LIMITS`: bytes per second, and those that the arm reads per second
+    as a ``share`` of it.
+    """
+
+    kind: str
+    bytes_per_s: float
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ class ArmResult:
     notes: dict[str, int] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
     failed_jobs: int = 0
+    limits: list[LimitResult] = field(default_factory=list)
 
     @property
     def is_baseline(self) -> bool:
@@ -112,7 +124,7 @@ def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyR
         seed,
         per,
         study.precision,
-        max((one.round + 1 for one in samples), default=0),
+        max((one.round + 1 for one in samples if one.kind == "arm"), default=0),
         max((one.session + 1 for one in samples), default=0),
         samples[-1].spent_s if samples else 0.0,
         found,
@@ -169,7 +181,32 @@ def _arm_result(
         dict(Counter(note for one in good for note in one.surroundings.notes)),
         _errors(own.values()),
         sum(len(one.jobs) - len(one.good_jobs) for one in good),
+        _limits(arm, arms, by_arm, good),
     )
+
+
+def _limits(
+    arm: Arm,
+    arms: Sequence[Arm],
+    by_arm: Mapping[tuple[str, str], Mapping[int, StudySample]],
+    good: Sequence[StudySample],
+) -> list[LimitResult]:
+    """Each limit that was measured beside an arm."""
+    read = _median(_moved_per_s(one) for one in good)
+    found = []
+    for kind in LIMITS:
+        samples = by_arm.get((kind, limit_name_of(arm, arms, kind)), {}).values()
+        limit = _median(_moved_per_s(one) for one in samples if not one.error)
+        if limit:
+            found.append(LimitResult(kind, limit, read / limit if read else None))
+    return found
+
+
+def _moved_per_s(sample: StudySample) -> float | None:
+    """Bytes that the jobs read in a second; those of their files where a client does not count them."""
+    read = _sum(job.bytes_read for job in sample.good_jobs)
+    moved = sample.file_bytes if read is None else read
+    return moved / sample.wall_s if moved and sample.wall_s > 0 else None
 
 
 def _ratio(

@@ -13,13 +13,15 @@ from pathlib import Path
 from branchline._core import __version__
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.estimates import PAIRS_MIN
-from branchline.lab.limits import STUDY_LIMIT_ROUNDS, STUDY_LOST_MAX
-from branchline.lab.limits_of_storages import limits_of
+from branchline.lab.limits import STUDY_BLOCK_ROUNDS, STUDY_LIMIT_ROUNDS, STUDY_LOST_MAX, STUDY_TRACES_PART
+from branchline.lab.limits_of_storages import BLOCKS, all_limits
 from branchline.lab.study import JobSettings, Study
 from branchline.lab.study_files import JobFiles, files_of
 from branchline.lab.study_result import StudyResult, result_of
 from branchline.lab.study_samples import SampleFile, StudySample
 from branchline.lab.taking import Taker, Turn
+from branchline.lab.traces import TRACED_CLIENTS
+from branchline.locations import is_url
 from branchline.quantities import duration
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import from_plain, to_plain
@@ -59,8 +61,12 @@ class _Progress:
     session: int = 0
     spent_s: float = 0.0
     begun_s: float = field(default_factory=time.monotonic)
+    took_s: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add(self, sample: StudySample) -> None:
+        last = self.samples[-1] if self.samples else None
+        is_next = last is None or last.session == sample.session
+        self.took_s[sample.kind, sample.arm] = sample.spent_s - (last.spent_s if last and is_next else 0.0)
         self.samples.append(sample)
         self.taken.add(sample.key)
 
@@ -85,7 +91,7 @@ class StudyRun:
             self._progress.session, self._progress.spent_s = last.session + 1, last.spent_s
         self._arms = study.arms()
         self._files: dict[str, JobFiles] = {}
-        self._limits = limits_of(self._arms)
+        self._limits: list[tuple[str, str, JobSettings]] = []
         self._given_up: set[tuple[str, str]] = set()
 
     def run(self) -> StudyResult:
@@ -101,6 +107,8 @@ class StudyRun:
             self._say(f"round {number}: {result.standing}")
             if result.is_precise or self._next_is_too_long(number):
                 break
+        if self._study.limits:
+            self._record_traces()
         return result_of(self._study, self.seed, self._progress.samples)
 
     def _find_files(self) -> None:
@@ -109,6 +117,8 @@ class StudyRun:
                 what = f"{arm.name}: {arm.settings.jobs} jobs at once, up to {self._taker.jobs_max} can run here"
                 raise OptionError(what, hint="run it on a farm with --on")
             self._files[arm.name] = files_of(arm.settings)
+        if self._study.limits:
+            self._limits = all_limits(self._arms, self._files)
 
     def _round(self, number: int) -> None:
         entries = list(self._entries(number))
@@ -117,13 +127,16 @@ class StudyRun:
             turn = Turn(number, position, entry.arm, entry.kind)
             if (number, entry.kind, entry.arm) in self._progress.taken or self._is_given_up(entry):
                 continue
-            sample = self._taker.take(entry.settings, self._files[entry.arm], turn, self._study.wait_s)
-            progress = self._progress
-            sample = dataclasses.replace(sample, spent_s=progress.spent_now_s, session=progress.session)
-            self._file.add(sample)
-            progress.add(sample)
-            if sample.error:
-                self._lost(entry, sample)
+            self._take(entry, turn)
+
+    def _take(self, entry: _Entry, turn: Turn) -> None:
+        sample = self._taker.take(entry.settings, self._files[entry.arm], turn, self._study.wait_s)
+        progress = self._progress
+        sample = dataclasses.replace(sample, spent_s=progress.spent_now_s, session=progress.session)
+        self._file.add(sample)
+        progress.add(sample)
+        if sample.error:
+            self._lost(entry, sample)
 
     def _entries(self, number: int) -> Iterator[_Entry]:
         """All that a round measures: each arm, each baseline once more, and in the first rounds the limits."""
@@ -132,8 +145,27 @@ class StudyRun:
             if self._study.baseline_of(arm) == arm.name:
                 yield _Entry("control", arm.name, arm.settings)
         if self._study.limits and number < STUDY_LIMIT_ROUNDS:
-            for name, settings in self._limits.items():
-                yield _Entry("limit", name, settings)
+            for kind, name, settings in self._limits:
+                yield _Entry(kind, name, settings)
+
+    def _record_traces(self) -> None:
+        """Behind the rounds, so that these are not fewer: records the reads of each arm, and repeats those of local
+        files, while there is some time.
+        """
+        for arm in self._arms:
+            settings = arm.settings
+            if not self._taker.has_traces or settings.client not in TRACED_CLIENTS or settings.stage:
+                continue
+            repeated = dataclasses.replace(settings, client="ranges", options={})
+            is_local = not any(is_url(one) for one in settings.where)
+            entries = [_Entry("trace", arm.name, settings), *[_Entry(BLOCKS, arm.name, repeated)] * STUDY_BLOCK_ROUNDS]
+            for number, entry in enumerate(entries if is_local else entries[:1]):
+                key = (number, entry.kind, entry.arm)
+                took_s = self._progress.took_s.get(("arm", arm.name), 0.0)
+                if self._progress.spent_now_s + took_s > (1 + STUDY_TRACES_PART) * self._study.budget_s:
+                    return
+                if key not in self._progress.taken and not self._is_given_up(entry):
+                    self._take(entry, Turn(number, 0, entry.arm, entry.kind))
 
     def _lost(self, entry: _Entry, sample: StudySample) -> None:
         self._say(f"left out of round {sample.round + 1}: {entry.arm} ({entry.kind}): {sample.error}")
@@ -155,10 +187,13 @@ class StudyRun:
     def _next_is_too_long(self, done: int) -> bool:
         """Whether another round would end after the budget."""
         spent_s = self._progress.spent_now_s
-        if spent_s * (done + 1) / done <= self._study.budget_s:
+        # The first rounds have limits, those behind them do not.
+        took_s = self._progress.took_s
+        next_s = sum(took_s.get((one.kind, one.arm), 0.0) for one in self._entries(done) if not self._is_given_up(one))
+        if spent_s + next_s <= self._study.budget_s:
             return False
         if done < PAIRS_MIN:
-            wanted = duration(spent_s / done * PAIRS_MIN)
+            wanted = duration(spent_s + next_s * (PAIRS_MIN - done))
             self._say(f"the budget is spent after {done} rounds; six, which an interval needs, take about {wanted}")
         return True
 

@@ -15,13 +15,14 @@ from branchline.lab.machine import Surroundings
 from branchline.sensors.plain import finite, from_plain, to_plain
 
 SAMPLE_VERSION = 1
-Kind = Literal["arm", "control", "limit"]
+Kind = Literal["arm", "control", "limit", "client", "network", "trace", "blocks"]
 
 
 @dataclass(frozen=True)
 class StudySample:
     """The jobs of an arm, run once at the same time: in a round at a position, from 0, of its drawn order. ``kind``
-    says whether it is the arm itself, the baseline once more, or the limit of its storage.
+    says whether it is the arm itself, the baseline once more, or a limit of its storage: whole files, a bare client,
+    the bare network, the ranges of its trace. In the sample of kind ``trace`` that is recorded.
 
     ``wall_s`` goes from the first begin to the last end, ``file_bytes`` are the sizes of all files. ``cached_bytes`` is
     what the page cache held of the files before, None where nothing had to be cold; ``cold_remark`` says what could not

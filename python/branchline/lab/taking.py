@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from branchline.lab.machine import Moment, Surroundings
 from branchline.lab.study import JobSettings
 from branchline.lab.study_files import JobFiles
 from branchline.lab.study_samples import StudySample
+from branchline.lab.traces import trace_path
 
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
@@ -48,6 +49,8 @@ class Taker(Protocol):
 
     #: More at once cannot run there.
     jobs_max: int
+    #: Whether what its jobs record stays where the next jobs find it.
+    has_traces: bool
 
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
         """Runs the jobs of an arm once. What fails is in the sample's error."""
@@ -57,9 +60,16 @@ class HereAtOnce:
     """Takes samples on this machine, in processes that begin at the same time."""
 
     jobs_max = STUDY_JOBS_HERE_MAX
+    has_traces = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def _traces(self, turn: Turn) -> Callable[[int], Path] | None:
+        """Where the traces of a sample's jobs are, that records or repeats them."""
+        if turn.kind not in ("trace", "blocks"):
+            return None
+        return lambda number: trace_path(self._folder.absolute(), turn.arm, number)
 
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
         cold = _Coldness()
@@ -75,7 +85,7 @@ class HereAtOnce:
         at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
         environment = {name: str(value) for name, value in settings.environment.items()}
         with _folder_for_jobs() as folder:
-            requests = _requests(settings, files, folder)
+            requests = _requests(settings, files, folder, self._traces(turn))
             try:
                 wall_s, jobs = run_at_once(requests, environment, wait_s, before_start)
                 error = next((one.error for one in jobs if one.error), "")
@@ -103,12 +113,15 @@ class HereAtOnce:
         )
 
 
-def _requests(settings: JobSettings, files: JobFiles, folder: Path) -> list[JobRequest]:
+def _requests(
+    settings: JobSettings, files: JobFiles, folder: Path, trace_of: Callable[[int], Path] | None
+) -> list[JobRequest]:
     requests = []
     for number, names in enumerate(files.of_jobs, files.first):
         own = folder / str(number)
         own.mkdir()
-        requests.append(JobRequest.of(number, settings, names, own))
+        request = JobRequest.of(number, settings, names, own)
+        requests.append(replace(request, trace=str(trace_of(number))) if trace_of is not None else request)
     return requests
 
 

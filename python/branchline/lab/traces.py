@@ -1,0 +1,77 @@
+"""Traces of a study's jobs: which ranges each reads, and when, for the limit of its blocks and for a picture."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from branchline.lab.job import Counts
+from branchline.locations import is_url
+
+#: Clients that read with Branchline's engine, in the process of the job.
+TRACED_CLIENTS = ("branchline", "train")
+FOLDER = "traces"
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The reads of a file, in the order in which they were sent: seconds since the first of the job, offsets and sizes
+    in bytes.
+    """
+
+    file: str
+    seconds: np.ndarray
+    offsets: np.ndarray
+    sizes: np.ndarray
+
+
+def trace_path(folder: Path, arm: str, number: int) -> Path:
+    """Where the trace of a job of an arm is kept below a study's directory."""
+    return folder / FOLDER / f"{hashlib.sha256(arm.encode()).hexdigest()[:16]}-{number}.parquet"
+
+
+def traced(reader: Callable[[list[str]], Counts], path: Path) -> Callable[[list[str]], Counts]:
+    """A reader of which every request is recorded."""
+    from branchline.tracing.recording import recording
+
+    def read(files: list[str]) -> Counts:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with recording(path, "a job of a study"):
+            return reader(files)
+
+    return read
+
+
+def reads_of(path: Path) -> list[Reads]:
+    """What a trace has, by file in the order of their first read. Raises MissingFileError, BadFileError."""
+    from branchline.tracing import read_trace
+
+    rows = read_trace(path).rows_of("request")
+    names = np.asarray(rows["file"].to_numpy(zero_copy_only=False), dtype=object)
+    sent, offsets, sizes = (
+        np.nan_to_num(rows[name].to_numpy().astype("f8"), nan=-1.0).astype("i8")
+        for name in ("sent_ns", "offset", "got_bytes")
+    )
+    order = np.argsort(sent, kind="stable")
+    order = order[(offsets[order] >= 0) & (sizes[order] > 0)]
+    begin_ns = int(sent[order[0]]) if len(order) else 0
+    found = []
+    for file in dict.fromkeys(names[order].tolist()):
+        own = order[names[order] == file]
+        found.append(Reads(str(file), (sent[own] - begin_ns) / 1e9, offsets[own], sizes[own]))
+    return found
+
+
+def local_ranges(path: Path) -> list[tuple[str, int, int]]:
+    """The file, offset and size of each read of a local file, in the order of the trace."""
+    reads = [
+        (second, one.file, int(offset), int(size))
+        for one in reads_of(path)
+        if not is_url(one.file)
+        for second, offset, size in zip(one.seconds.tolist(), one.offsets, one.sizes, strict=True)
+    ]
+    return [(file, offset, size) for _, file, offset, size in sorted(reads, key=lambda read: read[0])]

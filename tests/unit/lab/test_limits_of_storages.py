@@ -1,0 +1,106 @@
+"""Limits stand beside arms: whole files, the bare client, the bare network, and the ranges of an arm's own trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import branchline
+from branchline.errors import OptionError
+from branchline.lab.bare_network import host_of, own_address
+from branchline.lab.clients import ClientError, reader_of
+from branchline.lab.job import JobRequest
+from branchline.lab.limits_of_storages import CLIENT, NETWORK, limit_settings
+from branchline.lab.study import JobSettings
+from branchline.lab.study_file import load_study
+from branchline.lab.study_page import write_report
+from branchline.lab.study_running import SAMPLES, StudyRun
+from branchline.lab.study_samples import SampleFile
+from branchline.lab.taking import HereAtOnce
+from branchline.lab.traces import local_ranges, trace_path
+
+STUDY = """
+question = "Which way is faster?"
+precision = "90%"
+budget = "2 min"
+rounds = 1
+[job]
+where = "${HERE}"
+tree = "events"
+jobs = 2
+cold = true
+[factors.reading]
+plain = { options = { mode = "plain" } }
+planned = { options = { mode = "planned" } }
+[baseline]
+reading = "plain"
+"""
+
+
+def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in "ab":
+        with branchline.create(data / f"{name}.root") as file:
+            file["events"] = {"x": list(range(30_000)), "y": list(range(30_000))}
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    out = tmp_path / "out"
+    study = load_study(tmp_path / "study.toml", {"HERE": str(data)})
+    found = StudyRun(study, out, 1, HereAtOnce(out), lambda _: None).run()
+    assert found.rounds == 1
+    samples = SampleFile(out / SAMPLES).read()
+    assert not [one.error for one in samples if one.error]
+    for arm in found.arms:
+        kinds = {one.kind: one for one in arm.limits}
+        assert kinds.keys() == {"limit", "blocks"}
+        assert all(one.bytes_per_s > 0 and one.share for one in kinds.values())
+        [own] = [one for one in samples if (one.kind, one.arm) == ("arm", arm.name)]
+        repeated = [one for one in samples if (one.kind, one.arm) == ("blocks", arm.name)]
+        assert len(repeated) == 2
+        for number in range(2):
+            wanted = local_ranges(trace_path(out, arm.name, number))
+            assert {Path(file).name for file, _, _ in wanted} == {("a.root", "b.root")[number]}
+            moved = sum(size for _, _, size in wanted)
+            assert [one.jobs[number].bytes_read for one in repeated] == [moved, moved]
+            assert moved == own.jobs[number].bytes_read
+        assert all(one.cached_bytes == 0 for one in repeated)
+    page = write_report(out).read_text(encoding="utf-8")
+    assert page.count("Offset against time: reading") >= 2
+    assert "raw disk, the same ranges one after another" in page
+
+
+def test_a_bare_socket_moves_as_many_bytes_as_are_wanted(tmp_path: Path) -> None:
+    request = JobRequest(0, "socket", [], str(tmp_path), options={"host": "127.0.0.1", "bytes": 5_000_001})
+    assert reader_of(request)([]).bytes_read == 5_000_001
+    with pytest.raises(OptionError, match="no address of this machine"):
+        reader_of(JobRequest(0, "socket", [], str(tmp_path), options={"host": "203.0.113.1", "bytes": 1}))
+
+
+def test_a_trace_without_local_reads_is_no_limit(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="trace") as failure:
+        reader_of(JobRequest(0, "ranges", [], str(tmp_path), trace=str(tmp_path / "none.parquet")))
+    assert isinstance(failure.value, ClientError | branchline.errors.MissingFileError)
+
+
+def test_limits_of_servers_are_those_of_their_clients_and_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.lab.limits_of_storages.shutil.which", lambda name: name)
+    here = JobSettings(where=("http://127.0.0.1:80/data",), client="root", options={"cache": 0})
+    client, network = limit_settings(here, CLIENT), limit_settings(here, NETWORK)
+    assert client is not None
+    assert (client.client, client.options) == ("copy", {})
+    assert network is not None
+    assert network.options == {"host": "127.0.0.1"}
+    elsewhere = JobSettings(where=("root://203.0.113.1//data",))
+    assert limit_settings(elsewhere, NETWORK) is None
+    assert limit_settings(JobSettings(where=("s3://bucket/data",)), CLIENT) is None
+    assert limit_settings(JobSettings(where=("/data",)), CLIENT) is None
+    assert limit_settings(JobSettings(where=("http://127.0.0.1/data",), client="copy"), CLIENT) is None
+
+
+def test_addresses_of_this_machine_are_known() -> None:
+    assert own_address("127.0.0.1")
+    assert not own_address("203.0.113.1")
+    assert not own_address("")
+    assert host_of("root://user@localhost:1094//data") == "localhost"
+    assert host_of("/data") == ""
