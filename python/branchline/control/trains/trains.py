@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -88,9 +87,7 @@ class Trains:
         self._being_started: set[int] = set()
         self._ordering = threading.Lock()
         self._looked_s: dict[int, float] = {}
-        # A process of another user may take its time: it keeps nobody else waiting.
-        self._lookers = ThreadPoolExecutor(OWNER_LOOKS_AT_ONCE, "branchline-look")
-        self._looked_at: dict[int, Future[None]] = {}
+        self._looking: dict[int, threading.Thread] = {}
         self._troubles: dict[int, str] = {}
 
     def start(self, report_to: ReportTo | None = None) -> None:
@@ -104,8 +101,6 @@ class Trains:
         self._is_stopped.set()
         if self._thread is not None:
             self._thread.join()
-        # A process of another user that hangs is left alone; it ends by itself.
-        self._lookers.shutdown(wait=False, cancel_futures=True)
 
     @property
     def trouble(self) -> str:
@@ -360,15 +355,19 @@ class Trains:
                 # A batch system is asked seldom.
                 due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
                 if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
-                    self._looked_s[train.number] = seconds
-                    self._look_soon(train)
+                    self._look_soon(train, seconds)
 
-    def _look_soon(self, train: Train) -> None:
-        """Looks at a train that nobody looks at."""
-        before = self._looked_at.get(train.number)
-        if before is None or before.done():
-            with suppress(RuntimeError):  # it was stopped meanwhile
-                self._looked_at[train.number] = self._lookers.submit(self._look_or_say, train)
+    def _look_soon(self, train: Train, seconds: float) -> None:
+        """Looks at a train that nobody looks at. A process of another user may take its time: it keeps no other train
+        waiting, nor the end of the server.
+        """
+        self._looking = {number: one for number, one in self._looking.items() if one.is_alive()}
+        if train.number in self._looking or len(self._looking) >= OWNER_LOOKS_AT_ONCE:
+            return
+        self._looked_s[train.number] = seconds
+        thread = threading.Thread(target=self._look_or_say, args=(train,), name="branchline-look", daemon=True)
+        self._looking[train.number] = thread
+        thread.start()
 
     def _look_or_say(self, train: Train) -> None:
         """What cannot be looked at now, as on a full disk, is looked at again."""
