@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from branchline.train import Cutflow, Shared, TrainResult, forecast, varied
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
-    from branchline.writing import WritableDirectory, WritableFile, WritableTree, create, recreate, update
+    from branchline.writing import WritableDirectory, WritableFile, WritableTree, as_TGraph, create, recreate, update
 
 __all__ = [
     "Access",
@@ -99,6 +99,7 @@ __all__ = [
     "WritableFile",
     "WritableTree",
     "__version__",
+    "as_TGraph",
     "concatenate",
     "create",
     "dask",
@@ -158,6 +159,7 @@ _find = lazily(
             "WritableDirectory",
             "WritableFile",
             "WritableTree",
+            "as_TGraph",
             "create",
             "recreate",
             "update",

@@ -20,6 +20,7 @@ from branchline.layout.targets import Layout, Target
 from branchline.ranges import ByteRange
 from branchline.sites.elements import ReplicaRank
 from branchline.tree.stream_records import StreamRecords
+from branchline.writing.differences import Differences
 from branchline.writing.table import NewTable
 
 __version__: str
@@ -615,8 +616,11 @@ class WritableFile:
         Returns its cycle. Raises StorageError.
         """
 
-    def copy(self, source: File, path: str, directories: list[str], name: str) -> int:
-        """Copies an object of another file. Raises NoSuchKeyError, UnsupportedBranchError, StorageError."""
+    def copy(self, source: File, path: str, directories: list[str], name: str, differences: Differences) -> int:
+        """Copies an object of another file, with differences.
+
+        Raises NoSuchKeyError, UnsupportedBranchError, StorageError.
+        """
 
     def add_table(self, directories: list[str], table: NewTable) -> int:
         """Begins a tree or an RNTuple, and returns its number. Raises UnsupportedBranchError, StorageError."""

@@ -40,11 +40,11 @@ CLASSES = (
     "WritableTree",
 )
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
-FUNCTIONS += ("recreate", "run", "update", "varied", "what_if")
+FUNCTIONS += ("as_TGraph", "recreate", "run", "update", "varied", "what_if")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open", "what_if")
-READING += ("WritableDirectory", "WritableFile", "WritableTree", "create", "recreate", "update")
+READING += ("WritableDirectory", "WritableFile", "WritableTree", "as_TGraph", "create", "recreate", "update")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -1,6 +1,7 @@
 //! Columns of values that pass between the engine and Python.
 
 use branchline_engine::read::chunk::{Chunk, Values};
+use branchline_engine::write::columns::Values as ColumnValues;
 use branchline_format::column;
 use branchline_slab::Buffer as Bytes;
 use pyo3::buffer::PyBuffer;
@@ -77,8 +78,54 @@ pub fn columns_to_python<'py>(py: Python<'py>, chunk: &Chunk) -> PyResult<Bound<
     PyList::new(py, all_to_python(py, columns)?)
 }
 
-/// The column in a value of Python, whose numbers are copied; the reverse of `column_to_python`.
-pub fn column_of(py: Python<'_>, column: &Py<Column>, depth: usize) -> PyResult<column::Column> {
+/// A column of Python's memory, which it keeps from being freed.
+pub struct Given {
+    form: column::Column<PyBuffer<u8>, PyBuffer<u8>>,
+}
+
+impl Given {
+    /// The column in a value of Python; the reverse of `column_to_python`.
+    pub fn of(py: Python<'_>, column: &Py<Column>) -> PyResult<Self> {
+        Ok(Self { form: column_of(py, column, 0)? })
+    }
+
+    /// Its values. As with NumPy, results are undefined where another thread changes the arrays meanwhile.
+    pub fn values(&self) -> PyResult<ColumnValues<'_>> {
+        values_of(&self.form)
+    }
+}
+
+fn values_of(form: &column::Column<PyBuffer<u8>, PyBuffer<u8>>) -> PyResult<ColumnValues<'_>> {
+    use column::Column as Form;
+    Ok(match form {
+        Form::Flat { dtype, values } => Form::Flat { dtype, values: bytes_in(values) },
+        Form::Regular { size, content } => Form::Regular { size: *size, content: Box::new(values_of(content)?) },
+        Form::List { offsets, content } => {
+            Form::List { offsets: numbers_in(offsets)?, content: Box::new(values_of(content)?) }
+        }
+        Form::Text { offsets, bytes } => Form::Text { offsets: numbers_in(offsets)?, bytes: bytes_in(bytes) },
+        Form::Record { class_name, count, members } => {
+            let members = members.iter().map(|(name, one)| Ok((name.clone(), values_of(one)?)));
+            let members = members.collect::<PyResult<Vec<_>>>()?;
+            Form::Record { class_name: class_name.clone(), count: *count, members }
+        }
+        Form::Tuple { count, items } => {
+            Form::Tuple { count: *count, items: items.iter().map(values_of).collect::<PyResult<_>>()? }
+        }
+        Form::Option { valid, content } => {
+            Form::Option { valid: bytes_in(valid), content: Box::new(values_of(content)?) }
+        }
+        Form::Union { tags, contents } => {
+            Form::Union { tags: bytes_in(tags), contents: contents.iter().map(values_of).collect::<PyResult<_>>()? }
+        }
+    })
+}
+
+fn column_of(
+    py: Python<'_>,
+    column: &Py<Column>,
+    depth: usize,
+) -> PyResult<column::Column<PyBuffer<u8>, PyBuffer<u8>>> {
     let wrong = |what: &str| PyValueError::new_err(format!("not a column: {what}"));
     if depth > DEPTH_MAX {
         return Err(wrong("nested too deeply"));
@@ -88,16 +135,16 @@ pub fn column_of(py: Python<'_>, column: &Py<Column>, depth: usize) -> PyResult<
     Ok(match column.get() {
         Column::Flat { dtype, values } => {
             let known = DTYPES.iter().find(|known| *known == dtype).ok_or_else(|| wrong(dtype))?;
-            column::Column::Flat { dtype: known, values: bytes_of(py, values)? }
+            column::Column::Flat { dtype: known, values: buffer_of(py, values)? }
         }
         Column::Regular { size, content } => {
             column::Column::Regular { size: *size, content: Box::new(inner(content)?) }
         }
         Column::List { offsets, content } => {
-            column::Column::List { offsets: numbers_of(py, offsets)?, content: Box::new(inner(content)?) }
+            column::Column::List { offsets: buffer_of(py, offsets)?, content: Box::new(inner(content)?) }
         }
         Column::Text { offsets, letters } => {
-            column::Column::Text { offsets: numbers_of(py, offsets)?, bytes: bytes_of(py, letters)? }
+            column::Column::Text { offsets: buffer_of(py, offsets)?, bytes: buffer_of(py, letters)? }
         }
         Column::Record { names, contents, count, class_name } => {
             if names.len() != contents.len() {
@@ -108,23 +155,36 @@ pub fn column_of(py: Python<'_>, column: &Py<Column>, depth: usize) -> PyResult<
         }
         Column::Tuple { contents, count } => column::Column::Tuple { count: *count, items: all(contents)? },
         Column::Option { valid, content } => {
-            column::Column::Option { valid: bytes_of(py, valid)?, content: Box::new(inner(content)?) }
+            column::Column::Option { valid: buffer_of(py, valid)?, content: Box::new(inner(content)?) }
         }
         Column::Union { tags, contents } => {
-            column::Column::Union { tags: bytes_of(py, tags)?, contents: all(contents)? }
+            column::Column::Union { tags: buffer_of(py, tags)?, contents: all(contents)? }
         }
     })
 }
 
-fn bytes_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<Vec<u8>> {
-    PyBuffer::<u8>::get(values.bind(py))?.to_vec(py)
+fn buffer_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<PyBuffer<u8>> {
+    let buffer = PyBuffer::<u8>::get(values.bind(py))?;
+    if buffer.is_c_contiguous() {
+        return Ok(buffer);
+    }
+    Err(PyValueError::new_err("not a column: values that do not lie behind each other"))
 }
 
-fn numbers_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<Vec<i64>> {
-    let bytes = bytes_of(py, values)?;
-    let (numbers, rest) = bytes.as_chunks::<8>();
-    if !rest.is_empty() {
-        return Err(PyValueError::new_err("not a column: offsets that are not of 8 bytes each"));
+fn bytes_in(buffer: &PyBuffer<u8>) -> &[u8] {
+    if buffer.len_bytes() == 0 {
+        return &[]; // whose pointer may be none
     }
-    Ok(numbers.iter().map(|raw| i64::from_ne_bytes(*raw)).collect())
+    // SAFETY: the buffer is contiguous, was asked for bytes, and holds its memory as long as it lives. What Python
+    // does with arrays that it gives to a call is its caller's affair, as in NumPy; only their values can be wrong
+    // then, for every offset is checked when it is used.
+    unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) }
+}
+
+fn numbers_in(buffer: &PyBuffer<u8>) -> PyResult<&[i64]> {
+    // SAFETY: every pattern of bits is a number.
+    match unsafe { bytes_in(buffer).align_to::<i64>() } {
+        ([], numbers, []) => Ok(numbers),
+        _ => Err(PyValueError::new_err("not a column: offsets that are not aligned numbers of 8 bytes each")),
+    }
 }

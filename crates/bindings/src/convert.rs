@@ -5,13 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use branchline_engine::error::Result;
-use branchline_engine::write::columns::{ColumnsFile as Columns, Layout, NamedColumn, NewColumnsFile, Shown};
+use branchline_engine::write::columns::{ColumnsFile as Columns, Layout, NamedColumn, NewColumnsFile, Shown, Values};
 use branchline_format::compress::Setting;
 use branchline_format::write::datime;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::column::{column_of, Column};
+use crate::column::{Column, Given};
 use crate::errors::{closed, detached};
 
 /// The time, as TDatime packs it.
@@ -74,12 +74,22 @@ fn new_file(target: Target, layout: FileLayout) -> PyResult<NewColumnsFile> {
     Ok(NewColumnsFile { output, replace, inputs, name, description, date: now(), layout })
 }
 
-pub(crate) fn fields_of(py: Python<'_>, names: Vec<String>, columns: &[Py<Column>]) -> PyResult<Vec<NamedColumn>> {
-    if names.len() != columns.len() {
-        return Err(PyValueError::new_err(format!("{} names for {} columns", names.len(), columns.len())));
+/// The columns in values of Python.
+pub(crate) fn all_given(py: Python<'_>, columns: &[Py<Column>]) -> PyResult<Vec<Given>> {
+    columns.iter().map(|column| Given::of(py, column)).collect()
+}
+
+/// The values of columns.
+pub(crate) fn all_values(given: &[Given]) -> PyResult<Vec<Values<'_>>> {
+    given.iter().map(Given::values).collect()
+}
+
+pub(crate) fn fields_of(names: Vec<String>, given: &[Given]) -> PyResult<Vec<NamedColumn<'_>>> {
+    if names.len() != given.len() {
+        return Err(PyValueError::new_err(format!("{} names for {} columns", names.len(), given.len())));
     }
-    let named = |(name, values)| Ok(NamedColumn { name, values: column_of(py, values, 0)?, counter: None });
-    names.into_iter().zip(columns).map(named).collect()
+    let named = |(name, values)| NamedColumn { name, values, counter: None };
+    Ok(names.into_iter().zip(all_values(given)?).map(named).collect())
 }
 
 /// A file that is being written: an RNTuple or a TTree.
@@ -117,7 +127,8 @@ impl ColumnsFile {
         columns: Vec<Py<Column>>,
         shown: Vec<ShownField>,
     ) -> PyResult<Self> {
-        let (new, fields) = (new_file(target, layout)?, fields_of(py, names, &columns)?);
+        let (new, given) = (new_file(target, layout)?, all_given(py, &columns)?);
+        let fields = fields_of(names, &given)?;
         let shown: Vec<Shown> = shown.into_iter().map(Shown::from).collect();
         Self::begun(py, new, |new| Columns::ntuple(new, &fields, &shown))
     }
@@ -131,14 +142,16 @@ impl ColumnsFile {
         names: Vec<String>,
         columns: Vec<Py<Column>>,
     ) -> PyResult<Self> {
-        let (new, fields) = (new_file(target, layout)?, fields_of(py, names, &columns)?);
+        let (new, given) = (new_file(target, layout)?, all_given(py, &columns)?);
+        let fields = fields_of(names, &given)?;
         Self::begun(py, new, |new| Columns::tree(new, &fields))
     }
 
     /// Adds entries, with a column of each field.
     fn fill(&self, py: Python<'_>, columns: Vec<Py<Column>>, count: usize) -> PyResult<()> {
-        let columns = columns.iter().map(|column| column_of(py, column, 0)).collect::<PyResult<Vec<_>>>()?;
-        let fill = || self.writer().as_mut().map(|writer| writer.fill(&columns, count)).transpose();
+        let given = all_given(py, &columns)?;
+        let values = all_values(&given)?;
+        let fill = || self.writer().as_mut().map(|writer| writer.fill(&values, count)).transpose();
         detached(py, &self.path, fill)?.ok_or_else(|| closed(&self.path))
     }
 

@@ -5,13 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use branchline_engine::error::Result;
 use branchline_engine::write::columns::Shown;
-use branchline_engine::write::{NewObject, NewTable, WritableFile as Writable};
+use branchline_engine::write::{Differences, NewObject, NewTable, WritableFile as Writable};
 use branchline_format::compress::Setting;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::column::{column_of, Column};
-use crate::convert::{fields_of, layout_of, now, FileLayout, ShownField};
+use crate::column::Column;
+use crate::convert::{all_given, all_values, fields_of, layout_of, now, FileLayout, ShownField};
 use crate::errors::{closed, detached};
 use crate::files::File;
 
@@ -22,6 +22,13 @@ pub struct WrittenKey {
     cycle: i16,
     class_name: String,
     title: String,
+}
+
+/// `branchline.writing.differences.Differences`.
+#[derive(FromPyObject)]
+struct ObjectDifferences {
+    title: Option<String>,
+    numbers: Vec<(String, Vec<f64>)>,
 }
 
 /// `branchline.layout.targets.Table`.
@@ -111,15 +118,26 @@ impl WritableFile {
         self.with(py, |file| file.add(&directories, object))
     }
 
-    /// Copies an object of another file under a name of its own. Returns its cycle.
-    fn copy(&self, py: Python<'_>, source: &File, path: &str, directories: Vec<String>, name: &str) -> PyResult<i16> {
-        self.with(py, |file| file.copy(&source.0, path, &directories, name))
+    /// Copies an object of another file under a name of its own, with these differences. Returns its cycle.
+    fn copy(
+        &self,
+        py: Python<'_>,
+        source: &File,
+        path: &str,
+        directories: Vec<String>,
+        name: &str,
+        differences: ObjectDifferences,
+    ) -> PyResult<i16> {
+        let ObjectDifferences { title, numbers } = differences;
+        let differences = Differences { title, numbers };
+        self.with(py, |file| file.copy(&source.0, path, (&directories, name), &differences))
     }
 
     /// Begins a tree or an RNTuple. Returns the number by which it is filled.
     fn add_table(&self, py: Python<'_>, directories: Vec<String>, table: Table) -> PyResult<usize> {
         let Table { name, title, layout, names, columns, counters, shown } = table;
-        let mut fields = fields_of(py, names, &columns)?;
+        let given = all_given(py, &columns)?;
+        let mut fields = fields_of(names, &given)?;
         for (field, counter) in fields.iter_mut().zip(counters) {
             field.counter = counter;
         }
@@ -130,8 +148,9 @@ impl WritableFile {
 
     /// Adds entries to a tree, with a column of each field.
     fn fill(&self, py: Python<'_>, table: usize, columns: Vec<Py<Column>>, count: usize) -> PyResult<()> {
-        let columns = columns.iter().map(|column| column_of(py, column, 0)).collect::<PyResult<Vec<_>>>()?;
-        self.with(py, |file| file.fill(table, &columns, count))
+        let given = all_given(py, &columns)?;
+        let values = all_values(&given)?;
+        self.with(py, |file| file.fill(table, &values, count))
     }
 
     /// Removes what has this path: one cycle, or all.

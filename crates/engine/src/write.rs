@@ -23,10 +23,11 @@ mod progress;
 mod ranges;
 mod request;
 mod selection;
+mod spare;
 mod writable;
 
 pub use filled::FilledColumn;
 pub use merged::{Merged, SkippedInput};
 pub use request::{BasketLayout, Branches, ClusterSize, MergeLimits, MergeRequest, Order};
 pub use selection::Selection;
-pub use writable::{Listed, NewObject, NewTable, WritableFile};
+pub use writable::{Differences, Listed, NewObject, NewTable, WritableFile};

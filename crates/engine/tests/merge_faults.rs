@@ -49,7 +49,7 @@ fn open(url: &str, _: Library, _: Duration) -> Result<LibraryFile, LibraryFailur
 
 fn write(path: &Path) {
     let values: Vec<u8> = (0..ENTRIES).flat_map(|number| (number as f64).to_ne_bytes()).collect();
-    let values = Column::Flat { dtype: "f8", values };
+    let values = Column::Flat { dtype: "f8", values: values.as_slice() };
     let layout = Layout { setting: Setting::NONE, cluster_entries: None, cluster_bytes: 1 << 20, page_bytes: 1 << 16 };
     let new = NewColumnsFile {
         output: path.to_owned(),

@@ -172,20 +172,6 @@ impl Column {
         }
     }
 
-    /// Bytes that the column takes in memory.
-    pub fn size_bytes(&self) -> usize {
-        match self {
-            Self::Flat { values, .. } => values.len(),
-            Self::Regular { content, .. } => content.size_bytes(),
-            Self::List { offsets, content } => 8 * offsets.len() + content.size_bytes(),
-            Self::Text { offsets, bytes } => 8 * offsets.len() + bytes.len(),
-            Self::Record { members, .. } => members.iter().map(|(_, member)| member.size_bytes()).sum(),
-            Self::Tuple { items, .. } => items.iter().map(Self::size_bytes).sum(),
-            Self::Option { valid, content } => valid.len() + content.size_bytes(),
-            Self::Union { tags, contents } => tags.len() + contents.iter().map(Self::size_bytes).sum::<usize>(),
-        }
-    }
-
     /// Columns of the same branch joined in their order; None if there are none. The memory for all is taken at once,
     /// and each is dropped as soon as it is copied. Fails as [`Column::append`] does.
     pub fn joined(pieces: Vec<Self>) -> Result<Option<Self>> {
@@ -260,6 +246,25 @@ fn contents<'a>(columns: &[&'a Column]) -> Vec<&'a Column> {
         Column::Record { .. } | Column::Tuple { .. } | Column::Union { .. } => None,
     };
     columns.iter().filter_map(content).collect()
+}
+
+impl<B: AsRef<[u8]>, O: AsRef<[i64]>> Column<B, O> {
+    /// Bytes that the column takes in memory.
+    pub fn size_bytes(&self) -> usize {
+        let count = |offsets: &O| 8 * offsets.as_ref().len();
+        match self {
+            Self::Flat { values, .. } => values.as_ref().len(),
+            Self::Regular { content, .. } => content.size_bytes(),
+            Self::List { offsets, content } => count(offsets) + content.size_bytes(),
+            Self::Text { offsets, bytes } => count(offsets) + bytes.as_ref().len(),
+            Self::Record { members, .. } => members.iter().map(|(_, member)| member.size_bytes()).sum(),
+            Self::Tuple { items, .. } => items.iter().map(Self::size_bytes).sum(),
+            Self::Option { valid, content } => valid.as_ref().len() + content.size_bytes(),
+            Self::Union { tags, contents } => {
+                tags.as_ref().len() + contents.iter().map(Self::size_bytes).sum::<usize>()
+            }
+        }
+    }
 }
 
 impl<B, O> Column<B, O> {

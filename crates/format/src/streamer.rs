@@ -137,6 +137,23 @@ impl ClassInfos {
         self.lineage(name).contains(&base)
     }
 
+    /// A class with the first base class of each: the classes whose members come first in an object.
+    pub fn first_bases<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        let mut chain = vec![name];
+        while let Some(last) = chain.last() {
+            let own = self.by_name.get(*last).map_or(&[][..], Vec::as_slice);
+            let infos = if own.is_empty() { root_classes::versions(last) } else { own };
+            let first = infos.iter().find_map(|info| info.elements.first());
+            // A base class TNamed has a code of its own.
+            match first.filter(|first| first.type_code == BASE || first.name == "TNamed") {
+                // Classes of a damaged file may name each other.
+                Some(base) if !chain.contains(&base.name.as_str()) => chain.push(&base.name),
+                _ => break,
+            }
+        }
+        chain
+    }
+
     /// A class, and behind it all those that it inherits from, nearer ones before farther ones.
     pub fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         // Each class once: those of a damaged file may name each other.

@@ -90,5 +90,6 @@ def _numbers(layout: ak.contents.Content, name: str) -> Column:
 
 
 def _bytes(values: Any) -> memoryview:
-    """The memory of an array."""
-    return np.ascontiguousarray(values).view("u1").data
+    """The memory of an array, which the engine reads as it is."""
+    aligned: np.ndarray[Any, Any] = np.require(values, requirements=["C", "A"])
+    return aligned.view("u1").data

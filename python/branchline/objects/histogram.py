@@ -76,9 +76,23 @@ class Histogram(hist.Hist, family=FAMILY):
         """Stores ROOT's statistics and titles with it, once its bins are filled."""
         self.__dict__[KEPT] = replace(facts, checksum=self._checksum())
 
+    @property
+    def root_axes(self) -> tuple[RootAxis, ...]:
+        """Its axes as its file has them."""
+        return self._facts.axes
+
     def place_in_file(self) -> KeyPlace | None:
-        """Where it was read from, if its bins were not changed since."""
-        return self._facts.place if self._facts.checksum == self._checksum() else None
+        """Where it was read from."""
+        return self._facts.place
+
+    def is_as_read(self) -> bool:
+        """Whether its bins were not changed since it was read."""
+        return self._facts.checksum == self._checksum()
+
+    def was_read_like(self, other: Histogram) -> bool:
+        """Whether both had the same bins, of the same class, when they were read."""
+        mine, theirs = self._facts, other._facts
+        return (mine.classname, mine.checksum) == (theirs.classname, theirs.checksum)
 
     def _checksum(self) -> int:
         return zlib.crc32(np.ascontiguousarray(self.view(flow=True)).tobytes())
@@ -106,18 +120,24 @@ class Histogram(hist.Hist, family=FAMILY):
         no weights are kept.
         """
         view: Any = self.view(flow=True)
-        if not view.dtype.names:
-            return np.zeros(0)
-        squares = np.asarray(view.variance)
+        return self.in_cells(view.variance).ravel(order="F") if view.dtype.names else np.zeros(0)
+
+    def in_cells(self, values: Any) -> np.ndarray[Any, Any]:
+        """Values of all bins, flow bins included, in the cells that ROOT has for each axis, with zeros in those that
+        hist has not. Raises ValueError if an axis has got more bins than it had in its file.
+        """
+        cells = np.asarray(values)
         for place, axis in enumerate(self._facts.axes):
-            if squares.shape[place] == axis.cells_count:
+            if cells.shape[place] == axis.cells_count:
                 continue
             # Categories have no underflow, and only the bins that have a label.
-            zeros = np.zeros([*squares.shape[:place], 1, *squares.shape[place + 1 :]])
-            missing = axis.cells_count - squares.shape[place] - 1
-            bins, overflow = np.split(squares, [-1], axis=place)
-            squares = np.concatenate([zeros, bins, *[zeros] * missing, overflow], axis=place)
-        return squares.ravel(order="F")
+            zeros = np.zeros([*cells.shape[:place], 1, *cells.shape[place + 1 :]])
+            missing = axis.cells_count - cells.shape[place] - 1
+            if missing < 0:
+                raise ValueError(f"axis {place} has more bins than in its file")
+            bins, overflow = np.split(cells, [-1], axis=place)
+            cells = np.concatenate([zeros, bins, *[zeros] * missing, overflow], axis=place)
+        return cells
 
     def has_member(self, name: str) -> bool:
         """Whether it has a member, under uproot's name."""
@@ -218,7 +238,7 @@ class Histogram(hist.Hist, family=FAMILY):
         """
         from branchline.objects.uproot_models import uproot_model
 
-        return uproot_model(self, self._facts if self._facts.checksum == self._checksum() else None)
+        return uproot_model(self, self._facts if self.is_as_read() else None)
 
 
 def _unfilled() -> Histogram:

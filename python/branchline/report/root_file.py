@@ -1,6 +1,6 @@
 """results.root: the histograms of all wagons as ROOT and uproot read them.
 
-A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a one-dimensional mean a TProfile. Category
+A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a mean a TProfile of as many axes. Category
 axes next to numeric ones become directories with a histogram for each category, category axes alone labelled bins. What
 ROOT has no class for has a note that says so, and stands with every other histogram in an open format.
 """
@@ -19,7 +19,8 @@ import numpy
 
 from branchline import _core
 from branchline.report.names import SafeNames
-from branchline.report.root_objects import OBJECT_BYTES_MAX, RootAxis, RootHistogram
+from branchline.report.root_bytes import OBJECT_BYTES_MAX
+from branchline.report.root_objects import RootAxis, RootHistogram
 from branchline.report.root_titles import root_title
 
 FILE_NAME = "results.root"
@@ -120,8 +121,6 @@ def _check(histogram: Any, dimensions: int, categories: list[int]) -> None:
     """Raise NotInRootError for what ROOT has no class for."""
     if not 1 <= dimensions <= 3:
         raise NotInRootError(f"it has {dimensions} axes, ROOT's histograms have up to 3")
-    if issubclass(histogram.storage_type, _MEANS) and dimensions > 1:
-        raise NotInRootError("it holds means over more than one axis")
     if math.prod(axis.extent for axis in histogram.axes) > CELLS_MAX:
         raise NotInRootError("it is larger than one object in a ROOT file may be")
     if categories and math.prod(histogram.axes[index].extent for index in categories) > CATEGORIES_MAX:

@@ -1,7 +1,8 @@
-"""Histograms in the bytes of ROOT's own classes: TH1D, TH2D, TH3D and TProfile, as ROOT 6.40 streams them.
+"""Histograms in the bytes of ROOT's own classes: TH1D, TH2D, TH3D and profiles, as ROOT 6.40 streams them.
 
-The layout is that of the streamer infos of TH1 (version 8), TAxis (10), TH2 (5), TH3 (6) and TProfile (7), which
-``results.root`` holds too. Values are big-endian; ``TBufferFile::WriteObject`` gives the byte counts.
+The layout is that of the streamer infos of TH1 (version 8), TAxis (10), TH2 (5), TH3 (6), TProfile (7), TProfile2D and
+TProfile3D (8), which ``results.root`` holds too. Values are big-endian; ``TBufferFile::WriteObject`` gives the byte
+counts.
 """
 
 from __future__ import annotations
@@ -12,12 +13,19 @@ from dataclasses import dataclass
 
 import numpy
 
-#: Marks a byte count, and the first object of a class (TBufferFile's kByteCountMask and kNewClassTag).
-BYTE_COUNT_MASK, NEW_CLASS_TAG = 0x40000000, 0xFFFFFFFF
-#: A byte count has 30 bits.
-OBJECT_BYTES_MAX = 2**30 - 1
-#: TObject's bits for an object on the heap, and for one that a directory takes care of (kIsOnHeap, kMustCleanup).
-ON_HEAP, IN_DIRECTORY = 0x01000000, 0x01000008
+from branchline.report.root_bytes import (
+    IN_DIRECTORY,
+    ON_HEAP,
+    counted,
+    doubles,
+    doubles_array,
+    named,
+    pointed,
+    root_list,
+    root_object,
+    root_string,
+)
+
 #: TH1's "no maximum is set", and EStatOverflows::kNeutral.
 NO_LIMIT, NEUTRAL = -1111.0, 2
 AXIS_NAMES = ("xaxis", "yaxis", "zaxis")
@@ -65,51 +73,57 @@ class RootHistogram:
     @property
     def class_name(self) -> str:
         """ROOT's class for it."""
-        return "TProfile" if self.weights is not None else f"TH{len(self.axes)}D"
+        if self.weights is not None:
+            return "TProfile" if len(self.axes) == 1 else f"TProfile{len(self.axes)}D"
+        return f"TH{len(self.axes)}D"
 
     def streamed(self, name: str) -> bytes:
         """Its bytes after a key, without references to other objects."""
         if self.weights is not None:
             return self._profile(name)
-        own_sums = _doubles(self._sums()[4:])
+        return self._counts(name)
+
+    def _counts(self, name: str) -> bytes:
+        """A TH1D, TH2D or TH3D."""
+        own_sums = doubles(self._sums()[4:])
         if len(self.axes) == 1:
-            return _counted(3, self._th1(name), _array(self.contents))
+            return counted(3, self._th1(name), doubles_array(self.contents))
         if len(self.axes) == 2:
-            return _counted(4, _counted(5, self._th1(name), _doubles([1.0]), own_sums), _array(self.contents))
-        return _counted(4, _counted(6, self._th1(name), _counted(1), own_sums), _array(self.contents))
+            return counted(4, counted(5, self._th1(name), doubles([1.0]), own_sums), doubles_array(self.contents))
+        return counted(4, counted(6, self._th1(name), counted(1), own_sums), doubles_array(self.contents))
 
     def _profile(self, name: str) -> bytes:
-        inside = slice(1, -1)
+        inside = (slice(1, -1),) * len(self.axes)
         sums_y = [float(self.contents[inside].sum()), float(self.squares[inside].sum())]
         assert self.weights is not None
         squares = numpy.zeros(0) if self.weights_squares is None else self.weights_squares
-        return _counted(
-            7,
-            _counted(3, self._th1(name), _array(self.contents)),
-            _array(self.weights),
+        return counted(
+            7 if len(self.axes) == 1 else 8,
+            self._counts(name),
+            doubles_array(self.weights),
             struct.pack(">i", 0),  # the error of the mean (EErrorType)
-            _doubles([0.0, 0.0, *sums_y]),  # no limits of y
-            _array(squares),
+            doubles([0.0, 0.0, *sums_y]),  # no limits of y
+            doubles_array(squares),
         )
 
     def _th1(self, name: str) -> bytes:
         unused = RootAxis("", numpy.array([0.0, 1.0]))
         axes = [*self.axes, *[unused] * (3 - len(self.axes))]
-        return _counted(
+        return counted(
             8,
-            _named(name, self.title, IN_DIRECTORY),
-            _counted(2, struct.pack(">hhh", 602, 1, 1)),  # line
-            _counted(2, struct.pack(">hh", 0, 1001)),  # fill
-            _counted(3, struct.pack(">hhf", 1, 1, 1.0)),  # marker
+            named(name, self.title, IN_DIRECTORY),
+            counted(2, struct.pack(">hhh", 602, 1, 1)),  # line
+            counted(2, struct.pack(">hh", 0, 1001)),  # fill
+            counted(3, struct.pack(">hhf", 1, 1, 1.0)),  # marker
             struct.pack(">i", self.contents.size),
             *(_axis(axis, short_name) for axis, short_name in zip(axes, AXIS_NAMES, strict=True)),
             struct.pack(">hh", 0, 1000),  # offset and width of bars
-            _doubles([self.entries, *self._sums()[:4]]),
-            _doubles([NO_LIMIT, NO_LIMIT, 0.0]),
-            _array(numpy.zeros(0)),  # contours
-            _array(self.squares),
-            _string(""),
-            _list(()),  # functions
+            doubles([self.entries, *self._sums()[:4]]),
+            doubles([NO_LIMIT, NO_LIMIT, 0.0]),
+            doubles_array(numpy.zeros(0)),  # contours
+            doubles_array(self.squares),
+            root_string(""),
+            root_list(()),  # functions
             struct.pack(">ib", 0, 0),  # no buffer
             struct.pack(">ii", 0, NEUTRAL),
         )
@@ -147,19 +161,19 @@ class RootHistogram:
 def _axis(axis: RootAxis, short_name: str) -> bytes:
     title_offset = 0.0 if short_name == "yaxis" else 1.0
     edges = numpy.zeros(0) if axis.is_equal else axis.edges
-    return _counted(
+    return counted(
         10,
-        _named(short_name, axis.title),
-        _counted(
+        named(short_name, axis.title),
+        counted(
             4,
             struct.pack(
                 ">ihhhfffffhh", 510, 1, 1, 42, 0.005, 0.035, 0.03, title_offset, 0.035, 1, 42
             ),  # ROOT's modern style
         ),
         struct.pack(">idd", axis.bins_count, axis.edges[0], axis.edges[-1]),
-        _array(edges),
+        doubles_array(edges),
         struct.pack(">iiHb", 0, 0, 0, 0),  # all bins are shown; no bits, no time
-        _string(""),
+        root_string(""),
         _labels(axis.labels),
         struct.pack(">I", 0),  # no changed labels
     )
@@ -170,52 +184,7 @@ def _labels(labels: Sequence[str]) -> bytes:
     if not labels:
         return struct.pack(">I", 0)
     texts = [
-        _pointed("TObjString", _counted(1, _object(ON_HEAP, number), _string(label)))
+        pointed("TObjString", counted(1, root_object(ON_HEAP, number), root_string(label)))
         for number, label in enumerate(labels, start=1)
     ]
-    return _pointed("THashList", _list(texts))
-
-
-def _list(objects: Sequence[bytes]) -> bytes:
-    """A TList of objects with no option of drawing."""
-    return _counted(
-        5, _object(ON_HEAP), _string(""), struct.pack(">i", len(objects)), *(one + b"\0" for one in objects)
-    )
-
-
-def _pointed(class_name: str, content: bytes) -> bytes:
-    """An object that a pointer refers to, with the name of its class."""
-    return _with_count(struct.pack(">I", NEW_CLASS_TAG) + class_name.encode() + b"\0" + content)
-
-
-def _counted(version: int, *parts: bytes) -> bytes:
-    """The version of a class and its members, after the number of their bytes."""
-    return _with_count(struct.pack(">h", version) + b"".join(parts))
-
-
-def _with_count(content: bytes) -> bytes:
-    return struct.pack(">I", BYTE_COUNT_MASK | len(content)) + content
-
-
-def _named(name: str, title: str, bits: int = ON_HEAP) -> bytes:
-    return _counted(1, _object(bits), _string(name), _string(title))
-
-
-def _object(bits: int, unique_id: int = 0) -> bytes:
-    return struct.pack(">hII", 1, unique_id, bits)
-
-
-def _string(text: str) -> bytes:
-    """A TString; a length of 255 or more takes four bytes after the mark 255."""
-    content = text.encode("utf-8", errors="backslashreplace")
-    length = bytes([len(content)]) if len(content) < 255 else struct.pack(">Bi", 255, len(content))
-    return length + content
-
-
-def _doubles(values: Sequence[float]) -> bytes:
-    return struct.pack(f">{len(values)}d", *values)
-
-
-def _array(values: numpy.ndarray) -> bytes:
-    """A TArrayD, in which x runs fastest."""
-    return struct.pack(">i", values.size) + values.astype(">f8").tobytes(order="F")
+    return pointed("THashList", root_list(texts))

@@ -26,6 +26,7 @@ from branchline.layout.root_files import check_root_name
 from branchline.tree import Directory, File
 from branchline.writing.codecs import USUAL, codec_of
 from branchline.writing.columns import Naming, empty_layout, layout_of, named_columns
+from branchline.writing.differences import Differences
 from branchline.writing.objects import object_bytes
 from branchline.writing.sources import source_of
 from branchline.writing.table import WritableTree, new_table
@@ -257,7 +258,7 @@ class WritableDirectory(Mapping[str, Any]):
         for path in chosen:
             directories, own = self._place(_CYCLE.sub("", path))
             inside = f"{begin}/{path}" if begin else path
-            self.file.written().copy(opened.file._core, inside, directories, own)
+            self.file.written().copy(opened.file._core, inside, directories, own, Differences())
 
     def _place(self, name: str) -> tuple[list[str], str]:
         parts = [part for part in name.strip("/").split("/") if part]
@@ -384,15 +385,18 @@ class WritableFile(WritableDirectory):
         )
 
     def copied(self, source: Any, directories: list[str], name: str) -> bool:
-        """Copies an object that was read, if its file still has it as it was."""
+        """Copies an object that was read, with what was changed since, if its file still has it."""
         try:
             opened = File(source.place.file_path)
-            if source.is_still_in(opened):
-                self.written().copy(opened._core, source.place.key, directories, name)
-                return True
-            reason = f"{source.place.file_path} does not have it any more as it was read"
+            differences = source.differences(opened)
+            self.written().copy(opened._core, source.place.key, directories, name, differences)
+            return True
         except StorageError:
             raise
+        except ValueError as error:
+            if source.is_computed:
+                return False
+            reason = str(error)
         except BranchlineError as error:
             reason = error.what
         if source.is_needed:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import UnsupportedBranchError
+from branchline.objects.graph import Graph
 
-HINT = "a table, a histogram, a pair of values and edges, a text, or an object that was read"
+HINT = "a table, a histogram, a pair of values and edges, a graph (as_TGraph), a text, or an object that was read"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
     """
     if isinstance(value, str):
         return [_text(value)]
+    if isinstance(value, Graph):
+        return [_from_graph(value, name, path)]
     if isinstance(value, tuple):
         return [_from_numpy(value, name, path)]
     if _is_of_uproot(value):
@@ -68,6 +71,16 @@ def _from_numpy(value: tuple[Any, ...], name: str, path: str) -> ObjectBytes:
     )
     form = RootHistogram("", axes, np.pad(values.astype("f8"), 1), np.zeros(0))
     return ObjectBytes(form.class_name, "", form.streamed(name))
+
+
+def _from_graph(graph: Graph, name: str, path: str) -> ObjectBytes:
+    """A graph that was made with `as_TGraph`; those of files are copied."""
+    from branchline.writing.graphs import streamed_graph
+
+    if vars(graph)["record"] is not None or graph.classname not in ("TGraph", "TGraphErrors", "TGraphAsymmErrors"):
+        hint = "make a new one with branchline.as_TGraph, or read it again"
+        raise UnsupportedBranchError(f"{name}: this {graph.classname} cannot be written", path=path, hint=hint)
+    return ObjectBytes(graph.classname, graph.title, streamed_graph(graph, name))
 
 
 def _from_hist(value: Any, name: str, path: str) -> list[ObjectBytes]:

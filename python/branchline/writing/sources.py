@@ -7,6 +7,7 @@ from typing import Any
 
 from branchline.objects import KeyPlace
 from branchline.tree import File
+from branchline.writing.differences import Differences
 
 
 @dataclass(frozen=True)
@@ -18,20 +19,27 @@ class ReadObject:
     classname: str
     is_needed: bool
 
-    def is_still_in(self, file: File) -> bool:
-        """Whether the file has it as it was read, and it was not changed since."""
+    @property
+    def is_computed(self) -> bool:
+        """Whether it is a histogram with other bins than it was read with, such as a sum or a part."""
+        return not self.is_needed and not self.value.is_as_read()
+
+    def differences(self, file: File) -> Differences:
+        """How it differs from what its file has. Raises ValueError where no copy could have that."""
         if self.is_needed:
-            return bool(file.record(self.place.key).classname == self.classname)
+            if file.record(self.place.key).classname != self.classname:
+                raise ValueError("its file has another object there now")
+            return Differences()
+        from branchline.writing.changed import differences_of
+
         again = file[self.place.key]
-        return (
-            getattr(again, "classname", None) == self.classname
-            and bool(again == self.value)
-            and again.label == self.value.label
-        )
+        if getattr(again, "classname", None) != self.classname or not self.value.was_read_like(again):
+            raise ValueError("its file has another histogram there now")
+        return differences_of(self.value, again)
 
 
 def source_of(value: Any) -> ReadObject | None:
-    """Where a histogram that was not changed, or another object of a file, came from; None for what is new."""
+    """Where a histogram or another object of a file came from; None for what is new."""
     if hasattr(value, "place_in_file"):
         place = value.place_in_file()
         return None if place is None else ReadObject(place, value, value.classname, is_needed=False)

@@ -163,7 +163,6 @@ def test_categories_beside_a_number_become_directories(tmp_path: Path) -> None:
     ("histogram", "reason"),
     [
         (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double(), "it has 4 axes"),
-        (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Mean(), "means over more than one axis"),
         (hist.Hist.new.StrCat([], growth=True).Reg(2, 0, 1).Double(), "no bins yet"),
         (hist.Hist.new.IntCat(range(1200)).Reg(2, 0, 1).Double(), "more than 1000 categories"),
     ],

@@ -1,5 +1,6 @@
 //! Files made from columns of values: an RNTuple or a TTree.
 
+mod baskets;
 mod branches;
 mod entries;
 mod fields;
@@ -14,5 +15,5 @@ pub use fields::Shown;
 pub use file::ColumnsFile;
 pub(crate) use ntuple::OpenNtuple;
 pub(crate) use tree::OpenTree;
-pub use writer::{Filled, NamedColumn, NewColumnsFile, Written};
+pub use writer::{Filled, NamedColumn, NewColumnsFile, Values, Written};
 pub(crate) use writer::{NewColumns, OpenColumns, ROOT_VERSION};

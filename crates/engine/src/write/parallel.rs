@@ -1,8 +1,15 @@
 //! Work on many things at once, whose results come in the order of the things.
 
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+use branchline_trace::panics::{guarded, Panic};
+use crossbeam_channel::{bounded, unbounded};
+
+/// Results for each thread that are made ahead of the one that is wanted next: while one takes longer, the others go on.
+const AHEAD_PER_THREAD: usize = 3;
 
 /// Works on all items on all cores. Each thread has a state of its own.
 pub(crate) fn map_in_order<T: Sync, S, R: Send>(
@@ -10,28 +17,89 @@ pub(crate) fn map_in_order<T: Sync, S, R: Send>(
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, &T) -> R + Sync,
 ) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let mut results = Vec::with_capacity(items.len());
+    let taken: Result<(), ()> = stream_in_order(items, items.len(), state, work, |_, result| {
+        results.push(result);
+        Ok(())
+    });
+    debug_assert!(taken.is_ok());
+    results
+}
+
+/// The same, but hands each result to `take` as soon as it is its turn, on the calling thread. The memory of a few
+/// results for each core is taken at a time. The first error of `take` ends the work.
+pub(crate) fn each_in_order<T: Sync, S, R: Send, E>(
+    items: &[T],
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &T) -> R + Sync,
+    take: impl FnMut(&T, R) -> Result<(), E>,
+) -> Result<(), E> {
+    stream_in_order(items, AHEAD_PER_THREAD * cores(), state, work, take)
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn stream_in_order<T: Sync, S, R: Send, E>(
+    items: &[T],
+    ahead: usize,
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &T) -> R + Sync,
+    mut take: impl FnMut(&T, R) -> Result<(), E>,
+) -> Result<(), E> {
+    let threads = cores().min(items.len());
     if threads <= 1 {
         let mut state = state();
-        return items.iter().map(|item| work(&mut state, item)).collect();
+        return items.iter().try_for_each(|item| take(item, work(&mut state, item)));
     }
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
+    // A thread begins an item for each permit; one is given back for each result that was taken.
+    let (permits, permitted) = bounded::<()>(ahead.max(threads));
+    let (results, done) = unbounded();
+    (0..ahead.max(threads)).for_each(|_| _ = permits.try_send(()));
     thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| {
-                let mut state = state();
-                while let Some((index, item)) = {
+            let (permitted, results) = (permitted.clone(), results.clone());
+            let (next, state, work) = (&next, &state, &work);
+            scope.spawn(move || {
+                let mut own = state();
+                for () in permitted {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    items.get(index).map(|item| (index, item))
-                } {
-                    let result = work(&mut state, item);
-                    done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
+                    let Some(item) = items.get(index) else { return };
+                    let result = guarded(|| work(&mut own, item));
+                    let is_last = result.is_err();
+                    if results.send((index, result)).is_err() || is_last {
+                        return;
+                    }
                 }
             });
         }
-    });
-    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+        drop(results);
+        let mut early = BTreeMap::new();
+        let mut result_of = |wanted: usize| loop {
+            if let Some(result) = early.remove(&wanted) {
+                return Ok(result);
+            }
+            match done.recv() {
+                Ok((index, Ok(result))) => drop(early.insert(index, result)),
+                Ok((_, Err(panic))) => return Err(panic),
+                Err(_) => return Err(Panic::unseen()),
+            }
+        };
+        let mut taken = Ok(Ok(()));
+        for (index, item) in items.iter().enumerate() {
+            taken = result_of(index).map(|result| take(item, result));
+            if !matches!(taken, Ok(Ok(()))) {
+                break;
+            }
+            _ = permits.try_send(());
+        }
+        // Without permits the threads end.
+        drop(permits);
+        while permitted.try_recv().is_ok() {}
+        taken.unwrap_or_else(|panic| resume_unwind(Box::new(panic.to_string())))
+    })
 }
 
 #[cfg(test)]
@@ -51,5 +119,40 @@ mod tests {
         );
         assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<u64>>());
         assert!(map_in_order(&[] as &[u64], || (), |(), item| *item).is_empty());
+    }
+
+    #[test]
+    fn few_results_wait_while_one_is_taken() {
+        let items: Vec<usize> = (0..200).collect();
+        let begun = AtomicUsize::new(0);
+        let work = |(): &mut (), item: &usize| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            *item
+        };
+        let mut taken = 0;
+        let ended = each_in_order(
+            &items,
+            || (),
+            work,
+            |_, item| {
+                assert_eq!(item, taken);
+                assert!(begun.load(Ordering::SeqCst) <= taken + 1 + AHEAD_PER_THREAD * cores());
+                taken += 1;
+                if taken == 150 {
+                    Err("enough")
+                } else {
+                    Ok(())
+                }
+            },
+        );
+        assert_eq!((ended, taken), (Err("enough"), 150));
+    }
+
+    #[test]
+    fn a_panic_of_a_thread_reaches_the_caller() {
+        let items: Vec<usize> = (0..200).collect();
+        let work = |(): &mut (), item: &usize| assert!(*item != 77, "item 77");
+        let panic = guarded(|| each_in_order(&items, || (), work, |_, ()| Ok::<(), ()>(())));
+        assert!(panic.is_err_and(|panic| panic.to_string().contains("item 77")));
     }
 }

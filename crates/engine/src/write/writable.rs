@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use branchline_format::column::Column as Values;
 use branchline_format::compress::{Decompressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::file::read_object;
@@ -16,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::write::columns::{
-    Filled, Layout, NamedColumn, NewColumns, OpenColumns, OpenNtuple, OpenTree, Shown, ROOT_VERSION,
+    Filled, Layout, NamedColumn, NewColumns, OpenColumns, OpenNtuple, OpenTree, Shown, Values, ROOT_VERSION,
 };
 use crate::write::merge::info_lists::{info_list, OwnedInfoList};
 use crate::write::new_file::{mark_uuid, NewFile, ObjectName, SlotId, TOP};
@@ -25,7 +24,7 @@ use crate::write::output::Output;
 /// An object whose bytes the caller makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewObject {
-    /// Its class, one that `Described::objects` describes.
+    /// Its class, one that `Described::objects` or `Described::graphs` describes.
     pub class_name: String,
     /// Its name, after which it is found.
     pub name: String,
@@ -35,9 +34,18 @@ pub struct NewObject {
     pub bytes: Vec<u8>,
 }
 
+/// How a copy of an object differs from it: its title, and numbers of a histogram by the names of their members.
+#[derive(Debug, Clone, Default)]
+pub struct Differences {
+    /// Another title.
+    pub title: Option<String>,
+    /// Numbers, with the name of their member; `cells` are those of the bins.
+    pub numbers: Vec<(String, Vec<f64>)>,
+}
+
 /// A tree or an RNTuple to be written.
 #[derive(Debug, Clone)]
-pub struct NewTable {
+pub struct NewTable<'a> {
     /// Its name.
     pub name: String,
     /// Its title or description.
@@ -45,7 +53,7 @@ pub struct NewTable {
     /// How it is laid out.
     pub layout: Layout,
     /// Its branches or fields, with values of which only the types count.
-    pub fields: Vec<NamedColumn>,
+    pub fields: Vec<NamedColumn<'a>>,
     /// Fields of an RNTuple that show members of collections; None makes a TTree.
     pub ntuple: Option<Vec<Shown>>,
 }
@@ -79,6 +87,8 @@ struct OpenTable {
     path: String,
     cycle: i16,
     columns: Box<dyn OpenColumns>,
+    /// Whether entries were added to some branches and not to all.
+    is_broken: bool,
 }
 
 impl WritableFile {
@@ -130,12 +140,20 @@ impl WritableFile {
     /// Writes an object into a directory, which is made if need be. Returns its cycle.
     pub fn add(&mut self, directories: &[String], object: NewObject) -> Result<i16> {
         let NewObject { class_name, name, title, bytes } = object;
-        self.described.objects = true;
+        let is_graph = class_name.starts_with("TGraph") || matches!(class_name.as_str(), "TProfile2D" | "TProfile3D");
+        self.described.graphs |= is_graph;
+        self.described.objects |= !is_graph;
         self.write(directories, class_name, name, title, |_| Ok(bytes))
     }
 
-    /// Copies an object of another file, under a name of its own. Returns its cycle.
-    pub fn copy(&mut self, source: &File, path: &str, directories: &[String], name: &str) -> Result<i16> {
+    /// Copies an object of another file, under a name of its own and with these differences. Returns its cycle.
+    pub fn copy(
+        &mut self,
+        source: &File,
+        path: &str,
+        (directories, name): (&[String], &str),
+        differences: &Differences,
+    ) -> Result<i16> {
         let key = source.find_object(path)?;
         let is_directory = matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile");
         if is_directory || source.is_tree(&key) {
@@ -151,17 +169,27 @@ impl WritableFile {
         let infos = source.class_infos();
         let recording = Recording::of_object(&plain, key.key_size, &key.class_name, infos).map_err(named)?;
         let mut changes = Changes::new();
-        if name != key.name {
-            changes.rename(&recording, &infos.lineage(&key.class_name), &key.name, name).map_err(named)?;
+        let Differences { title, numbers } = differences;
+        if name != key.name || title.is_some() {
+            let names = (name, title.as_deref());
+            let bases = infos.first_bases(&key.class_name);
+            let is_renamed = changes.rename(&recording, &bases, &key.name, names).map_err(named)?;
+            if !is_renamed && title.is_some() {
+                return Err(named(FormatError::unsupported("it has no title of its own that could be changed")));
+            }
+        }
+        for (member, values) in numbers {
+            changes.histogram(&recording, member, values).map_err(named)?;
         }
         self.describe(source)?;
-        self.write(directories, key.class_name.clone(), name.to_string(), key.title.clone(), |key_size| {
+        let title = title.clone().unwrap_or_else(|| key.title.clone());
+        self.write(directories, key.class_name.clone(), name.to_string(), title, |key_size| {
             recording.emit(key_size, &changes).map_err(named)
         })
     }
 
     /// Begins a tree or an RNTuple. Returns the number by which it is filled.
-    pub fn add_table(&mut self, directories: &[String], table: NewTable) -> Result<usize> {
+    pub fn add_table(&mut self, directories: &[String], table: NewTable<'_>) -> Result<usize> {
         let directory = self.directory(directories)?;
         let NewTable { name, title, layout, fields, ntuple } = table;
         let path = path_of(directories, &name);
@@ -177,14 +205,22 @@ impl WritableFile {
         }
         let listed = Listed { path: path.clone(), cycle, class_name: class_name.to_string(), title };
         self.listed.push((listed, self.file.last_slot(directory)));
-        self.open.push(Some(OpenTable { path, cycle, columns }));
+        self.open.push(Some(OpenTable { path, cycle, columns, is_broken: false }));
         Ok(self.open.len() - 1)
     }
 
     /// Adds entries to a tree.
-    pub fn fill(&mut self, table: usize, values: &[Values], count: usize) -> Result<()> {
+    pub fn fill(&mut self, table: usize, values: &[Values<'_>], count: usize) -> Result<()> {
         match self.open.get_mut(table) {
-            Some(Some(open)) => open.columns.fill(&mut self.file, values, count),
+            Some(Some(OpenTable { is_broken: true, path, .. })) => {
+                let message = format!("tree {path} is not whole, as entries could not be added to it before");
+                Err(self.refused(&message))
+            }
+            Some(Some(open)) => {
+                let filled = open.columns.fill(&mut self.file, values, count);
+                open.is_broken = filled.is_err();
+                filled
+            }
             _ => Err(self.refused("this tree is removed or finished")),
         }
     }
@@ -192,7 +228,7 @@ impl WritableFile {
     /// Ends a tree before the file is ended.
     pub fn end(&mut self, table: usize) -> Result<Filled> {
         match self.open.get_mut(table).and_then(Option::take) {
-            Some(open) => open.columns.finish(&mut self.file),
+            Some(open) => self.finish_table(open),
             None => Err(self.refused("this tree is removed or finished")),
         }
     }
@@ -223,7 +259,7 @@ impl WritableFile {
     /// Ends all trees, writes what stands around the objects, and gives the file its name. Returns its bytes.
     pub fn finish(mut self) -> Result<u64> {
         for open in std::mem::take(&mut self.open).into_iter().flatten() {
-            open.columns.finish(&mut self.file)?;
+            self.finish_table(open)?;
         }
         let path = self.file.path();
         let lists: Vec<InfoList<'_>> = self.infos.iter().map(OwnedInfoList::borrowed).collect();
@@ -233,6 +269,14 @@ impl WritableFile {
         let size_bytes = self.file.finish(infos)?;
         self.file.into_output().publish()?;
         Ok(size_bytes)
+    }
+
+    fn finish_table(&mut self, open: OpenTable) -> Result<Filled> {
+        if open.is_broken {
+            let error = self.refused(&format!("tree {} is not whole, as entries could not be added to it", open.path));
+            return Err(error.with_hint("remove it with `del file[name]`, or write the file anew"));
+        }
+        open.columns.finish(&mut self.file)
     }
 
     fn write(

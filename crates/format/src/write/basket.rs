@@ -17,12 +17,20 @@ pub struct BasketTools {
     compressor: Compressor,
     /// Plain bytes of a basket.
     room: Vec<u8>,
+    /// Memory for the next record.
+    pub(super) record: Vec<u8>,
 }
 
 impl BasketTools {
     /// Nothing is made yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Gives memory for the next record that is made.
+    pub fn reuse(&mut self, mut record: Vec<u8>) {
+        record.clear();
+        self.record = record;
     }
 
     /// The plain bytes of a basket.

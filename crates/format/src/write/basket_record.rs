@@ -58,7 +58,9 @@ impl BasketFrame {
             }
         }
         let plain_size = u64::from(key_size) + contents.data.len() as u64;
-        let mut record = Vec::with_capacity(usize::from(key_size) + contents.data.len() / 2);
+        let mut record = std::mem::take(&mut tools.record);
+        let is_plain = form.setting == Setting::NONE;
+        record.reserve(usize::from(key_size) + contents.data.len() / if is_plain { 1 } else { 2 });
         self.push_key(contents.data.len() as u64, key_size, contents.process_ids_before, &mut record)?;
         record.extend(BASKET_VERSION.to_be_bytes());
         for size in [last.max(form.bytes_max as u64), entry_size, contents.entries_count, last] {
@@ -136,7 +138,10 @@ impl NewBasket {
 /// TBuffer::WriteArray of one number for each entry and one more.
 fn push_array(out: &mut Vec<u8>, numbers: &[u32]) {
     out.extend((numbers.len() as u32 + 1).to_be_bytes());
-    numbers.iter().for_each(|number| out.extend(number.to_be_bytes()));
+    let start = out.len();
+    out.resize(start + 4 * numbers.len(), 0);
+    let places = out[start..].as_chunks_mut::<4>().0;
+    places.iter_mut().zip(numbers).for_each(|(place, number)| *place = number.to_be_bytes());
     out.extend([0; 4]);
 }
 

@@ -7,11 +7,14 @@ use crate::error::{FormatError, Result};
 use crate::marks::byte_count;
 use crate::number::Number;
 
+use super::addend::CELLS;
 use super::axis::Label;
+use super::family::OF_HISTOGRAMS;
 use super::key::push_string;
+use super::numbers::Numbers;
 use super::recording::Recording;
 use super::sparse::Sparse;
-use super::token::MemberStorage;
+use super::token::{MemberStorage, RecordedMember};
 
 /// What members are replaced with.
 #[derive(Debug, Clone, Default)]
@@ -36,13 +39,55 @@ impl Changes {
         Self::default()
     }
 
-    /// Gives the object another name, if it is a TNamed that has the name `old`. `bases` is its class with the
-    /// first base class of each.
-    pub fn rename(&mut self, recording: &Recording<'_>, bases: &[&str], old: &str, new: &str) -> Result<()> {
-        let Some(at) = recording.place_of_name(bases, old) else { return Ok(()) };
+    /// Gives the object another name and title, if it is a TNamed that has the name `old`; whether it is. `bases` is its
+    /// class with the first base class of each. Without a title it keeps its own.
+    pub fn rename(
+        &mut self,
+        recording: &Recording<'_>,
+        bases: &[&str],
+        old: &str,
+        (name, title): (&str, Option<&str>),
+    ) -> Result<bool> {
+        let Some([name_at, title_at]) = recording.places_of_name(bases, old) else { return Ok(false) };
         let mut bytes = Vec::new();
-        push_string(&mut bytes, new.as_bytes())?;
-        self.name = Some(NewName { at, bytes });
+        push_string(&mut bytes, name.as_bytes())?;
+        let end = match title {
+            Some(title) => {
+                push_string(&mut bytes, title.as_bytes())?;
+                title_at.end
+            }
+            None => name_at.end,
+        };
+        self.name = Some(NewName { at: name_at.start..end, bytes });
+        Ok(true)
+    }
+
+    /// Replaces numbers of a histogram by the names of their members; those of its cells have the name `cells`. Of an
+    /// array there must be as many as before, or as many as there are cells where it had none.
+    pub fn histogram(&mut self, recording: &Recording<'_>, name: &str, values: &[f64]) -> Result<()> {
+        const ENTRIES_WAIT: &str = "it has entries that are not in its bins yet";
+        let refused = |what: &str| FormatError::unsupported(format!("{name}: {what}"));
+        let of = |name: &'static str| recording.find(0, name);
+        if recording.value(0, "fBufferSize") > 0
+            && of("fBuffer").is_some_and(|(_, one)| recording.stored(one).len() > 9)
+        {
+            return Err(refused(ENTRIES_WAIT));
+        }
+        let cells = || CELLS.iter().find_map(|name| of(name));
+        let known = CELLS.iter().chain(OF_HISTOGRAMS).find(|known| **known == name);
+        let found = if name == "cells" { cells() } else { known.and_then(|name| of(name)) };
+        let (index, member) = found.ok_or_else(|| refused("its class has no such numbers"))?;
+        let numbers_of = |member: &RecordedMember| Numbers::of(recording.stored(member), &member.kind);
+        let old = numbers_of(member)?.ok_or_else(|| refused("these are no numbers"))?;
+        let cells_count = match cells() {
+            Some((_, cells)) => numbers_of(cells)?.map_or(0, |numbers| numbers.len()),
+            None => 0,
+        };
+        if values.len() != old.len() && !(old.len() == 0 && values.len() == cells_count) {
+            return Err(refused(&format!("{} numbers are given for {}", values.len(), old.len())));
+        }
+        let new = old.replaced(values).ok_or_else(|| refused("a number does not fit into the type of its bins"))?;
+        self.stored(index, new.stored(&member.kind));
         Ok(())
     }
 

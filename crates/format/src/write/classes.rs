@@ -10,6 +10,8 @@ static OF_NTUPLES: InfoList<'_> = InfoList { plain: include_bytes!("classes/ntup
 static OF_TREES: InfoList<'_> = InfoList { plain: include_bytes!("classes/tree.infos"), key_size: 64 };
 /// Of TH1D, TH2D, TH3D and TProfile.
 static OF_HISTOGRAMS: InfoList<'_> = InfoList { plain: include_bytes!("classes/histograms.infos"), key_size: 64 };
+/// Of TGraph, TGraphErrors, TGraphAsymmErrors, TProfile2D and TProfile3D.
+static OF_GRAPHS: InfoList<'_> = InfoList { plain: include_bytes!("classes/graphs.infos"), key_size: 64 };
 
 /// The list of streamer infos of a file with RNTuples, for a key of `key_size` bytes.
 pub fn ntuple_infos(key_size: u64) -> Result<Vec<u8>> {
@@ -26,6 +28,8 @@ pub fn tree_infos(key_size: u64) -> Result<Vec<u8>> {
 pub struct Described {
     /// Histograms: TH1D, TH2D, TH3D and TProfile.
     pub objects: bool,
+    /// Graphs, and profiles over several axes.
+    pub graphs: bool,
     /// TTrees.
     pub trees: bool,
     /// RNTuples.
@@ -35,8 +39,12 @@ pub struct Described {
 /// The list of streamer infos of a file that has objects of other files, which these lists describe, and new ones.
 pub fn joined_infos(lists: &[InfoList<'_>], described: Described, key_size: u64) -> Result<Vec<u8>> {
     let nothing = lists.is_empty() && !described.trees && !described.ntuples;
-    let own =
-        [(described.objects || nothing, OF_HISTOGRAMS), (described.trees, OF_TREES), (described.ntuples, OF_NTUPLES)];
+    let own = [
+        (described.objects || nothing, OF_HISTOGRAMS),
+        (described.graphs, OF_GRAPHS),
+        (described.trees, OF_TREES),
+        (described.ntuples, OF_NTUPLES),
+    ];
     let own = own.into_iter().filter(|(is_used, _)| *is_used).map(|(_, list)| list);
     join_infos(&lists.iter().copied().chain(own).collect::<Vec<_>>(), key_size)
 }
@@ -54,6 +62,11 @@ mod tests {
         }
         let infos = ClassInfos::read(&joined_infos(&[], Described::default(), 80).unwrap(), 80).unwrap();
         for (class_name, version) in [("TH1D", 3), ("TH2D", 4), ("TH3D", 4), ("TProfile", 7), ("TAxis", 10)] {
+            assert!(infos.get(class_name, version).is_some(), "{class_name}");
+        }
+        let graphs = Described { graphs: true, ..Described::default() };
+        let infos = ClassInfos::read(&joined_infos(&[], graphs, 80).unwrap(), 80).unwrap();
+        for (class_name, version) in [("TGraph", 5), ("TGraphAsymmErrors", 3), ("TProfile2D", 8), ("TProfile3D", 8)] {
             assert!(infos.get(class_name, version).is_some(), "{class_name}");
         }
         let infos = ClassInfos::read(&ntuple_infos(64).unwrap(), 64).unwrap();

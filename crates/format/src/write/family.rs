@@ -34,7 +34,7 @@ pub(super) const OF_TREES: &[&str] = &[
 
 /// What of a histogram adds up: its cells, their errors, and the sums from which mean and spread are computed; and what
 /// says how it is filled.
-const OF_HISTOGRAMS: &[&str] = &[
+pub(super) const OF_HISTOGRAMS: &[&str] = &[
     "TArrayC",
     "TArrayS",
     "TArrayI",

@@ -54,6 +54,22 @@ impl Numbers {
         }))
     }
 
+    /// Other numbers, stored in the same way; None where one has no room.
+    pub(super) fn replaced(&self, values: &[f64]) -> Option<Self> {
+        Some(match self {
+            Self::F64(_) => Self::F64(values.to_vec()),
+            Self::F32(_) => Self::F32(values.iter().map(|value| *value as f32).collect()),
+            Self::Whole(number, _) => {
+                let most = largest(*number) as f64;
+                let fits = |value: &f64| value.fract() == 0.0 && value.abs() <= most;
+                if !values.iter().all(fits) {
+                    return None;
+                }
+                Self::Whole(*number, values.iter().map(|value| *value as i64).collect())
+            }
+        })
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         match self {

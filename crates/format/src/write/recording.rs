@@ -34,9 +34,9 @@ impl<'a> Recording<'a> {
         self.tokens.iter().any(|token| matches!(token, Token::Fixed(_)))
     }
 
-    /// Where the name of a TNamed is stored, if it is this one. `bases` is its class with the first base class of
-    /// each, which stand as headers with byte counts, one in front of the next.
-    pub(super) fn place_of_name(&self, bases: &[&str], name: &str) -> Option<Range<usize>> {
+    /// Where the name of a TNamed and its title are stored, if it has this name. `bases` is its class with the first base
+    /// class of each, which stand as headers with byte counts, one in front of the next.
+    pub(super) fn places_of_name(&self, bases: &[&str], name: &str) -> Option<[Range<usize>; 2]> {
         /// TObject::kIsReferenced: two bytes for the process id follow.
         const IS_REFERENCED: u32 = 1 << 4;
         let headers = bases.iter().position(|class_name| *class_name == "TNamed")? + 1;
@@ -53,7 +53,9 @@ impl<'a> Recording<'a> {
         }
         let start = cursor.position();
         let found = cursor.string_bytes().ok()?;
-        (found == name.as_bytes()).then_some(start..cursor.position())
+        let title_start = cursor.position();
+        cursor.string_bytes().ok()?;
+        (found == name.as_bytes()).then_some([start..title_start, title_start..cursor.position()])
     }
 
     /// A member of an object: its number among those that may be replaced.

@@ -1,10 +1,9 @@
 //! Which branches of a TTree values become. What has no equivalent is refused by name.
 
-use branchline_format::column::Column as Values;
 use branchline_format::number::Number;
 use branchline_format::write::tree_record::BranchKind;
 
-use crate::write::columns::writer::{NamedColumn, RefusedField};
+use crate::write::columns::writer::{NamedColumn, RefusedField, Values};
 
 /// Where the values of a branch are: the field, and the members that lead to them, through records and through the
 /// elements of one list.
@@ -30,7 +29,7 @@ pub(crate) struct PlannedBranches {
 }
 
 /// The branches of these fields.
-pub(crate) fn branches_of(fields: &[NamedColumn]) -> PlannedBranches {
+pub(crate) fn branches_of(fields: &[NamedColumn<'_>]) -> PlannedBranches {
     let mut planned = PlannedBranches { branches: Vec::new(), refused: Vec::new() };
     for (field, NamedColumn { name, values, counter }) in fields.iter().enumerate() {
         let mut planner = Planner { field, members: Vec::new(), branches: &mut planned.branches };
@@ -52,7 +51,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn add(&mut self, name: &str, values: &Values, in_list: bool) -> Result<(), String> {
+    fn add(&mut self, name: &str, values: &Values<'_>, in_list: bool) -> Result<(), String> {
         let none = || Err(format!("{name}: no branch of a TTree can hold {}", described(values)));
         match values {
             Values::Record { members, .. } => {
@@ -79,7 +78,7 @@ impl Planner<'_> {
     }
 
     /// Adds a branch of arrays whose lengths are in another branch, which is made where it is not there yet.
-    fn add_counted(&mut self, name: &str, values: &Values, counter: &str) -> Result<(), String> {
+    fn add_counted(&mut self, name: &str, values: &Values<'_>, counter: &str) -> Result<(), String> {
         let none = || format!("{name}: no array of a TTree with a counter can hold {}", described(values));
         let Values::List { content, .. } = values else { return Err(none()) };
         let (dtype, dimensions) = fixed(content).ok_or_else(none)?;
@@ -103,7 +102,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn below(&mut self, index: usize, name: &str, values: &Values, in_list: bool) -> Result<(), String> {
+    fn below(&mut self, index: usize, name: &str, values: &Values<'_>, in_list: bool) -> Result<(), String> {
         self.members.push(index);
         let added = self.add(name, values, in_list);
         self.members.pop();
@@ -111,12 +110,12 @@ impl Planner<'_> {
     }
 }
 
-fn holds_records(content: &Values) -> bool {
+fn holds_records(content: &Values<'_>) -> bool {
     matches!(content, Values::Record { .. } | Values::Tuple { .. })
 }
 
 /// The kind of a branch, and NumPy's name of its numbers.
-fn kind_of(values: &Values, in_list: bool) -> Option<(BranchKind, &'static str)> {
+fn kind_of(values: &Values<'_>, in_list: bool) -> Option<(BranchKind, &'static str)> {
     let list = |content: &Values| match content {
         Values::Flat { dtype, .. } => leaf(dtype).map(|kind| (BranchKind::List(kind), *dtype)),
         Values::Text { .. } => Some((BranchKind::Texts, "")),
@@ -139,7 +138,7 @@ fn kind_of(values: &Values, in_list: bool) -> Option<(BranchKind, &'static str)>
     }
 }
 
-fn fixed(values: &Values) -> Option<(&'static str, Vec<usize>)> {
+fn fixed(values: &Values<'_>) -> Option<(&'static str, Vec<usize>)> {
     match values {
         Values::Flat { dtype, .. } => Some((dtype, Vec::new())),
         Values::Regular { size, content } => {
@@ -159,7 +158,7 @@ fn leaf(dtype: &str) -> Option<Number> {
     }
 }
 
-fn described(values: &Values) -> &'static str {
+fn described(values: &Values<'_>) -> &'static str {
     match values {
         Values::Flat { .. } => "numbers of this type",
         Values::Option { .. } => "values that may be missing",

@@ -1,20 +1,25 @@
-//! Values as the bytes of entries, big-endian, as ROOT streams them.
+//! Values as the bytes of entries, big-endian, as ROOT streams them: many entries at a time.
 
 use std::ops::Range;
 
-use branchline_format::column::Column as Values;
 use branchline_format::marks::byte_count;
 use branchline_format::number::half_to_float;
-use branchline_format::write::key::push_string;
+use branchline_format::write::key::{push_string, string_size};
 use branchline_format::write::tree_record::BranchKind;
 
 use crate::write::columns::branches::Source;
+use crate::write::columns::writer::Values;
 
 /// The version in front of a collection, which is that of TStreamerInfo.
 const COLLECTION_VERSION: u16 = 10;
-
+/// Bytes in front of the elements of a collection: byte count, version, and how many there are.
+const COLLECTION_HEAD_BYTES: usize = 10;
+/// Bytes of the number of elements.
+const COUNT_BYTES: usize = 4;
 /// Numbers of half precision, which become floats.
 const HALF: &str = "f2";
+/// Bytes whose order is changed while they are in the first cache.
+const SWAPPED_AT_ONCE_BYTES: usize = 16 << 10;
 
 /// Entries of a branch that go into one basket, as they are streamed.
 #[derive(Debug, Clone, Default)]
@@ -27,107 +32,271 @@ pub(crate) struct EntryBytes {
     pub(crate) count: u64,
 }
 
+impl EntryBytes {
+    /// Takes all entries out, and keeps the memory.
+    pub(crate) fn clear(&mut self, has_starts: bool) {
+        self.data.clear();
+        self.count = 0;
+        self.starts = has_starts.then(|| {
+            let mut starts = self.starts.take().unwrap_or_default();
+            starts.clear();
+            starts
+        });
+    }
+}
+
 /// Why values are not those that the branch takes.
-type Mismatch = &'static str;
+pub(crate) type Mismatch = &'static str;
 
 const OTHER_TYPE: Mismatch = "its values are of another type than before";
 const TOO_FEW: Mismatch = "it is given fewer values than entries";
+const TOO_MANY: Mismatch = "an entry has more than 2^31 elements";
 
 /// Values of a branch: elements of one list for each entry, or one value.
-struct BranchValues<'a> {
+pub(crate) struct BranchValues<'a> {
+    kind: &'a BranchKind,
+    /// NumPy's name of the numbers at the bottom.
+    dtype: &'static str,
     lists: Option<&'a [i64]>,
-    values: &'a Values,
+    values: &'a Values<'a>,
 }
 
-/// Adds these entries. `full` takes a basket that has reached its size.
-pub(crate) fn append(
-    source: &Source,
-    kind: &BranchKind,
-    fields: &[Values],
-    wanted: Range<usize>,
-    open: &mut EntryBytes,
-    full: &mut dyn FnMut(&mut EntryBytes),
-    basket_bytes: usize,
-) -> Result<(), Mismatch> {
-    let view = view(source, fields.get(source.field).ok_or(TOO_FEW)?)?;
-    for entry in wanted {
-        if let Some(starts) = &mut open.starts {
-            starts.push(open.data.len() as u32); // of a basket, which has less than 1 GiB
+impl<'a> BranchValues<'a> {
+    /// Those of a branch among the values of all fields.
+    pub(crate) fn of(source: &Source, kind: &'a BranchKind, fields: &'a [Values<'a>]) -> Result<Self, Mismatch> {
+        let (mut lists, mut values) = (None, fields.get(source.field).ok_or(TOO_FEW)?);
+        for member in &source.members {
+            if let Values::List { offsets, content } = values {
+                lists = Some(*offsets);
+                values = content;
+            }
+            values = match values {
+                Values::Record { members, .. } => members.get(*member).map(|(_, values)| values).ok_or(OTHER_TYPE)?,
+                Values::Tuple { items, .. } => items.get(*member).ok_or(OTHER_TYPE)?,
+                _ => return Err(OTHER_TYPE),
+            };
         }
-        add_entry(&view, kind, source, entry, &mut open.data)?;
-        open.count += 1;
-        if open.data.len() >= basket_bytes {
-            full(open);
-        }
+        Ok(Self { kind, dtype: source.dtype, lists, values })
     }
-    Ok(())
-}
 
-fn view<'a>(source: &Source, field: &'a Values) -> Result<BranchValues<'a>, Mismatch> {
-    let (mut lists, mut values) = (None, field);
-    for member in &source.members {
-        if let Values::List { offsets, content } = values {
-            lists = Some(offsets.as_slice());
-            values = content;
-        }
-        values = match values {
-            Values::Record { members, .. } => members.get(*member).map(|(_, values)| values).ok_or(OTHER_TYPE)?,
-            Values::Tuple { items, .. } => items.get(*member).ok_or(OTHER_TYPE)?,
-            _ => return Err(OTHER_TYPE),
+    /// How many of these entries take at least `room` bytes, the last one included; None if all take less.
+    pub(crate) fn filling(&self, wanted: Range<usize>, room: usize) -> Result<Option<usize>, Mismatch> {
+        let fixed = |size: usize| room.div_ceil(size.max(1)).max(1);
+        let count = match self.kind {
+            BranchKind::Counter => fixed(COUNT_BYTES),
+            BranchKind::Numbers(leaf, dimensions) => fixed(inner(self.values, dimensions)?.1 * leaf.size()),
+            BranchKind::Counted(leaf, dimensions, _) => {
+                let (offsets, content) = self.lists()?;
+                let size = (inner(content, dimensions)?.1 * leaf.size()) as u64;
+                let (first, ends) = bounds_of(offsets, &wanted)?.split_first().ok_or(TOO_FEW)?;
+                let is_less = |end: &i64| (end.saturating_sub(*first).max(0) as u64).saturating_mul(size) < room as u64;
+                ends.partition_point(is_less) + 1
+            }
+            _ => {
+                let mut bytes = 0;
+                let mut sizes = wanted.clone().map(|entry| self.size(entry));
+                let reached = sizes.position(|size| match size {
+                    Ok(size) => {
+                        bytes += size;
+                        bytes >= room
+                    }
+                    Err(_) => true, // which `add` reports
+                });
+                reached.map_or(wanted.len(), |index| index) + 1
+            }
         };
+        Ok(Some(count).filter(|count| *count <= wanted.len()))
     }
-    Ok(BranchValues { lists, values })
+
+    /// Bytes of an entry of a branch whose entries are streamed one by one.
+    fn size(&self, entry: usize) -> Result<usize, Mismatch> {
+        let text = |bytes: &[u8], span| bytes.get(span).map(|text| string_size(text) as usize).ok_or(TOO_FEW);
+        if let (BranchKind::Text, Values::Text { offsets, bytes }) = (self.kind, self.values) {
+            return text(bytes, span(offsets, entry)?);
+        }
+        let (offsets, content) = self.lists()?;
+        let mut elements = span(offsets, entry)?;
+        let inner: usize = match (self.kind, content) {
+            (BranchKind::List(leaf), _) => elements.len() * leaf.size(),
+            (BranchKind::Texts, Values::Text { offsets, bytes }) => {
+                elements.try_fold(0, |size, element| Ok(size + text(bytes, span(offsets, element)?)?))?
+            }
+            (BranchKind::Lists(leaf), Values::List { offsets, .. }) => {
+                let all = bounds_of(offsets, &elements)?;
+                elements.len() * COUNT_BYTES + all[elements.len()].saturating_sub(all[0]).max(0) as usize * leaf.size()
+            }
+            (BranchKind::Lists(leaf), Values::Regular { size, .. }) => {
+                elements.len() * (COUNT_BYTES + size * leaf.size())
+            }
+            _ => 0,
+        };
+        Ok(COLLECTION_HEAD_BYTES + inner)
+    }
+
+    /// Adds these entries.
+    pub(crate) fn add(&self, wanted: Range<usize>, open: &mut EntryBytes) -> Result<(), Mismatch> {
+        let count = wanted.len() as u64;
+        match self.kind {
+            BranchKind::Numbers(leaf, dimensions) => {
+                let (values, size) = inner(self.values, dimensions)?;
+                self.add_numbers(values, wanted.start * size..wanted.end * size, leaf.size(), &mut open.data)?;
+            }
+            BranchKind::Counter => add_counts(bounds_of(self.lists()?.0, &wanted)?, &mut open.data)?,
+            BranchKind::Counted(leaf, dimensions, _) => {
+                let (offsets, content) = self.lists()?;
+                let (values, size) = inner(content, dimensions)?;
+                let bounds = bounds_of(offsets, &wanted)?;
+                let (first, last) = span_of(bounds)?;
+                if let Some(starts) = &mut open.starts {
+                    // Of a basket, which has less than 1 GiB.
+                    let (before, entry_bytes) = (open.data.len() as u32, (size * leaf.size()) as u32);
+                    let start =
+                        |bound: &i64| before.wrapping_add(((bound - bounds[0]) as u32).wrapping_mul(entry_bytes));
+                    starts.extend(bounds[..wanted.len()].iter().map(start));
+                }
+                self.add_numbers(values, first * size..last * size, leaf.size(), &mut open.data)?;
+            }
+            _ => {
+                for entry in wanted {
+                    if let Some(starts) = &mut open.starts {
+                        starts.push(open.data.len() as u32);
+                    }
+                    self.add_entry(entry, &mut open.data)?;
+                }
+            }
+        }
+        open.count += count;
+        Ok(())
+    }
+
+    /// Adds a text or a collection.
+    fn add_entry(&self, entry: usize, out: &mut Vec<u8>) -> Result<(), Mismatch> {
+        if let BranchKind::Text = self.kind {
+            let Values::Text { offsets, bytes } = self.values else { return Err(OTHER_TYPE) };
+            return add_text(bytes, span(offsets, entry)?, out);
+        }
+        let (offsets, content) = self.lists()?;
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&COLLECTION_VERSION.to_be_bytes());
+        let elements = span(offsets, entry)?;
+        add_count(elements.len(), out)?;
+        self.add_elements(content, elements, out)?;
+        let count = byte_count(out.len() - start - 4).ok_or("an entry has more than 1 GiB")?;
+        out[start..start + 4].copy_from_slice(&count.to_be_bytes());
+        Ok(())
+    }
+
+    fn add_elements(&self, content: &Values<'_>, elements: Range<usize>, out: &mut Vec<u8>) -> Result<(), Mismatch> {
+        match (self.kind, content) {
+            (BranchKind::List(leaf), Values::Flat { .. }) => self.add_numbers(content, elements, leaf.size(), out),
+            (BranchKind::Texts, Values::Text { offsets, bytes }) => {
+                for element in elements {
+                    add_text(bytes, span(offsets, element)?, out)?;
+                }
+                Ok(())
+            }
+            (BranchKind::Lists(leaf), Values::List { offsets, content }) => {
+                for element in elements {
+                    let inner = span(offsets, element)?;
+                    add_count(inner.len(), out)?;
+                    self.add_numbers(content, inner, leaf.size(), out)?;
+                }
+                Ok(())
+            }
+            (BranchKind::Lists(leaf), Values::Regular { size, content }) => {
+                for element in elements {
+                    add_count(*size, out)?;
+                    self.add_numbers(content, element * size..(element + 1) * size, leaf.size(), out)?;
+                }
+                Ok(())
+            }
+            (_, Values::Flat { dtype: "unknown", .. }) if elements.is_empty() => Ok(()),
+            _ => Err(OTHER_TYPE),
+        }
+    }
+
+    /// The offsets of lists, and their elements.
+    fn lists(&self) -> Result<(&'a [i64], &'a Values<'a>), Mismatch> {
+        match (self.lists, self.values) {
+            (Some(offsets), values) => Ok((offsets, values)),
+            (None, Values::List { offsets, content }) => Ok((offsets, &**content)),
+            _ => Err(OTHER_TYPE),
+        }
+    }
+
+    /// The largest number of elements that one of these entries has.
+    pub(crate) fn longest(&self, wanted: &Range<usize>) -> Result<i32, Mismatch> {
+        let bounds = bounds_of(self.lists()?.0, wanted)?;
+        let longest = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0);
+        i32::try_from(longest).map_err(|_| TOO_MANY)
+    }
+
+    fn add_numbers(
+        &self,
+        values: &Values<'_>,
+        elements: Range<usize>,
+        size: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Mismatch> {
+        let Values::Flat { values, dtype } = values else { return Err(OTHER_TYPE) };
+        if elements.is_empty() {
+            return Ok(());
+        }
+        if *dtype != self.dtype {
+            return Err(OTHER_TYPE);
+        }
+        let is_half = *dtype == HALF;
+        let size = if is_half { 2 } else { size };
+        let native = values.get(elements.start * size..elements.end * size).ok_or(TOO_FEW)?;
+        if is_half {
+            native.as_chunks::<2>().0.iter().for_each(|raw| out.extend_from_slice(&half_to_float(*raw).to_be_bytes()));
+        } else {
+            add_big_endian(native, size, out);
+        }
+        Ok(())
+    }
 }
 
-fn add_entry(
-    view: &BranchValues<'_>,
-    kind: &BranchKind,
-    source: &Source,
-    entry: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Mismatch> {
-    match kind {
-        BranchKind::Numbers(_, dimensions) => {
-            let (values, size) = inner(view.values, dimensions)?;
-            add_numbers(values, entry * size..(entry + 1) * size, source, kind, out)
-        }
-        BranchKind::Counter => add_count(span(lists_of(view)?.0, entry)?.len(), out),
-        BranchKind::Counted(_, dimensions, _) => {
-            let (offsets, content) = lists_of(view)?;
-            let elements = span(offsets, entry)?;
-            let (values, size) = inner(content, dimensions)?;
-            add_numbers(values, elements.start * size..elements.end * size, source, kind, out)
-        }
-        BranchKind::Text => {
-            let Values::Text { offsets, bytes } = view.values else { return Err(OTHER_TYPE) };
-            add_text(bytes, span(offsets, entry)?, out)
-        }
-        BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => {
-            let (offsets, content) = lists_of(view)?;
-            let start = out.len();
-            out.extend_from_slice(&[0; 4]);
-            out.extend_from_slice(&COLLECTION_VERSION.to_be_bytes());
-            let elements = span(offsets, entry)?;
-            add_count(elements.len(), out)?;
-            add_elements(content, elements, kind, source, out)?;
-            let count = byte_count(out.len() - start - 4).ok_or("an entry has more than 1 GiB")?;
-            out[start..start + 4].copy_from_slice(&count.to_be_bytes());
-            Ok(())
+/// Adds numbers of this size in the order of bytes that ROOT has.
+fn add_big_endian(native: &[u8], size: usize, out: &mut Vec<u8>) {
+    if cfg!(target_endian = "big") || size == 1 {
+        out.extend_from_slice(native);
+        return;
+    }
+    out.reserve(native.len());
+    for part in native.chunks(SWAPPED_AT_ONCE_BYTES) {
+        let start = out.len();
+        out.extend_from_slice(part);
+        let added = &mut out[start..];
+        match size {
+            2 => swap::<2>(added, |raw| u16::from_ne_bytes(raw).swap_bytes().to_ne_bytes()),
+            4 => swap::<4>(added, |raw| u32::from_ne_bytes(raw).swap_bytes().to_ne_bytes()),
+            _ => swap::<8>(added, |raw| u64::from_ne_bytes(raw).swap_bytes().to_ne_bytes()),
         }
     }
 }
 
-/// The offsets of lists, and their elements.
-fn lists_of<'a>(view: &BranchValues<'a>) -> Result<(&'a [i64], &'a Values), Mismatch> {
-    match (view.lists, view.values) {
-        (Some(offsets), values) => Ok((offsets, values)),
-        (None, Values::List { offsets, content }) => Ok((offsets.as_slice(), &**content)),
-        _ => Err(OTHER_TYPE),
+fn swap<const SIZE: usize>(bytes: &mut [u8], swapped: impl Fn([u8; SIZE]) -> [u8; SIZE]) {
+    bytes.as_chunks_mut::<SIZE>().0.iter_mut().for_each(|raw| *raw = swapped(*raw));
+}
+
+/// Adds how many elements lists between these bounds have.
+fn add_counts(bounds: &[i64], out: &mut Vec<u8>) -> Result<(), Mismatch> {
+    span_of(bounds)?;
+    let start = out.len();
+    out.resize(start + COUNT_BYTES * bounds.len().saturating_sub(1), 0);
+    let mut all = 0;
+    for (place, pair) in out[start..].as_chunks_mut::<COUNT_BYTES>().0.iter_mut().zip(bounds.windows(2)) {
+        let count = pair[1] - pair[0];
+        all |= count;
+        *place = (count as i32).to_be_bytes();
     }
+    i32::try_from(all).map(|_| ()).map_err(|_| TOO_MANY)
 }
 
 /// The numbers of fixed arrays, and how many each array has.
-fn inner<'a>(mut values: &'a Values, dimensions: &[usize]) -> Result<(&'a Values, usize), Mismatch> {
+fn inner<'a>(mut values: &'a Values<'a>, dimensions: &[usize]) -> Result<(&'a Values<'a>, usize), Mismatch> {
     let mut size = 1;
     for expected in dimensions {
         // Where there are no elements their type is not known.
@@ -144,106 +313,30 @@ fn inner<'a>(mut values: &'a Values, dimensions: &[usize]) -> Result<(&'a Values
     Ok((values, size))
 }
 
-/// The largest number of elements that one of these entries has.
-pub(crate) fn longest(source: &Source, fields: &[Values], wanted: Range<usize>) -> Result<i32, Mismatch> {
-    let view = view(source, fields.get(source.field).ok_or(TOO_FEW)?)?;
-    let offsets = lists_of(&view)?.0;
-    let bounds = offsets.get(wanted.start..=wanted.end).ok_or(TOO_FEW)?;
-    let longest = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0);
-    i32::try_from(longest).map_err(|_| "an entry has more than 2^31 elements")
+/// Where these lists begin, and the end of the last.
+fn bounds_of<'a>(offsets: &'a [i64], wanted: &Range<usize>) -> Result<&'a [i64], Mismatch> {
+    offsets.get(wanted.start..=wanted.end).ok_or(TOO_FEW)
 }
 
-fn add_elements(
-    content: &Values,
-    elements: Range<usize>,
-    kind: &BranchKind,
-    source: &Source,
-    out: &mut Vec<u8>,
-) -> Result<(), Mismatch> {
-    match (kind, content) {
-        (BranchKind::List(_), Values::Flat { .. }) => add_numbers(content, elements, source, kind, out),
-        (BranchKind::Texts, Values::Text { offsets, bytes }) => {
-            for element in elements {
-                add_text(bytes, span(offsets, element)?, out)?;
-            }
-            Ok(())
-        }
-        (BranchKind::Lists(_), Values::List { offsets, content }) => {
-            for element in elements {
-                let inner = span(offsets, element)?;
-                add_count(inner.len(), out)?;
-                add_numbers(content, inner, source, kind, out)?;
-            }
-            Ok(())
-        }
-        (BranchKind::Lists(_), Values::Regular { size, content }) => {
-            for element in elements {
-                add_count(*size, out)?;
-                add_numbers(content, element * size..(element + 1) * size, source, kind, out)?;
-            }
-            Ok(())
-        }
-        (_, Values::Flat { dtype: "unknown", .. }) if elements.is_empty() => Ok(()),
-        _ => Err(OTHER_TYPE),
+/// The elements of all lists between these bounds.
+fn span_of(bounds: &[i64]) -> Result<(usize, usize), Mismatch> {
+    let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return Err(TOO_FEW) };
+    match (usize::try_from(*first), usize::try_from(*last)) {
+        (Ok(first), Ok(last)) if bounds.is_sorted() => Ok((first, last)),
+        _ => Err(TOO_FEW),
     }
 }
 
 fn span(offsets: &[i64], index: usize) -> Result<Range<usize>, Mismatch> {
-    let bound = |index: usize| offsets.get(index).and_then(|offset| usize::try_from(*offset).ok()).ok_or(TOO_FEW);
-    let (start, end) = (bound(index)?, bound(index + 1)?);
-    if start <= end {
-        Ok(start..end)
-    } else {
-        Err(TOO_FEW)
-    }
+    let (first, last) = span_of(offsets.get(index..index + 2).ok_or(TOO_FEW)?)?;
+    Ok(first..last)
 }
 
 fn add_count(count: usize, out: &mut Vec<u8>) -> Result<(), Mismatch> {
-    let count = i32::try_from(count).map_err(|_| "an entry has more than 2^31 elements")?;
-    out.extend_from_slice(&count.to_be_bytes());
+    out.extend_from_slice(&i32::try_from(count).map_err(|_| TOO_MANY)?.to_be_bytes());
     Ok(())
 }
 
 fn add_text(bytes: &[u8], span: Range<usize>, out: &mut Vec<u8>) -> Result<(), Mismatch> {
     push_string(out, bytes.get(span).ok_or(TOO_FEW)?).map_err(|_| "a string has more than 2^31 bytes")
-}
-
-fn add_numbers(
-    values: &Values,
-    elements: Range<usize>,
-    source: &Source,
-    kind: &BranchKind,
-    out: &mut Vec<u8>,
-) -> Result<(), Mismatch> {
-    let (BranchKind::Numbers(leaf, _)
-    | BranchKind::List(leaf)
-    | BranchKind::Lists(leaf)
-    | BranchKind::Counted(leaf, ..)) = kind
-    else {
-        return Err(OTHER_TYPE);
-    };
-    let Values::Flat { values, dtype } = values else { return Err(OTHER_TYPE) };
-    if elements.is_empty() {
-        return Ok(());
-    }
-    if *dtype != source.dtype {
-        return Err(OTHER_TYPE);
-    }
-    let is_half = *dtype == HALF;
-    let size = if is_half { 2 } else { leaf.size() };
-    let native = values.get(elements.start * size..elements.end * size).ok_or(TOO_FEW)?;
-    if is_half {
-        native.as_chunks::<2>().0.iter().for_each(|raw| out.extend_from_slice(&half_to_float(*raw).to_be_bytes()));
-        return Ok(());
-    }
-    let start = out.len();
-    out.extend_from_slice(native);
-    if cfg!(target_endian = "little") && size > 1 {
-        match size {
-            2 => out[start..].as_chunks_mut::<2>().0.iter_mut().for_each(|raw| raw.reverse()),
-            4 => out[start..].as_chunks_mut::<4>().0.iter_mut().for_each(|raw| raw.reverse()),
-            _ => out[start..].as_chunks_mut::<8>().0.iter_mut().for_each(|raw| raw.reverse()),
-        }
-    }
-    Ok(())
 }

@@ -1,10 +1,11 @@
 //! Fields and columns for values that are given as columns of the engine: which C++ types they become (section "Mapping
 //! of C++ Types to Fields and Columns").
 
-use branchline_format::column::Column as Values;
 use branchline_format::ntuple::number_types::{type_of_number, ColumnType};
 use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema};
 use branchline_format::number::Number;
+
+use crate::write::columns::writer::Values;
 
 /// A field that shows a part of another: the elements of a collection, or how many there are.
 #[derive(Debug, Clone)]
@@ -72,13 +73,13 @@ impl SchemaBuilder {
     }
 
     /// Adds a field at the top for values like these.
-    pub(crate) fn add(&mut self, name: &str, values: &Values) -> Result<FieldSink, Reason> {
+    pub(crate) fn add(&mut self, name: &str, values: &Values<'_>) -> Result<FieldSink, Reason> {
         let (number, sink) = self.field(name, None, values).map_err(|reason| format!("{name}: {reason}"))?;
         self.schema.top.push(number);
         Ok(sink)
     }
 
-    fn field(&mut self, name: &str, parent: Option<usize>, values: &Values) -> Result<(usize, FieldSink), Reason> {
+    fn field(&mut self, name: &str, parent: Option<usize>, values: &Values<'_>) -> Result<(usize, FieldSink), Reason> {
         let number = self.new_field(name, parent);
         let sink = match values {
             Values::Flat { dtype, .. } => {
@@ -109,7 +110,7 @@ impl SchemaBuilder {
         Ok((number, sink))
     }
 
-    fn regular(&mut self, number: usize, size: usize, content: &Values) -> Result<FieldSink, Reason> {
+    fn regular(&mut self, number: usize, size: usize, content: &Values<'_>) -> Result<FieldSink, Reason> {
         if size == 0 {
             return Err("an array of no elements has no field".to_string());
         }
@@ -130,7 +131,7 @@ impl SchemaBuilder {
         Ok(FieldSink::Regular { size, content })
     }
 
-    fn collection(&mut self, number: usize, content: &Values, is_option: bool) -> Result<FieldSink, Reason> {
+    fn collection(&mut self, number: usize, content: &Values<'_>, is_option: bool) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Collection;
         let ends = self.column(number, ColumnType::of_ends(self.is_split));
         let (child, content) = self.field("_0", Some(number), content)?;
@@ -144,7 +145,7 @@ impl SchemaBuilder {
         Ok(if is_option { FieldSink::Option { ends, content } } else { FieldSink::List { ends, content } })
     }
 
-    fn tuple(&mut self, number: usize, items: &[Values]) -> Result<FieldSink, Reason> {
+    fn tuple(&mut self, number: usize, items: &[Values<'_>]) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Record;
         let (mut sinks, mut names) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for (place, item) in items.iter().enumerate() {
@@ -160,7 +161,7 @@ impl SchemaBuilder {
     }
 
     /// The first of the contents stands for missing values.
-    fn variant(&mut self, number: usize, contents: &[Values]) -> Result<FieldSink, Reason> {
+    fn variant(&mut self, number: usize, contents: &[Values<'_>]) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Variant;
         let switch = self.column(number, ColumnType::SWITCHES);
         let (mut alternatives, mut names) = (Vec::new(), Vec::new());
@@ -255,7 +256,7 @@ impl SchemaBuilder {
 }
 
 /// Names of members as ROOT wants them, all different.
-fn field_names(members: &[(String, Values)]) -> Vec<String> {
+fn field_names(members: &[(String, Values<'_>)]) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(members.len());
     for (name, _) in members {
         let is_free = |one: char| !(matches!(one, '.' | '/' | '\\') || one.is_whitespace() || one.is_control());

@@ -1,6 +1,5 @@
 //! A file of one TTree or RNTuple, made from columns of values.
 
-use branchline_format::column::Column as Values;
 use branchline_format::error::Result as FormatResult;
 use branchline_format::write::classes::{ntuple_infos, tree_infos};
 
@@ -8,7 +7,9 @@ use crate::error::{ReadError, Result};
 use crate::write::columns::fields::Shown;
 use crate::write::columns::ntuple::OpenNtuple;
 use crate::write::columns::tree::OpenTree;
-use crate::write::columns::writer::{frame, Filled, NamedColumn, NewColumns, NewColumnsFile, OpenColumns, Written};
+use crate::write::columns::writer::{
+    frame, Filled, NamedColumn, NewColumns, NewColumnsFile, OpenColumns, Values, Written,
+};
 use crate::write::new_file::{NewFile, TOP};
 use crate::write::output::Output;
 
@@ -21,21 +22,21 @@ pub struct ColumnsFile {
 
 impl ColumnsFile {
     /// Begins a file with a TTree that has branches for values like these.
-    pub fn tree(new: NewColumnsFile, fields: &[NamedColumn]) -> Result<Self> {
+    pub fn tree(new: NewColumnsFile, fields: &[NamedColumn<'_>]) -> Result<Self> {
         let (mut file, new) = begin(new)?;
         let columns = Box::new(OpenTree::begin(&mut file, new, fields)?);
         Ok(Self { file, columns, infos: tree_infos })
     }
 
     /// Begins a file with an RNTuple that has fields for values like these.
-    pub fn ntuple(new: NewColumnsFile, fields: &[NamedColumn], shown: &[Shown]) -> Result<Self> {
+    pub fn ntuple(new: NewColumnsFile, fields: &[NamedColumn<'_>], shown: &[Shown]) -> Result<Self> {
         let (mut file, new) = begin(new)?;
         let columns = Box::new(OpenNtuple::begin(&mut file, new, fields, shown)?);
         Ok(Self { file, columns, infos: ntuple_infos })
     }
 
     /// Adds `count` entries, with the values of each field in the order of the fields.
-    pub fn fill(&mut self, values: &[Values], count: usize) -> Result<()> {
+    pub fn fill(&mut self, values: &[Values<'_>], count: usize) -> Result<()> {
         self.columns.fill(&mut self.file, values, count)
     }
 

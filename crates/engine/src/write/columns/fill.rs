@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use branchline_format::column::Column as Values;
 use branchline_format::ntuple::encoding::Switch;
 use branchline_format::ntuple::write::elements::push_switches;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::columns::fields::FieldSink;
+use crate::write::columns::writer::Values;
 use crate::write::pages::cluster::ClusterColumns;
 
 /// Writes values of fields to the columns of a cluster.
@@ -19,7 +19,13 @@ pub(crate) struct FieldWriter<'a> {
 
 impl FieldWriter<'_> {
     /// Adds these of the values. `name` is that of the field, for errors.
-    pub(crate) fn add(&mut self, sink: &FieldSink, values: &Values, wanted: Range<usize>, name: &str) -> Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        sink: &FieldSink,
+        values: &Values<'_>,
+        wanted: Range<usize>,
+        name: &str,
+    ) -> Result<()> {
         match (sink, values) {
             (FieldSink::Number { column, number }, Values::Flat { dtype, values }) if number.dtype() == *dtype => {
                 let bytes = wanted.start * number.size()..wanted.end * number.size();
@@ -108,14 +114,13 @@ impl FieldWriter<'_> {
         name: &str,
     ) -> Result<Range<usize>> {
         let own = offsets.get(wanted.start..wanted.end + 1).ok_or_else(|| self.too_few(name))?;
-        let (first, mut last) = (own[0], own[0]);
-        let mut elements = Vec::with_capacity(8 * own.len());
-        for offset in &own[1..] {
-            if *offset < last {
-                return Err(self.too_few(name));
-            }
-            last = *offset;
-            elements.extend_from_slice(&(before + (last - first) as u64).to_ne_bytes());
+        let (first, last) = (own[0], own[own.len() - 1]);
+        if first < 0 || !own.is_sorted() {
+            return Err(self.too_few(name));
+        }
+        let mut elements = vec![0; 8 * (own.len() - 1)];
+        for (place, offset) in elements.as_chunks_mut::<8>().0.iter_mut().zip(&own[1..]) {
+            *place = (before + (offset - first) as u64).to_ne_bytes();
         }
         self.columns.push(ends, &elements, self.path)?;
         self.columns.set_last_end(ends, before + (last - first) as u64);

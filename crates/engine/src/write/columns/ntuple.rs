@@ -1,6 +1,5 @@
 //! An RNTuple of a new file, made from columns of values.
 
-use branchline_format::column::Column as Values;
 use branchline_format::compress::Setting;
 use branchline_format::ntuple::anchor::CLASS_NAME;
 use branchline_format::ntuple::schema::Schema;
@@ -9,7 +8,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::write::columns::fields::{FieldSink, SchemaBuilder, Shown};
 use crate::write::columns::fill::{each_column, FieldWriter};
-use crate::write::columns::writer::{refuse, Filled, NamedColumn, NewColumns, OpenColumns, RefusedField};
+use crate::write::columns::writer::{refuse, Filled, NamedColumn, NewColumns, OpenColumns, RefusedField, Values};
 use crate::write::new_file::{NewFile, ObjectName, SlotId};
 use crate::write::pages::cluster::ClusterColumns;
 use crate::write::pages::metadata::{write_metadata, Labels, WrittenCluster};
@@ -34,7 +33,12 @@ struct NamedSink {
 
 impl OpenNtuple {
     /// Begins an RNTuple with fields for values like these.
-    pub(crate) fn begin(file: &mut NewFile, new: NewColumns, fields: &[NamedColumn], shown: &[Shown]) -> Result<Self> {
+    pub(crate) fn begin(
+        file: &mut NewFile,
+        new: NewColumns,
+        fields: &[NamedColumn<'_>],
+        shown: &[Shown],
+    ) -> Result<Self> {
         let name = file.path();
         let mut builder = SchemaBuilder::new(new.layout.setting != Setting::NONE);
         let (mut sinks, mut refused) = (Vec::with_capacity(fields.len()), Vec::new());
@@ -69,7 +73,7 @@ impl OpenNtuple {
 }
 
 impl OpenColumns for OpenNtuple {
-    fn fill(&mut self, file: &mut NewFile, values: &[Values], count: usize) -> Result<()> {
+    fn fill(&mut self, file: &mut NewFile, values: &[Values<'_>], count: usize) -> Result<()> {
         if values.len() != self.sinks.len() {
             let message = format!("values of {} fields are given for {}", values.len(), self.sinks.len());
             return Err(ReadError::internal(&file.path(), &message));

@@ -1,46 +1,61 @@
 //! A TTree of a new file, made from columns of values.
 
-use branchline_format::column::Column as Values;
-use branchline_format::compress::Setting;
-use branchline_format::error::Result as FormatResult;
-use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
-use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTools, NewBasket};
+use std::ops::Range;
 
-use crate::error::{ReadError, ReadErrorKind, Result};
+use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
+use branchline_format::write::BasketFrame;
+
+use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::write::columns::branches::{branches_of, PlannedBranch, PlannedBranches, Source};
-use crate::write::columns::entries::{append, longest, EntryBytes};
-use crate::write::columns::writer::{refuse, Filled, NamedColumn, NewColumns, OpenColumns};
+use crate::write::columns::baskets::{BasketEntries, BasketRoom, BranchForm, OpenBasket};
+use crate::write::columns::branches::{branches_of, PlannedBranch, PlannedBranches};
+use crate::write::columns::writer::{refuse, Filled, NamedColumn, NewColumns, OpenColumns, Values};
 use crate::write::new_file::{NewFile, ObjectName, SlotId};
 use crate::write::pages::ratio::CompressionRatio;
-use crate::write::parallel::map_in_order;
+use crate::write::parallel::each_in_order;
+use crate::write::spare::Spare;
 
 /// A TTree that is being written.
 pub(crate) struct OpenTree {
     new: NewColumns,
     slot: SlotId,
+    forms: Vec<BranchForm>,
     branches: Vec<OpenBranch>,
     fields_count: usize,
     entries_count: u64,
     cluster: Cluster,
-    waiting: Vec<(usize, EntryBytes)>,
+    /// Baskets that are full, in the order in which they are written.
+    waiting: Vec<Waiting>,
+    /// Bytes of all that waits, and of what is streamed already and takes memory.
     waiting_bytes: usize,
+    streamed_bytes: usize,
+    /// Memory of records that were written.
+    spare: Spare,
 }
 
 /// A branch that is being written.
+#[derive(Default)]
 struct OpenBranch {
-    source: Source,
-    frame: BasketFrame,
-    open: EntryBytes,
-    /// Entries in all baskets before the open one.
+    open: OpenBasket,
+    /// Entries of all baskets that were written.
     entries_before: u64,
-    made: NewBranch,
+    baskets: Vec<WrittenBasket>,
+    plain_bytes: u64,
+    stored_bytes: u64,
+    count_max: i32,
+}
+
+/// A basket that is full, and the number of its branch.
+struct Waiting {
+    branch: usize,
+    entries: BasketEntries,
 }
 
 /// The cluster that is being filled.
 #[derive(Default)]
 struct Cluster {
     entries_count: u64,
+    /// Bytes of the values in it.
     plain_bytes: u64,
     clusters_count: u64,
     /// Entries of each, once that is known.
@@ -51,156 +66,183 @@ struct Cluster {
 
 impl OpenTree {
     /// Begins a tree with branches for values like these.
-    pub(crate) fn begin(file: &mut NewFile, new: NewColumns, fields: &[NamedColumn]) -> Result<Self> {
+    pub(crate) fn begin(file: &mut NewFile, new: NewColumns, fields: &[NamedColumn<'_>]) -> Result<Self> {
         let PlannedBranches { branches, refused } = branches_of(fields);
         refuse(&file.path(), &refused)?;
         let slot = file.reserve(new.directory);
         let seek_directory = file.seek_of(new.directory);
-        let open = |PlannedBranch { name: path, kind, source }: PlannedBranch| {
-            let basket_size = new.layout.page_bytes;
+        let form = |PlannedBranch { name, kind, source }: PlannedBranch| {
             let frame = BasketFrame {
-                branch: path.clone().into_bytes(),
+                branch: name.clone().into_bytes(),
                 tree: new.name.clone().into_bytes(),
                 date: new.date,
                 seek_directory,
             };
-            let (plain_bytes, stored_bytes, baskets) = (0, 0, Vec::new());
-            let made = NewBranch { name: path, kind, baskets, plain_bytes, stored_bytes, basket_size, count_max: 0 };
-            OpenBranch { source, frame, open: no_entries(&made.kind), entries_before: 0, made }
+            let (basket_bytes, setting) = (new.layout.page_bytes as usize, new.layout.setting);
+            BranchForm { name, kind, source, frame, basket_bytes, setting }
         };
-        let branches = branches.into_iter().map(open).collect();
+        let forms: Vec<BranchForm> = branches.into_iter().map(form).collect();
+        let branches = forms.iter().map(|_| OpenBranch::default()).collect();
         let cluster = Cluster { size: new.layout.cluster_entries, ..Cluster::default() };
-        let (waiting, waiting_bytes) = (Vec::new(), 0);
-        let fields_count = fields.len();
-        Ok(Self { new, slot, branches, fields_count, entries_count: 0, cluster, waiting, waiting_bytes })
+        let (waiting, waiting_bytes, streamed_bytes) = (Vec::new(), 0, 0);
+        let (fields_count, entries_count) = (fields.len(), 0);
+        Ok(Self {
+            new,
+            slot,
+            forms,
+            branches,
+            fields_count,
+            entries_count,
+            cluster,
+            waiting,
+            waiting_bytes,
+            streamed_bytes,
+            spare: Spare::default(),
+        })
     }
 
-    fn end_cluster_if_full(&mut self, file: &mut NewFile) -> Result<()> {
-        let cluster = &self.cluster;
-        let open: u64 = self.branches.iter().map(|branch| branch.open.data.len() as u64).sum();
-        let is_full = match cluster.size {
-            Some(size) => cluster.entries_count >= size,
-            None => {
-                let left = open + self.waiting_bytes as u64;
-                let expected = if cluster.ratio.plain_bytes == 0 { left } else { cluster.ratio.stored(left) };
-                cluster.ratio.stored_bytes + expected >= self.new.layout.cluster_bytes
-            }
-        };
-        if is_full {
-            self.end_cluster(file)?;
+    /// Takes entries of all branches, none of them beyond the end of the cluster.
+    fn take(&mut self, values: &[Values<'_>], wanted: &Range<usize>, path: &str) -> Result<()> {
+        for (number, (branch, form)) in self.branches.iter_mut().zip(&self.forms).enumerate() {
+            let own = form.values(values, path)?;
+            let (waiting, waiting_bytes) = (&mut self.waiting, &mut self.waiting_bytes);
+            let streamed_bytes = &mut self.streamed_bytes;
+            let mut full = |entries: BasketEntries| {
+                *waiting_bytes += entries.bytes(form);
+                *streamed_bytes += entries.streamed_bytes();
+                waiting.push(Waiting { branch: number, entries });
+            };
+            let taken = branch.open.take(form, &own, wanted.clone(), &mut full);
+            let longest = taken.and_then(|()| match form.kind {
+                BranchKind::Counter => own.longest(wanted),
+                _ => Ok(0),
+            });
+            let longest = longest.map_err(|reason| form.mismatch(reason, path))?;
+            branch.count_max = branch.count_max.max(longest);
         }
         Ok(())
     }
 
-    /// All branches begin a new basket.
-    fn end_cluster(&mut self, file: &mut NewFile) -> Result<()> {
-        if self.cluster.entries_count == 0 {
-            return Ok(());
-        }
-        for (number, branch) in self.branches.iter_mut().enumerate() {
-            if branch.open.count > 0 {
-                let full = std::mem::replace(&mut branch.open, no_entries(&branch.made.kind));
-                self.waiting_bytes += full.data.len();
-                self.waiting.push((number, full));
+    /// Whether the cluster has all of its entries.
+    fn is_cluster_full(&self) -> bool {
+        let Cluster { entries_count, plain_bytes, size, ratio, .. } = &self.cluster;
+        match size {
+            Some(size) => entries_count >= size,
+            None => {
+                let stored = if ratio.plain_bytes == 0 { *plain_bytes } else { ratio.stored(*plain_bytes) };
+                stored >= self.new.layout.cluster_bytes
             }
         }
-        self.write_waiting(file)?;
+    }
+
+    /// All branches begin a new basket.
+    fn end_cluster(&mut self) {
+        if self.cluster.entries_count == 0 {
+            return;
+        }
+        for (number, (branch, form)) in self.branches.iter_mut().zip(&self.forms).enumerate() {
+            if let Some(entries) = branch.open.end() {
+                self.waiting_bytes += entries.bytes(form);
+                self.streamed_bytes += entries.streamed_bytes();
+                self.waiting.push(Waiting { branch: number, entries });
+            }
+        }
         // As ROOT does: the first cluster says how many entries all have (TTree::SetAutoFlush).
         self.cluster.size.get_or_insert(self.cluster.entries_count);
         self.entries_count += self.cluster.entries_count;
         self.cluster.clusters_count += 1;
         (self.cluster.entries_count, self.cluster.plain_bytes) = (0, 0);
-        Ok(())
     }
 
-    /// Makes baskets of what waits, on all cores, and writes them.
-    fn write_waiting(&mut self, file: &mut NewFile) -> Result<()> {
+    /// Makes baskets of what waits, on all cores, and writes them in their order.
+    fn write_waiting(&mut self, file: &mut NewFile, values: &[Values<'_>]) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
-        let (branches, setting) = (&self.branches, self.new.layout.setting);
-        let made = map_in_order(&waiting, BasketTools::new, |tools, (number, entries)| {
-            branches[*number].basket(entries, setting, tools)
-        });
-        let path = file.path();
-        for ((number, entries), basket) in waiting.iter().zip(made) {
-            let mut basket = basket.map_err(|error| ReadError::from_format(&path, &error))?;
-            let branch = &mut self.branches[*number];
+        (self.waiting_bytes, self.streamed_bytes) = (0, 0);
+        let (forms, branches, ratio) = (&self.forms, &mut self.branches, &mut self.cluster.ratio);
+        let (path, spare) = (file.path(), &self.spare);
+        let make = |room: &mut BasketRoom, Waiting { branch, entries }: &Waiting| {
+            forms[*branch].basket(entries, values, (room, spare.take()), &path)
+        };
+        each_in_order(&waiting, BasketRoom::default, make, |Waiting { branch, .. }, basket| {
+            let (mut basket, branch) = (basket?, &mut branches[*branch]);
             let seek = file.end();
-            basket.place(branch.made.baskets.len(), seek);
+            basket.place(branch.baskets.len(), seek);
             file.output().write(&basket.record)?;
             let size = basket.record.len() as u64;
-            branch.made.baskets.push(WrittenBasket { size, first_entry: branch.entries_before, seek });
-            branch.entries_before += entries.count;
-            branch.made.plain_bytes += basket.plain_size;
-            branch.made.stored_bytes += size;
-            self.cluster.ratio.stored_bytes += size;
-            self.cluster.ratio.plain_bytes += basket.plain_size;
-        }
-        Ok(())
+            branch.baskets.push(WrittenBasket { size, first_entry: branch.entries_before, seek });
+            branch.entries_before += basket.entries_count;
+            branch.plain_bytes += basket.plain_size;
+            branch.stored_bytes += size;
+            ratio.stored_bytes += size;
+            ratio.plain_bytes += basket.plain_size;
+            spare.give(basket.record);
+            Ok(())
+        })
+    }
+
+    /// Whether what waits is to be written now. This says nothing of threads, so that the file does not depend on them.
+    fn is_much_waiting(&self) -> bool {
+        // Until the first cluster ends, its size depends on how well baskets are compressed.
+        let bytes = if self.cluster.size.is_some() { self.streamed_bytes } else { self.waiting_bytes };
+        bytes > limits::PAGES_AT_ONCE_BYTES
     }
 }
 
 impl OpenColumns for OpenTree {
-    fn fill(&mut self, file: &mut NewFile, values: &[Values], count: usize) -> Result<()> {
+    fn fill(&mut self, file: &mut NewFile, values: &[Values<'_>], count: usize) -> Result<()> {
+        let path = file.path();
         if values.len() != self.fields_count {
             let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
-            return Err(ReadError::internal(&file.path(), &message));
+            return Err(ReadError::internal(&path, &message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
         let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
         let mut start = 0;
         while start < count {
             let room = self.cluster.size.map_or(portion, |most| most - self.cluster.entries_count);
-            let end = start + room.min(portion).min((count - start) as u64) as usize;
-            let path = file.path();
-            for number in 0..self.branches.len() {
-                let branch = &mut self.branches[number];
-                let before = branch.open.data.len();
-                append(
-                    &branch.source,
-                    &branch.made.kind,
-                    values,
-                    start..end,
-                    &mut branch.open,
-                    &mut |open| {
-                        let full = std::mem::replace(open, no_entries(&branch.made.kind));
-                        self.waiting_bytes += full.data.len();
-                        self.waiting.push((number, full));
-                    },
-                    self.new.layout.page_bytes as usize,
-                )
-                .and_then(|()| match branch.made.kind {
-                    BranchKind::Counter => longest(&branch.source, values, start..end),
-                    _ => Ok(0),
-                })
-                .map(|count| branch.made.count_max = branch.made.count_max.max(count))
-                .map_err(|reason| {
-                    let message = format!("branch {}: {reason}", branch.made.name);
-                    ReadError::new(ReadErrorKind::Unsupported, &path, message)
-                        .with_hint("inputs must have the same branches of the same types")
-                })?;
-                self.cluster.plain_bytes += (branch.open.data.len().saturating_sub(before)) as u64;
-            }
+            let end = start + room.min((count - start) as u64) as usize;
+            self.take(values, &(start..end), &path)?;
             self.cluster.entries_count += (end - start) as u64;
+            self.cluster.plain_bytes += (u128::from(bytes) * (end - start) as u128 / count as u128) as u64;
             start = end;
-            if self.waiting_bytes > limits::PAGES_AT_ONCE_BYTES {
-                self.write_waiting(file)?;
+            if self.is_much_waiting() {
+                self.write_waiting(file, values)?;
             }
-            self.end_cluster_if_full(file)?;
+            if self.is_cluster_full() {
+                self.end_cluster();
+            }
+        }
+        let is_given = |one: &Waiting| matches!(one.entries, BasketEntries::Given(_));
+        if self.waiting.iter().any(is_given) || self.is_much_waiting() {
+            self.write_waiting(file, values)?;
+        }
+        for (branch, form) in self.branches.iter_mut().zip(&self.forms) {
+            let kept = branch.open.keep(form, &form.values(values, &path)?);
+            kept.map_err(|reason| form.mismatch(reason, &path))?;
         }
         Ok(())
     }
 
     fn finish(mut self: Box<Self>, file: &mut NewFile) -> Result<Filled> {
-        self.end_cluster(file)?;
+        self.end_cluster();
+        self.write_waiting(file, &[])?;
         let path = file.path();
+        let made = |(form, branch): (BranchForm, OpenBranch)| NewBranch {
+            name: form.name,
+            kind: form.kind,
+            baskets: branch.baskets,
+            plain_bytes: branch.plain_bytes,
+            stored_bytes: branch.stored_bytes,
+            basket_size: form.basket_bytes as u64,
+            count_max: branch.count_max,
+        };
         let tree = NewTree {
             name: self.new.name.clone(),
             title: self.new.description.clone(),
             entries_count: self.entries_count,
             cluster_entries: self.cluster.size.unwrap_or(1),
             compress: self.new.layout.setting.as_root(),
-            branches: self.branches.into_iter().map(|branch| branch.made).collect(),
+            branches: self.forms.into_iter().zip(self.branches).map(made).collect(),
         };
         let key = ObjectName {
             class_name: "TTree".to_string(),
@@ -213,26 +255,4 @@ impl OpenColumns for OpenTree {
         file.write_object(self.slot, &key, |key_size| tree.record(key_size).map_err(named))?;
         Ok(Filled { entries_count: self.entries_count, clusters_count: self.cluster.clusters_count })
     }
-}
-
-impl OpenBranch {
-    fn basket(&self, entries: &EntryBytes, setting: Setting, tools: &mut BasketTools) -> FormatResult<NewBasket> {
-        let key_size = u32::from(self.frame.key_size()?);
-        let starts: Option<Vec<u32>> =
-            entries.starts.as_ref().map(|starts| starts.iter().map(|start| key_size + start).collect());
-        let bytes_max = self.made.basket_size as usize;
-        let form = BasketForm { stores_offsets: starts.is_some(), bytes_max, setting };
-        let contents = BasketContents {
-            data: &mut entries.data.clone(),
-            starts: starts.as_deref().unwrap_or_default(),
-            displacements: None,
-            entries_count: entries.count,
-            process_ids_before: 0,
-        };
-        self.frame.record(&form, contents, tools)
-    }
-}
-
-fn no_entries(kind: &BranchKind) -> EntryBytes {
-    EntryBytes { data: Vec::new(), starts: (!kind.is_fixed()).then(Vec::new), count: 0 }
 }

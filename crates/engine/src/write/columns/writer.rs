@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use branchline_format::column::Column as Values;
+use branchline_format::column::Column;
 use branchline_format::write::FileFrame;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::new_file::{mark_uuid, NewFile};
 use crate::write::pages::cluster::Layout;
+
+/// Values that are written, in the memory of whoever gives them.
+pub type Values<'a> = Column<&'a [u8], &'a [i64]>;
 
 /// The version of ROOT that files from nothing are like.
 pub(crate) const ROOT_VERSION: i32 = 64000;
@@ -72,7 +75,7 @@ pub struct Filled {
 /// Takes columns of values, and makes a tree or an RNTuple of them.
 pub(crate) trait OpenColumns: Send {
     /// Adds `count` entries, with the values of each field in the order of the fields.
-    fn fill(&mut self, file: &mut NewFile, values: &[Values], count: usize) -> Result<()>;
+    fn fill(&mut self, file: &mut NewFile, values: &[Values<'_>], count: usize) -> Result<()>;
 
     /// Writes the open cluster and the metadata.
     fn finish(self: Box<Self>, file: &mut NewFile) -> Result<Filled>;
@@ -80,11 +83,11 @@ pub(crate) trait OpenColumns: Send {
 
 /// Values with the name of their field or branch.
 #[derive(Debug, Clone)]
-pub struct NamedColumn {
+pub struct NamedColumn<'a> {
     /// The name.
     pub name: String,
     /// The values, of which only the types count when a file is begun.
-    pub values: Values,
+    pub values: Values<'a>,
     /// The branch of a TTree that is to count the elements of these lists; without it lists become vectors.
     pub counter: Option<String>,
 }

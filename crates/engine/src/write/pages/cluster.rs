@@ -6,15 +6,16 @@ use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use branchline_format::ntuple::schema::Schema;
-use branchline_format::ntuple::write::elements::{element_size, encode};
-use branchline_format::ntuple::write::page::sealed;
+use branchline_format::ntuple::write::elements::{element_size, encode_into};
+use branchline_format::ntuple::write::page::seal_into;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::write::output::Output;
-use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, WrittenCluster};
+use crate::write::pages::metadata::{checksum_of, next_blob, write_blob_of, WrittenCluster};
 use crate::write::pages::ratio::CompressionRatio;
 use crate::write::parallel::map_in_order;
+use crate::write::spare::Spare;
 
 /// How values are laid out in clusters and pages.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +39,8 @@ pub(crate) struct ClusterColumns {
     open_bytes: usize,
     waiting: Vec<FullPage>,
     waiting_bytes: usize,
+    /// Memory of pages that were compressed or written, to be used again.
+    spare: Spare,
     sealed_bytes: u64,
     plain_bytes: u64,
     /// Of the cluster before.
@@ -82,6 +85,7 @@ impl ClusterColumns {
             open_bytes: 0,
             waiting: Vec::new(),
             waiting_bytes: 0,
+            spare: Spare::default(),
             sealed_bytes: 0,
             plain_bytes: 0,
             ratio: CompressionRatio { stored_bytes: 1, plain_bytes: 1 },
@@ -144,6 +148,9 @@ impl ClusterColumns {
             let (now, later) = rest.split_at(per_page - open.elements.len());
             self.open_bytes -= open.elements.len();
             let mut full = std::mem::take(&mut open.elements);
+            if full.capacity() == 0 {
+                full = self.spare.take();
+            }
             full.extend_from_slice(now);
             self.waiting_bytes += full.len();
             self.waiting.push(FullPage { column, encoding, elements: full });
@@ -188,12 +195,15 @@ impl ClusterColumns {
     fn seal(&mut self, path: &str) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
-        let setting = self.layout.setting;
-        let sealed = map_in_order(&waiting, Compressor::new, |compressor, full: &FullPage| {
-            let plain = encode(&full.encoding, &full.elements)?;
-            Ok((plain.len() as u64, sealed(&plain, setting, compressor)))
+        let (setting, spare) = (self.layout.setting, &self.spare);
+        let state = || (Compressor::new(), Vec::new());
+        let sealed = map_in_order(&waiting, state, |(compressor, plain), full: &FullPage| {
+            encode_into(&full.encoding, &full.elements, plain)?;
+            let mut bytes = spare.take();
+            seal_into(plain, setting, compressor, &mut bytes);
+            Ok((plain.len() as u64, bytes))
         });
-        for (full, sealed) in waiting.iter().zip(sealed) {
+        for (full, sealed) in waiting.into_iter().zip(sealed) {
             let column = &mut self.columns[full.column];
             let named = |error: branchline_format::error::FormatError| {
                 ReadError::from_format(path, &error.in_object(format!("field {}", column.name)))
@@ -203,6 +213,7 @@ impl ClusterColumns {
             self.sealed_bytes += bytes.len() as u64;
             let elements_count = (full.elements.len() / element_size(&full.encoding)) as u64;
             column.pages.push(SealedPage { elements_count, bytes });
+            self.spare.give(full.elements);
         }
         Ok(())
     }
@@ -215,31 +226,30 @@ impl ClusterColumns {
         let compression = Some(self.layout.setting.as_root() as u32);
         let mut made = Vec::with_capacity(self.columns.len());
         let mut checksums = Vec::with_capacity(self.columns.len());
-        let (mut start, mut joined) = (next_blob(output), Vec::new());
+        let (mut start, mut together, mut size_together) = (next_blob(output), Vec::new(), 0);
         for column in &mut self.columns {
             let mut pages = Vec::with_capacity(column.pages.len());
             checksums.push(column.pages.iter().map(|sealed| checksum_of(&sealed.bytes)).collect());
             let mut first_element = 0;
-            for sealed in column.pages.drain(..) {
-                let elements_count = sealed.elements_count;
-                if !joined.is_empty() && joined.len() + sealed.bytes.len() > self.blob_bytes {
-                    write_blob(output, date, &joined)?;
-                    joined.clear();
-                    start = next_blob(output);
+            for SealedPage { elements_count, bytes } in column.pages.drain(..) {
+                if size_together > 0 && size_together + bytes.len() > self.blob_bytes {
+                    self.spare.give_all(write_blob_of(output, date, std::mem::take(&mut together))?);
+                    (start, size_together) = (next_blob(output), 0);
                 }
-                let size = sealed.bytes.len() as u64 - PAGE_CHECKSUM_SIZE;
-                let locator = Locator { offset: start + joined.len() as u64, size };
+                let size = bytes.len() as u64 - PAGE_CHECKSUM_SIZE;
+                let locator = Locator { offset: start + size_together as u64, size };
                 pages.push(Page { first_element, elements_count, locator, has_checksum: true });
                 first_element += elements_count;
-                joined.extend_from_slice(&sealed.bytes);
+                size_together += bytes.len();
+                together.push(bytes);
             }
             let is_suppressed = !column.is_used;
             let compression = compression.filter(|_| !is_suppressed);
             made.push(ColumnPages { pages, is_suppressed, compression });
             (column.is_used, column.elements_count, column.last_end) = (false, 0, 0);
         }
-        if !joined.is_empty() {
-            write_blob(output, date, &joined)?;
+        if size_together > 0 {
+            self.spare.give_all(write_blob_of(output, date, together)?);
         }
         self.ratio = CompressionRatio { stored_bytes: self.sealed_bytes.max(1), plain_bytes: self.plain_bytes.max(1) };
         (self.sealed_bytes, self.plain_bytes) = (0, 0);

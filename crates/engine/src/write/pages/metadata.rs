@@ -1,6 +1,7 @@
 //! The metadata of an RNTuple, which are written behind its pages: header, page lists, footer and anchor.
 
 use std::collections::HashMap;
+use std::io::IoSlice;
 
 use branchline_format::compress::{Compressor, Setting};
 use branchline_format::error::FormatError;
@@ -62,6 +63,16 @@ pub(crate) fn write_blob(output: &mut Output, date: u32, bytes: &[u8]) -> Result
     let offset = output.end();
     output.write(bytes)?;
     Ok(offset)
+}
+
+/// The same with bytes of several parts, which are given back.
+pub(crate) fn write_blob_of(output: &mut Output, date: u32, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    let size = parts.iter().map(|part| part.len() as u64).sum();
+    let key = blob_key(output, date, size);
+    let head = key.bytes().map_err(|error| ReadError::from_format(&output.path().display().to_string(), &error))?;
+    let all = std::iter::once(&head).chain(&parts);
+    output.write_all_of(&mut all.map(|part| IoSlice::new(part)).collect::<Vec<_>>())?;
+    Ok(parts)
 }
 
 /// The offset of the bytes of the next blob.

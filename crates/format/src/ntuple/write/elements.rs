@@ -73,30 +73,47 @@ pub fn switches(elements: &[u8]) -> impl Iterator<Item = Switch> + '_ {
 
 /// The plain bytes of a page of these elements.
 pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
-    Ok(match encoding.kind {
-        Kind::Bit => pack(elements.iter().map(|bit| u32::from(*bit != 0)), elements.len(), 1),
-        Kind::Plain(number) => little_endian(number.size(), elements),
-        Kind::Split(number) => {
-            let mut together = little_endian(number.size(), elements);
+    let mut plain = Vec::new();
+    encode_into(encoding, elements, &mut plain)?;
+    Ok(plain)
+}
+
+/// The same, into memory that is used again; what is in it is dropped.
+pub fn encode_into(encoding: &Encoding, elements: &[u8], plain: &mut Vec<u8>) -> Result<()> {
+    plain.clear();
+    match encoding.kind {
+        Kind::Bit => *plain = pack(elements.iter().map(|bit| u32::from(*bit != 0)), elements.len(), 1),
+        Kind::Plain(number) => little_endian(number.size(), elements, plain),
+        Kind::Split(number) if number.is_signed() || cfg!(target_endian = "big") => {
+            let mut together = Vec::new();
+            little_endian(number.size(), elements, &mut together);
             if number.is_signed() {
                 zigzag(number.size(), &mut together);
             }
-            split(number.size(), &together)
+            split(number.size(), &together, plain);
         }
-        Kind::Index(number) => ends(number, elements, false)?,
-        Kind::SplitIndex(number) => split(number.size(), &ends(number, elements, true)?),
-        Kind::Switch => switches(elements)
-            .flat_map(|Switch { index, tag }| index.to_le_bytes().into_iter().chain(tag.to_le_bytes()))
-            .collect(),
+        Kind::Split(number) => split(number.size(), elements, plain),
+        Kind::Index(number) => ends(number, elements, false, plain)?,
+        Kind::SplitIndex(number) => {
+            let mut together = Vec::new();
+            ends(number, elements, true, &mut together)?;
+            split(number.size(), &together, plain);
+        }
+        Kind::Switch => {
+            let of = |Switch { index, tag }: Switch| index.to_le_bytes().into_iter().chain(tag.to_le_bytes());
+            plain.extend(switches(elements).flat_map(of));
+        }
         Kind::Truncated => {
             let values = elements.as_chunks::<4>().0;
-            pack(values.iter().map(|raw| u32::from_ne_bytes(*raw) >> (32 - encoding.bits)), values.len(), encoding.bits)
+            let bits = values.iter().map(|raw| u32::from_ne_bytes(*raw) >> (32 - encoding.bits));
+            *plain = pack(bits, values.len(), encoding.bits);
         }
         Kind::Quantized { .. } => {
             let values = elements.as_chunks::<4>().0;
-            pack(values.iter().map(|raw| u32::from_ne_bytes(*raw)), values.len(), encoding.bits)
+            *plain = pack(values.iter().map(|raw| u32::from_ne_bytes(*raw)), values.len(), encoding.bits);
         }
-    })
+    }
+    Ok(())
 }
 
 /// A page of `count` elements in another encoding, which has room for its values.
@@ -112,33 +129,41 @@ pub fn reencoded(from: &Encoding, plain: &[u8], count: usize, to: &Encoding) -> 
     encode(to, &elements)
 }
 
-fn little_endian(size: usize, elements: &[u8]) -> Vec<u8> {
-    let mut bytes = elements.to_vec();
+fn little_endian(size: usize, elements: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(elements);
     if cfg!(target_endian = "big") {
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
-    bytes
 }
 
 /// Ends of collections, as differences if that is wanted.
-fn ends(number: Number, elements: &[u8], as_differences: bool) -> Result<Vec<u8>> {
-    let size = number.size();
-    let mut bytes = Vec::with_capacity(elements.len() / 8 * size);
-    let mut before = 0u64;
-    for raw in elements.as_chunks::<8>().0 {
-        let end = u64::from_ne_bytes(*raw);
-        if size == 4 && end > u64::from(u32::MAX) {
+fn ends(number: Number, elements: &[u8], as_differences: bool, bytes: &mut Vec<u8>) -> Result<()> {
+    let (ends, _) = elements.as_chunks::<8>();
+    let end_of = |raw: &[u8; 8]| u64::from_ne_bytes(*raw);
+    if number.size() == 4 {
+        if let Some(end) = ends.iter().map(end_of).find(|end| *end > u64::from(u32::MAX)) {
             let message = format!("collections with {end} elements in a cluster, more than 32 bits can count");
             return Err(FormatError::unsupported(message));
         }
-        let stored = if as_differences { end.wrapping_sub(before) } else { end };
-        bytes.extend_from_slice(&stored.to_le_bytes()[..size]);
-        before = end;
     }
-    Ok(bytes)
+    bytes.resize(ends.len() * number.size(), 0);
+    let mut before = 0u64;
+    let stored = ends.iter().map(|raw| {
+        let end = end_of(raw);
+        end.wrapping_sub(if as_differences { std::mem::replace(&mut before, end) } else { 0 })
+    });
+    match number.size() {
+        4 => bytes
+            .as_chunks_mut::<4>()
+            .0
+            .iter_mut()
+            .zip(stored)
+            .for_each(|(place, end)| *place = (end as u32).to_le_bytes()),
+        _ => bytes.as_chunks_mut::<8>().0.iter_mut().zip(stored).for_each(|(place, end)| *place = end.to_le_bytes()),
+    }
+    Ok(())
 }
 
-/// Numbers of this many bits without gaps, the lowest bit first.
 fn pack(values: impl Iterator<Item = u32>, count: usize, bits: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity((count * bits).div_ceil(8));
     let (mut waiting, mut waiting_bits) = (0u64, 0);
@@ -158,22 +183,21 @@ fn pack(values: impl Iterator<Item = u32>, count: usize, bits: usize) -> Vec<u8>
 }
 
 /// All first bytes first, then all second ones and so on.
-fn split(size: usize, together: &[u8]) -> Vec<u8> {
+fn split(size: usize, together: &[u8], bytes: &mut Vec<u8>) {
     match size {
-        2 => split_of::<2>(together),
-        4 => split_of::<4>(together),
-        8 => split_of::<8>(together),
-        _ => together.to_vec(),
+        2 => split_of::<2>(together, bytes),
+        4 => split_of::<4>(together, bytes),
+        8 => split_of::<8>(together, bytes),
+        _ => bytes.extend_from_slice(together),
     }
 }
 
-fn split_of<const SIZE: usize>(together: &[u8]) -> Vec<u8> {
+fn split_of<const SIZE: usize>(together: &[u8], bytes: &mut Vec<u8>) {
     let (elements, _) = together.as_chunks::<SIZE>();
-    let mut bytes = Vec::with_capacity(together.len());
+    bytes.reserve(together.len());
     for plane in 0..SIZE {
         bytes.extend(elements.iter().map(|element| element[plane]));
     }
-    bytes
 }
 
 /// Puts the sign into the lowest bit; the numbers are little-endian.

@@ -34,11 +34,16 @@ pub fn unpacked(
 /// Compresses a page, unless that makes it longer, and adds its checksum.
 pub fn sealed(plain: &[u8], setting: Setting, compressor: &mut Compressor) -> Vec<u8> {
     let mut stored = Vec::new();
-    if !compressor.compress(setting, plain, &mut stored) {
+    seal_into(plain, setting, compressor, &mut stored);
+    stored
+}
+
+/// The same, into empty memory that is there.
+pub fn seal_into(plain: &[u8], setting: Setting, compressor: &mut Compressor, stored: &mut Vec<u8>) {
+    if !compressor.compress(setting, plain, stored) {
         stored.extend_from_slice(plain);
     }
-    add_checksum(&mut stored);
-    stored
+    add_checksum(stored);
 }
 
 /// Adds the checksum of a page behind its compressed bytes.

@@ -1,0 +1,172 @@
+//! The baskets of a branch: entries are taken until a basket is full, and threads make its record of them.
+
+use std::ops::Range;
+
+use branchline_format::compress::Setting;
+use branchline_format::write::tree_record::BranchKind;
+use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTools, NewBasket};
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::write::columns::branches::Source;
+use crate::write::columns::entries::{BranchValues, EntryBytes, Mismatch};
+use crate::write::columns::writer::Values;
+
+/// What all baskets of a branch have in common.
+pub(crate) struct BranchForm {
+    pub(crate) name: String,
+    pub(crate) kind: BranchKind,
+    pub(crate) source: Source,
+    pub(crate) frame: BasketFrame,
+    /// Bytes of a basket before compression, about.
+    pub(crate) basket_bytes: usize,
+    pub(crate) setting: Setting,
+}
+
+/// Entries that make a basket.
+#[derive(Debug)]
+pub(crate) enum BasketEntries {
+    /// Streamed already, for they came in several calls.
+    Streamed(EntryBytes),
+    /// These entries of the values that are given now.
+    Given(Range<usize>),
+}
+
+/// Entries of a branch that are not enough for a basket yet: either streamed, or a range of the given values.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBasket {
+    streamed: EntryBytes,
+    given: Range<usize>,
+}
+
+/// What a thread uses again from basket to basket.
+#[derive(Default)]
+pub(crate) struct BasketRoom {
+    tools: BasketTools,
+    entries: EntryBytes,
+    starts: Vec<u32>,
+}
+
+impl BasketEntries {
+    /// Bytes before compression, about.
+    pub(crate) fn bytes(&self, form: &BranchForm) -> usize {
+        match self {
+            Self::Streamed(streamed) => streamed.data.len(),
+            Self::Given(_) => form.basket_bytes,
+        }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn streamed_bytes(&self) -> usize {
+        match self {
+            Self::Streamed(streamed) => streamed.data.len() + 4 * streamed.starts.as_ref().map_or(0, Vec::len),
+            Self::Given(_) => 0,
+        }
+    }
+}
+
+impl OpenBasket {
+    /// Takes entries. `full` takes those of a basket that has reached its size.
+    pub(crate) fn take(
+        &mut self,
+        form: &BranchForm,
+        values: &BranchValues<'_>,
+        wanted: Range<usize>,
+        full: &mut impl FnMut(BasketEntries),
+    ) -> std::result::Result<(), Mismatch> {
+        let basket_bytes = form.basket_bytes;
+        let mut start = wanted.start;
+        if self.streamed.count > 0 {
+            let room = basket_bytes.saturating_sub(self.streamed.data.len());
+            let filling = values.filling(wanted.clone(), room)?;
+            start += filling.unwrap_or(wanted.len());
+            values.add(wanted.start..start, &mut self.streamed)?;
+            if filling.is_none() {
+                return Ok(());
+            }
+            full(BasketEntries::Streamed(std::mem::take(&mut self.streamed)));
+        } else if !self.given.is_empty() {
+            start = self.given.start;
+        }
+        while let Some(count) = values.filling(start..wanted.end, basket_bytes)? {
+            full(BasketEntries::Given(start..start + count));
+            start += count;
+        }
+        self.given = start..wanted.end;
+        Ok(())
+    }
+
+    /// Streams the entries of given values, which are about to go.
+    pub(crate) fn keep(&mut self, form: &BranchForm, values: &BranchValues<'_>) -> std::result::Result<(), Mismatch> {
+        let given = std::mem::take(&mut self.given);
+        if given.is_empty() {
+            return Ok(());
+        }
+        self.streamed.clear(!form.kind.is_fixed());
+        values.add(given, &mut self.streamed)
+    }
+
+    /// The entries that are open, if there are any.
+    pub(crate) fn end(&mut self) -> Option<BasketEntries> {
+        let given = std::mem::take(&mut self.given);
+        if self.streamed.count > 0 {
+            return Some(BasketEntries::Streamed(std::mem::take(&mut self.streamed)));
+        }
+        (!given.is_empty()).then_some(BasketEntries::Given(given))
+    }
+}
+
+impl BranchForm {
+    /// The values of this branch among those of all fields.
+    pub(crate) fn values<'a>(&'a self, fields: &'a [Values<'a>], path: &str) -> Result<BranchValues<'a>> {
+        BranchValues::of(&self.source, &self.kind, fields).map_err(|reason| self.mismatch(reason, path))
+    }
+
+    /// The record of a basket, in the memory of `record`.
+    pub(crate) fn basket(
+        &self,
+        entries: &BasketEntries,
+        fields: &[Values<'_>],
+        (room, record): (&mut BasketRoom, Vec<u8>),
+        path: &str,
+    ) -> Result<NewBasket> {
+        room.tools.reuse(record);
+        let streamed = match entries {
+            BasketEntries::Streamed(streamed) => {
+                room.entries.clone_from(streamed);
+                &mut room.entries
+            }
+            BasketEntries::Given(given) => {
+                room.entries.clear(!self.kind.is_fixed());
+                let added = self.values(fields, path)?.add(given.clone(), &mut room.entries);
+                added.map_err(|reason| self.mismatch(reason, path))?;
+                &mut room.entries
+            }
+        };
+        let named = |error| ReadError::from_format(path, &error);
+        let key_size = u32::from(self.frame.key_size().map_err(named)?);
+        room.starts.clear();
+        if let Some(starts) = &streamed.starts {
+            room.starts.extend(starts.iter().map(|start| key_size + start));
+        }
+        let form = BasketForm {
+            stores_offsets: streamed.starts.is_some(),
+            bytes_max: self.basket_bytes,
+            setting: self.setting,
+        };
+        let contents = BasketContents {
+            data: &mut streamed.data,
+            starts: &room.starts,
+            displacements: None,
+            entries_count: streamed.count,
+            process_ids_before: 0,
+        };
+        self.frame.record(&form, contents, &mut room.tools).map_err(named)
+    }
+
+    /// The error for values that the branch does not take.
+    pub(crate) fn mismatch(&self, reason: Mismatch, path: &str) -> ReadError {
+        let message = format!("branch {}: {reason}", self.name);
+        ReadError::new(ReadErrorKind::Unsupported, path, message)
+            .with_hint("inputs must have the same branches of the same types")
+    }
+}

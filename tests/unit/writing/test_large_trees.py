@@ -1,0 +1,83 @@
+"""Trees of many baskets are written in pieces of any size, and their bytes do not depend on the number of cores."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import branchline
+
+ENTRIES = 300_000
+
+
+def columns(count: int) -> dict[str, ak.Array]:
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, 4, count)
+    numbers = np.arange(int(lengths.sum()))
+    few = count // 20
+    return {
+        "x": ak.Array(rng.integers(0, 1000, count).astype("f4")),
+        "grid": ak.from_numpy(np.arange(4 * count, dtype="i2").reshape(count, 2, 2)),
+        "hits": ak.unflatten(numbers.astype("f8"), lengths),
+        "small": ak.unflatten(numbers.astype("i1"), lengths),
+        "text": ak.Array([f"{number % 1000}" for number in range(few)])[np.arange(count) % few],
+        "nested": ak.Array([[[1] * (number % 3)] * (number % 2) for number in range(few)])[np.arange(count) % few],
+    }
+
+
+@pytest.mark.parametrize("kind", ["TTree", "RNTuple"])
+def test_pieces_of_any_size_become_one_tree(tmp_path: Path, kind: str) -> None:
+    given = columns(ENTRIES)
+    rng = np.random.default_rng(6)
+    cuts = np.sort(rng.integers(0, ENTRIES, 12))
+    with branchline.recreate(tmp_path / "a.root", compression="lz4:1") as file:
+        make = file.mktree if kind == "TTree" else file.mkrntuple
+        tree = make("events", {name: values[:0] for name, values in given.items()})
+        for begin, end in zip([0, *cuts], [*cuts, ENTRIES], strict=True):
+            tree.extend({name: values[begin:end] for name, values in given.items()})
+    read = branchline.open(tmp_path / "a.root")["events"].arrays()
+    for name, values in given.items():
+        assert ak.array_equal(read[name], values, dtype_exact=False, check_parameters=False, check_regular=False), name
+
+
+@pytest.mark.parametrize("kind", ["TTree", "RNTuple"])
+def test_bytes_do_not_depend_on_the_number_of_cores(tmp_path: Path, kind: str) -> None:
+    given = columns(ENTRIES)
+    cores = os.sched_getaffinity(0)
+
+    def written(folder: str, allowed: set[int]) -> bytes:
+        path = tmp_path / folder / "a.root"
+        path.parent.mkdir(exist_ok=True)
+        os.sched_setaffinity(0, allowed)
+        try:
+            with branchline.recreate(path, compression="lz4:1") as file:
+                if kind == "TTree":
+                    file["events"] = given
+                else:
+                    file.mkrntuple("events", given).extend(given)
+        finally:
+            os.sched_setaffinity(0, cores)
+        return path.read_bytes()
+
+    for _ in range(20):
+        begin = int(time.time())
+        one, all_of_them = written("one", {min(cores)}), written("all", cores)
+        if int(time.time()) == begin:  # files hold the second in which they were made
+            assert one == all_of_them
+            return
+    pytest.skip("the machine is too busy to write two files within one second")
+
+
+def test_a_tree_of_several_clusters_is_read_back(tmp_path: Path) -> None:
+    values = np.arange(9_000_000, dtype="f8")
+    with branchline.recreate(tmp_path / "a.root", compression=None) as file:
+        file["events"] = {"x": values, "y": values[::-1]}
+    tree = branchline.open(tmp_path / "a.root")["events"]
+    read = tree.arrays(["x", "y"], library="np")
+    assert np.array_equal(read["x"], values)
+    assert np.array_equal(read["y"], values[::-1])
