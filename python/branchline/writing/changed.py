@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import boost_histogram
 import numpy as np
 
 from branchline.objects.histogram import Histogram
 from branchline.writing.differences import Differences
-
-_MEANS = (boost_histogram.storage.Mean, boost_histogram.storage.WeightedMean)
 
 
 def differences_of(now: Histogram, before: Histogram) -> Differences:
@@ -28,13 +25,13 @@ def _numbers(histogram: Histogram) -> list[tuple[str, list[float]]]:
     """
     view: Any = histogram.view(flow=True)
     cells = histogram.in_cells
-    if not issubclass(histogram.storage_type, _MEANS):
+    if histogram.kind != "MEAN":
         has_squares = view.dtype.names is not None
         contents = weights = cells(view.value if has_squares else view)
         squares = weight_squares = cells(view.variance) if has_squares else None
         numbers = [("cells", contents), ("fSumw2", squares)]
         return _listed(numbers, histogram, weights, weights if weight_squares is None else weight_squares)
-    is_weighted = histogram.storage_type is boost_histogram.storage.WeightedMean
+    is_weighted = "sum_of_weights" in view.dtype.names
     weights = cells(view["sum_of_weights"] if is_weighted else view["count"])
     deltas = cells(view["_sum_of_weighted_deltas_squared" if is_weighted else "_sum_of_deltas_squared"])
     means = np.where(weights != 0, cells(view["value"]), 0.0)

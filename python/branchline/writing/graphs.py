@@ -41,14 +41,12 @@ def as_TGraph(df: Any, title: str = "") -> Graph:  # noqa: N802 - uproot's name
         shapes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
         raise OptionError(f"the columns of a graph have different shapes: {shapes}", hint="one number for each point")
     if "x_errors" in columns:
-        low_high: dict[str, Any] = {
-            f"{axis}_{end}": columns[f"{axis}_errors"] for axis in "xy" for end in ("low", "high")
-        }
-        return Graph("", title, "TGraphErrors", columns["x"], columns["y"], **low_high)
-    if "x_errors_low" in columns:
-        low_high = {f"{axis}_{end}": columns[f"{axis}_errors_{end}"] for axis in "xy" for end in ("low", "high")}
-        return Graph("", title, "TGraphAsymmErrors", columns["x"], columns["y"], **low_high)
-    return Graph("", title, "TGraph", columns["x"], columns["y"])
+        columns |= {f"{axis}_errors_{end}": columns[f"{axis}_errors"] for axis in "xy" for end in ("low", "high")}
+    x_low, x_high, y_low, y_high = (columns.get(name) for name in ASYMMETRIC)
+    classname = "TGraphErrors" if "x_errors" in columns else "TGraph" if x_low is None else "TGraphAsymmErrors"
+    return Graph(
+        "", title, classname, columns["x"], columns["y"], x_low=x_low, x_high=x_high, y_low=y_low, y_high=y_high
+    )
 
 
 def streamed_graph(graph: Graph, name: str) -> bytes:

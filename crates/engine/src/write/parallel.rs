@@ -8,7 +8,8 @@ use std::thread;
 use branchline_trace::panics::{guarded, Panic};
 use crossbeam_channel::{bounded, unbounded};
 
-/// Results for each thread that are made ahead of the one that is wanted next: while one takes longer, the others go on.
+/// Results for each thread that are made ahead of the one that is wanted next: while one takes longer, the others go
+/// on.
 const AHEAD_PER_THREAD: usize = 3;
 
 /// Works on all items on all cores. Each thread has a state of its own.

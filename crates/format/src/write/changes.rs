@@ -39,8 +39,8 @@ impl Changes {
         Self::default()
     }
 
-    /// Gives the object another name and title, if it is a TNamed that has the name `old`; whether it is. `bases` is its
-    /// class with the first base class of each. Without a title it keeps its own.
+    /// Gives the object another name and title, if it is a TNamed that has the name `old`; whether it is. `bases` is
+    /// its class with the first base class of each. Without a title it keeps its own.
     pub fn rename(
         &mut self,
         recording: &Recording<'_>,

@@ -34,8 +34,8 @@ impl<'a> Recording<'a> {
         self.tokens.iter().any(|token| matches!(token, Token::Fixed(_)))
     }
 
-    /// Where the name of a TNamed and its title are stored, if it has this name. `bases` is its class with the first base
-    /// class of each, which stand as headers with byte counts, one in front of the next.
+    /// Where the name of a TNamed and its title are stored, if it has this name. `bases` is its class with the first
+    /// base class of each, which stand as headers with byte counts, one in front of the next.
     pub(super) fn places_of_name(&self, bases: &[&str], name: &str) -> Option<[Range<usize>; 2]> {
         /// TObject::kIsReferenced: two bytes for the process id follow.
         const IS_REFERENCED: u32 = 1 << 4;
