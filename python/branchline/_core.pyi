@@ -364,7 +364,7 @@ class RangesRead:
     moved, which are more where near ranges were read as one.
     """
 
-    contents: list[bytes]
+    contents: list[memoryview]
     read_calls: int
     bytes_read: int
 

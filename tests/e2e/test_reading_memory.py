@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +15,6 @@ import uproot
 
 MIB = 1 << 20
 LIMIT_BYTES = 64 * MIB
-# The allocator gives back what is freed: by itself it keeps up to twice the largest buffer, whatever the limit is.
-ENVIRONMENT = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(MIB), "MALLOC_ARENA_MAX": "1"}
 FILES = 6
 ENTRIES = 1_000_000
 BASKET_BYTES = 15_000_000
@@ -104,7 +101,6 @@ def measured(path: Path, files: int = FILES, pause_s: float = 0.0, **settings: A
         text=True,
         timeout=110,
         check=False,
-        env=ENVIRONMENT,
     )
     assert ended.returncode == 0, ended.stderr
     found: dict[str, int] = json.loads(ended.stdout)

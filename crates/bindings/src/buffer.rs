@@ -1,20 +1,51 @@
-//! Read-only buffers of decoded values.
+//! Read-only buffers: decoded values, and bytes of a file.
 
 use std::ffi::{c_int, c_void};
 
-use branchline_slab::Buffer as Bytes;
+use branchline_slab::Buffer as Values;
+use bytes::Bytes;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 
 /// Bytes of the engine, readable by NumPy without a copy.
 #[pyclass(frozen)]
-pub struct Buffer(pub Bytes);
+pub struct Buffer(Held);
+
+/// What a buffer holds.
+enum Held {
+    Values(Values),
+    Stored(Bytes),
+}
+
+impl Held {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Values(values) => values.bytes(),
+            Self::Stored(bytes) => bytes,
+        }
+    }
+}
+
+/// A view of the values of a column.
+pub fn view_of_values(py: Python<'_>, values: Values) -> PyResult<Py<PyMemoryView>> {
+    view(py, Buffer(Held::Values(values)))
+}
+
+/// A view of bytes of a file.
+pub fn view_of_stored(py: Python<'_>, bytes: Bytes) -> PyResult<Py<PyMemoryView>> {
+    view(py, Buffer(Held::Stored(bytes)))
+}
+
+fn view(py: Python<'_>, buffer: Buffer) -> PyResult<Py<PyMemoryView>> {
+    Ok(PyMemoryView::from(Bound::new(py, buffer)?.as_any())?.unbind())
+}
 
 impl Buffer {
     /// 64-bit numbers.
     pub fn numbers(numbers: Vec<i64>) -> Self {
-        Self(Bytes::Numbers(numbers))
+        Self(Held::Values(Values::Numbers(numbers)))
     }
 }
 

@@ -3,13 +3,12 @@
 use branchline_engine::read::chunk::{Chunk, Values};
 use branchline_engine::write::columns::Values as ColumnValues;
 use branchline_format::column;
-use branchline_slab::Buffer as Bytes;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyMemoryView};
 
-use crate::buffer::Buffer;
+use crate::buffer::view_of_values as view;
 use crate::errors::to_python;
 
 /// NumPy's name of a type of numbers.
@@ -36,10 +35,6 @@ pub enum Column {
     Option { valid: Py<PyMemoryView>, content: Py<Column> },
     /// Values of several kinds: `tags` is a byte for each, the number of its kind.
     Union { tags: Py<PyMemoryView>, contents: Vec<Py<Column>> },
-}
-
-fn view(py: Python<'_>, bytes: Bytes) -> PyResult<Py<PyMemoryView>> {
-    Ok(PyMemoryView::from(Bound::new(py, Buffer(bytes))?.as_any())?.unbind())
 }
 
 fn all_to_python(py: Python<'_>, columns: Vec<Values>) -> PyResult<Vec<Py<Column>>> {

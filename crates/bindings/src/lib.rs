@@ -20,6 +20,10 @@ mod writable;
 
 use pyo3::prelude::*;
 
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: branchline_slab::mapped::LargeMapped = branchline_slab::mapped::LargeMapped;
+
 /// The compiled half of the package `branchline`.
 #[pymodule]
 mod _core {

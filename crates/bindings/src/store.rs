@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use branchline_engine::error::ReadError;
-use branchline_storage::{ByteRange, ListingForm, RangeRead};
+use branchline_engine::read_buffers::read_ranges;
+use branchline_storage::{ByteRange, ListingForm};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 
 use crate::access::PythonAccess;
+use crate::buffer::view_of_stored;
 use crate::errors::detached;
 
 /// An opened file as bytes.
@@ -30,7 +32,7 @@ pub struct FolderListing {
 /// Bytes of several ranges of a file, and what reading them took.
 #[pyclass(frozen, get_all)]
 pub struct RangesRead {
-    contents: Vec<Py<PyBytes>>,
+    contents: Vec<Py<PyMemoryView>>,
     read_calls: u64,
     bytes_read: u64,
 }
@@ -150,15 +152,11 @@ impl Store {
         stored(py, self.0.path(), || self.0.size_bytes())
     }
 
-    /// Reads these ranges (offset, length).
+    /// Reads these ranges (offset, length). The memory of the contents is used again once they are gone.
     fn read(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<RangesRead> {
-        let (reads, effort) = stored(py, self.0.path(), || {
-            let whole = |(offset, length)| RangeRead::new(ByteRange::new(offset, length));
-            let mut reads: Vec<RangeRead> = ranges.into_iter().map(whole).collect();
-            let effort = self.0.read_ranges(&mut reads)?;
-            Ok((reads, effort))
-        })?;
-        let contents = reads.iter().map(|read| PyBytes::new(py, read.bytes()).unbind()).collect();
+        let ranges = ranges.into_iter().map(|(offset, length)| ByteRange::new(offset, length)).collect();
+        let (contents, effort) = stored(py, self.0.path(), || read_ranges(&*self.0, ranges))?;
+        let contents = contents.into_iter().map(|bytes| view_of_stored(py, bytes)).collect::<PyResult<_>>()?;
         Ok(RangesRead { contents, read_calls: effort.calls_count, bytes_read: effort.read_bytes })
     }
 }

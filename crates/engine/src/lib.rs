@@ -18,7 +18,7 @@ mod ntuple;
 pub mod object;
 mod open_tree;
 pub mod read;
-mod read_buffers;
+pub mod read_buffers;
 mod reread;
 pub mod tree;
 pub mod write;

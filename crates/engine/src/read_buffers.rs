@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use branchline_slab::limits::POOLED_BYTES_MIN;
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{ByteRange, RangeRead};
+use branchline_storage::{ByteRange, RangeRead, ReadEffort, Result, Store};
 use bytes::Bytes;
 
 use crate::limits;
@@ -34,6 +34,13 @@ pub(crate) fn read_of(range: ByteRange) -> RangeRead {
         }
         None => RangeRead::new(range),
     }
+}
+
+/// The bytes of these ranges of a store.
+pub fn read_ranges(store: &dyn Store, ranges: Vec<ByteRange>) -> Result<(Vec<Bytes>, ReadEffort)> {
+    let mut reads: Vec<RangeRead> = ranges.into_iter().map(read_of).collect();
+    let effort = store.read_ranges(&mut reads)?;
+    Ok((reads.into_iter().map(|read| share(read, None)).collect(), effort))
 }
 
 /// What the buffer of a read of this many bytes takes: a little more, so that a slightly larger read can use it next.

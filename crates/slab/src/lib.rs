@@ -1,8 +1,11 @@
-//! Output buffers: shared by threads that each fill a part of their own, and used again when arrays are dropped.
+//! Output buffers: shared by threads that each fill a part of their own, and used again when arrays are dropped. And
+//! the allocator of large buffers.
 //!
 //! A crate of its own, because Miri runs its tests (`make miri`): it must not depend on anything written in C.
 
 pub mod limits;
+#[cfg(target_os = "linux")]
+pub mod mapped;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

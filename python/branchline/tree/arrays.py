@@ -11,9 +11,8 @@ import numpy as np
 
 from branchline._core import Column
 from branchline.tree import behaviours
+from branchline.tree.layouts import BACKEND, index_of, lists_of, numbers_of, record_of
 
-# Awkward's layouts are given their backend: finding it out for every column takes time.
-BACKEND = ak.contents.NumpyArray(np.empty(0)).backend
 TEXT = {"__array__": "string"}
 CHARACTERS = {"__array__": "char"}
 
@@ -25,7 +24,7 @@ def layout_of(column: Column) -> ak.contents.Content:
         case Column.Flat(dtype, numbers):
             return _flat(dtype, numbers)
         case Column.List(offsets, content):
-            return ak.contents.ListOffsetArray(_offsets(offsets), layout_of(content))
+            return lists_of(_offsets(offsets), layout_of(content))
         case Column.Record(names, contents, count, class_name):
             parameters = None
             if class_name:
@@ -51,7 +50,7 @@ def layout_of(column: Column) -> ak.contents.Content:
 def _flat(dtype: str, values: memoryview) -> ak.contents.Content:
     if dtype == "unknown":
         return ak.contents.EmptyArray(backend=BACKEND)
-    return ak.contents.NumpyArray(np.frombuffer(values, dtype=dtype), backend=BACKEND)
+    return numbers_of(np.frombuffer(values, dtype=dtype))
 
 
 def _option(valid: memoryview, content: ak.contents.Content) -> ak.contents.Content:
@@ -81,7 +80,7 @@ def _union(given: memoryview, alternatives: list[ak.contents.Content]) -> ak.con
 
 
 def _offsets(buffer: memoryview) -> ak.index.Index64:
-    return ak.index.Index64(np.frombuffer(buffer, dtype="i8"), nplike=BACKEND.nplike)
+    return index_of(np.frombuffer(buffer, dtype="i8"))
 
 
 def _regular(column: Column) -> ak.contents.Content:
@@ -96,10 +95,10 @@ def _regular(column: Column) -> ak.contents.Content:
             content = ak.contents.RegularArray(content, size)
         return content
     values = np.frombuffer(column.values, dtype=column.dtype)
-    return ak.contents.NumpyArray(values.reshape((-1, *shape)), backend=BACKEND)
+    return numbers_of(values.reshape((-1, *shape)))
 
 
-def record_of(columns: Mapping[str, Column], entries_count: int) -> ak.contents.RecordArray:
+def record_of_columns(columns: Mapping[str, Column], entries_count: int) -> ak.contents.RecordArray:
     """The layout of several columns together."""
     contents = [layout_of(column) for column in columns.values()]
-    return ak.contents.RecordArray(contents, list(columns), length=entries_count, backend=BACKEND)
+    return record_of(contents, list(columns), entries_count)

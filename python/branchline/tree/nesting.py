@@ -23,7 +23,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import BranchlineError
-from branchline.tree.arrays import BACKEND
+from branchline.tree.layouts import record_of
 from branchline.tree.libraries import common_prefix
 from branchline.tree.outline import Outline
 
@@ -237,7 +237,7 @@ def nested_layout(group: Group, layout: Callable[[str], ak.contents.Content], en
             nested_layout(member, layout, entries_count) if isinstance(member, Group) else layout(member)
             for member in group.members.values()
         ]
-        return ak.contents.RecordArray(contents, list(group.members), length=entries_count, backend=BACKEND)
+        return record_of(contents, list(group.members), entries_count)
     lists = {path: elements_of(path, layout(path)) for path in group.paths()}
     first, offsets = next((path, one.offsets) for path, one in lists.items())
     for path, one in lists.items():

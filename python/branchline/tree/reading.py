@@ -11,7 +11,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.tree.arrays import BACKEND
+from branchline.tree.layouts import BACKEND
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import array_of, group_of
 from branchline.tree.nesting import Group, groups_of, nested_layout

@@ -19,9 +19,10 @@ from branchline.errors import (
     UnsupportedBranchError,
     warn,
 )
-from branchline.tree.arrays import BACKEND, layout_of
+from branchline.tree.arrays import layout_of
 from branchline.tree.expressions import PYTHON, Expression, Language
 from branchline.tree.formulas import FORMULA
+from branchline.tree.layouts import record_of
 from branchline.tree.names import near_names_hint, pattern
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class GroupField:
     def layout(self, columns: Columns) -> ak.contents.Content:
         """The records."""
         contents = [member.layout(columns) for member in self.members.values()]
-        return ak.contents.RecordArray(contents, list(self.members), length=columns.entries_count, backend=BACKEND)
+        return record_of(contents, list(self.members), columns.entries_count)
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class Selection:
                 entries = np.asarray(entries)[np.asarray(mask)]
                 count = len(entries)
         names = list(self.fields)
-        return Selected(ak.contents.RecordArray(contents, names, length=count, backend=BACKEND), entries)
+        return Selected(record_of(contents, names, count), entries)
 
     def _kept(self, name: str, content: ak.contents.Content, mask: ak.Array) -> ak.contents.Content:
         assert self.cut is not None

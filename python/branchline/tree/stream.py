@@ -11,7 +11,7 @@ from branchline import _core
 from branchline.access import Access, access_of
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError
 from branchline.locations import shown
-from branchline.tree.arrays import layout_of, record_of
+from branchline.tree.arrays import layout_of, record_of_columns
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import array_of, group_of
 from branchline.tree.names import near_names_hint, with_near_names
@@ -112,7 +112,7 @@ class Chunk:
     def arrays(self, library: str = "ak", names: Sequence[str] | None = None) -> Any:
         """Several branches together (those that were read, if none are named)."""
         wanted = self.branches if names is None else names
-        return group_of(record_of({name: self.column(name) for name in wanted}, len(self)), library)
+        return group_of(record_of_columns({name: self.column(name) for name in wanted}, len(self)), library)
 
     def release(self) -> None:
         """Frees the columns; arrays that are still in use stay valid."""

@@ -1,34 +1,65 @@
-"""Columns of the engine as awkward's layouts, where awkward has rules of its own."""
-
-from __future__ import annotations
+"""Layouts that are made without awkward's constructors are those that the constructors make."""
 
 import awkward as ak
 import numpy as np
+import pytest
 
-from branchline._core import Column
-from branchline.tree.arrays import layout_of
+from branchline.tree.layouts import BACKEND, faster, index_of, lists_of, numbers_of, record_of
 
-
-def numbers(dtype: str, *values: float) -> Column:
-    return Column.Flat(dtype, memoryview(np.array(values, dtype).tobytes()))
-
-
-def union(tags: list[int], *contents: Column) -> Column:
-    return Column.Union(memoryview(np.array(tags, "i1").tobytes()), contents)
+OFFSETS = np.array([0, 2, 2, 3], dtype="i8")
+VALUES = np.array([1.5, 2.5, 3.5], dtype="f4")
 
 
-def test_a_variant_has_its_alternatives() -> None:
-    array = ak.Array(layout_of(union([1, 0, 1], numbers("i4", 7), numbers("f8", 0.5, 1.5))))
-    assert array.to_list() == [0.5, 7, 1.5]
-    assert str(array.type) == "3 * union[int32, float64]"
+def attributes(layout):
+    """All that an object has, with the objects that it holds taken apart."""
+    if isinstance(layout, ak.contents.Content | ak.index.Index):
+        return type(layout), {name: attributes(value) for name, value in vars(layout).items()}
+    if isinstance(layout, list):
+        return [attributes(one) for one in layout]
+    return layout.tolist() if isinstance(layout, np.ndarray) else layout
 
 
-def test_a_variant_of_variants_has_all_their_alternatives() -> None:
-    inner = union([1, 0, 0], numbers("i4", 7, 8), numbers("f8", 0.5))
-    array = ak.Array(layout_of(union([1, 0, 1, 1], numbers("i1", 3), inner)))
-    assert array.to_list() == [0.5, 3, 7, 8]
-    assert str(array.type) == "4 * union[int8, int32, float64]"
+def test_each_layout_has_the_attributes_that_its_constructor_gives():
+    index = ak.index.Index64(OFFSETS, nplike=BACKEND.nplike)
+    numbers = ak.contents.NumpyArray(VALUES, backend=BACKEND)
+    lists = ak.contents.ListOffsetArray(index, numbers)
+    record = ak.contents.RecordArray([lists], ["x"], length=3, backend=BACKEND)
+    assert attributes(index_of(OFFSETS)) == attributes(index)
+    assert attributes(numbers_of(VALUES)) == attributes(numbers)
+    assert attributes(lists_of(index_of(OFFSETS), numbers_of(VALUES))) == attributes(lists)
+    assert attributes(record_of([lists_of(index_of(OFFSETS), numbers_of(VALUES))], ["x"], 3)) == attributes(record)
 
 
-def test_a_variant_with_one_alternative_is_that() -> None:
-    assert ak.Array(layout_of(union([0, 0], numbers("i4", 7, 8)))).to_list() == [7, 8]
+def test_awkward_works_with_what_is_made():
+    made = ak.Array(record_of([lists_of(index_of(OFFSETS), numbers_of(VALUES))], ["x"], 3))
+    assert not ak.validity_error(made)
+    assert made.x.to_list() == [[1.5, 2.5], [], [3.5]]
+    assert ak.sum(made.x * 2, axis=1).to_list() == [8.0, 0.0, 7.0]
+    assert ak.from_buffers(*ak.to_buffers(made)).to_list() == made.to_list()
+
+
+def test_numbers_may_have_any_shape():
+    table = np.arange(6).reshape(3, 2)
+    assert ak.Array(numbers_of(table)).to_list() == table.tolist()
+
+
+class _Other:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+@pytest.mark.parametrize("attributes", [{"_data": 1}, {"_data": None, "_size": 2}, {"_size": 1}], ids=str)
+def test_a_version_of_awkward_with_other_attributes_gets_its_constructor(attributes):
+    def constructor():
+        return _Other(_data=None)
+
+    assert faster(lambda: _Other(**attributes), constructor) is constructor
+
+
+def test_the_version_that_is_tested_needs_no_constructor():
+    assert [one.__name__ for one in (index_of, numbers_of, lists_of, record_of)] == [
+        "_index",
+        "_numbers",
+        "_lists",
+        "_record",
+    ]

@@ -17,7 +17,7 @@ use crate::read::memory_plan::{MemoryLimit, MemoryPlan, Shares};
 use crate::read::prefetch::{PendingRange, Prefetcher, Turn};
 use crate::read::source::{Options, Selection, Source, SourceTree};
 use crate::read::strategy::{Strategy, WholeFiles};
-use crate::read::tail_size::TailSizes;
+use crate::read::tail_size::{FilePlace, TailSizes};
 use crate::read::watch::{waiting_for_others, watched, Doing};
 use crate::tree::Tree;
 
@@ -115,7 +115,7 @@ impl Opening {
                 FileRoom::Stream(_) => Claim::Nothing,
                 FileRoom::Prefetched { claim, .. } => claim.take(),
             };
-            if let Some(tail) = self.tail_bytes(name, size) {
+            if let Some(tail) = self.tail_bytes(store, size) {
                 return Ok(FirstRead::Ends { tail, reads_expected: self.reads_expected(name, size) });
             }
             let leased = waiting_for_others(|| match room {
@@ -155,7 +155,7 @@ impl Opening {
     }
 
     /// How much is read of the end of a file of this size at this storage element; None if it is read whole.
-    fn tail_bytes(&self, store_name: &str, size: u64) -> Option<u64> {
+    fn tail_bytes(&self, store: &dyn Store, size: u64) -> Option<u64> {
         match self.strategy.whole_files {
             WholeFiles::Never => Some(TAIL_BYTES),
             WholeFiles::Always => None,
@@ -163,7 +163,8 @@ impl Opening {
             WholeFiles::Small => match self.options.selection {
                 Selection::All => None,
                 Selection::Named(_) => {
-                    self.tail_sizes.tail_bytes(store_name.contains("://"), link_to(store_name), size)
+                    let place = FilePlace::of(store.name(), store.is_near());
+                    self.tail_sizes.tail_bytes(place, link_to(store.name()), size)
                 }
             },
         }

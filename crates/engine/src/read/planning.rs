@@ -17,7 +17,7 @@ use crate::read::needed::grouped;
 use crate::read::prefetch::batched;
 use crate::read::range_fetch::portions;
 use crate::read::strategy::{Strategy, WholeFiles};
-use crate::read::tail_size::TailSizes;
+use crate::read::tail_size::{FilePlace, TailSizes};
 use crate::read_buffers::buffer_bytes;
 use crate::tree::content::BasketBytes;
 
@@ -207,7 +207,8 @@ impl<'a> Planning<'a> {
             WholeFiles::Small if !self.settings.is_named => None,
             WholeFiles::Small => {
                 let seen = self.settings.seen.map(|(tail, share)| TailSizes::having_seen(tail, share));
-                seen.unwrap_or_default().tail_bytes(self.file.is_at_a_server, self.settings.link, size)
+                let place = if self.file.is_at_a_server { FilePlace::Server } else { FilePlace::Disk };
+                seen.unwrap_or_default().tail_bytes(place, self.settings.link, size)
             }
         }
     }
