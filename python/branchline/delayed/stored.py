@@ -9,7 +9,8 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import BranchlineError, OptionError
-from branchline.tree.arrays import BACKEND, layout_of
+from branchline.tree.arrays import layout_of
+from branchline.tree.layouts import BACKEND
 from branchline.tree.lazy import without_blocks
 from branchline.tree.selection import BranchField, Field, GroupField
 from branchline.tree.stream import Chunk
