@@ -247,11 +247,13 @@ def _expected(wall: Interval, estimate: _Estimate, subject: Subject) -> Expected
 
 def _errors(subject: Subject, estimate: _Estimate, factor: float) -> Errors:
     """Of the time then: of a job that was measured only the change is uncertain."""
+    seen = subject.errors or usual_errors(estimate.round_trip_s, estimate.bytes_per_s)
     if subject.job is not None:
-        error = NINETY * math.hypot(subject.rates.spread, MODEL_ERROR * math.log(max(factor, 1e-9)), LEAST_ERROR)
+        # The more it changes the less is known; but no less than of reads that were forecast without a job.
+        changed = min(MODEL_ERROR * abs(math.log(max(factor, 1e-9))), max(-seen.low, seen.high, 0.0) / NINETY)
+        error = NINETY * math.hypot(subject.rates.spread, changed, LEAST_ERROR)
         return Errors(-error, error)
     unseen = _unseen(subject)
-    seen = subject.errors or usual_errors(estimate.round_trip_s, estimate.bytes_per_s)
     return Errors(seen.low - unseen, seen.high + unseen)
 
 

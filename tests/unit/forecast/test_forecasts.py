@@ -14,6 +14,7 @@ from branchline.errors import BadFileError, OptionError
 from branchline.forecast.changed_layout import in_order_of_branches
 from branchline.forecast.conditions import Conditions, conditions_of
 from branchline.forecast.forecasting import what_if
+from branchline.forecast.intervals import Errors
 from branchline.forecast.kept import check, keep, kept
 from branchline.forecast.laid import laid_file
 from branchline.forecast.rates import Rates, measured
@@ -117,6 +118,14 @@ def test_a_codec_that_was_not_measured_is_as_slow_as_the_slowest(subject: Subjec
 
     both = {"zlib": 4e-9, "lz4": 1e-9}
     assert seconds("lzma", both) == seconds("zlib", both) > seconds("lz4", both)
+
+
+def test_the_interval_of_a_job_is_bounded_by_the_errors_that_were_seen(subject: Subject) -> None:
+    job = JobRecord(wall_s=0.1, events=60_000)
+    known = replace(subject, job=job, errors=Errors(-0.1, 0.1, 20), rates=replace(RATES, spread=0.0))
+    wall = what_if(known, Conditions(mode="plain", round_trip_s=0.1, bytes_per_second=1e6)).then.wall_s
+    assert wall.value > 20 * job.wall_s
+    assert wall.high / wall.value < 1.15
 
 
 def test_what_the_model_does_not_know_stays_as_it_is(subject: Subject) -> None:
