@@ -13,17 +13,41 @@ import random
 from branchline.lab.estimates import paired_ratio
 
 DRIFT, NOISE, OUTLIERS = 0.01, 0.03, 0.05
+ROUNDS_MAX = 30
+
+
+class Machine:
+    """Gives pairs of times, of which the second takes ``truth`` times as long."""
+
+    def __init__(self, draw: random.Random, truth: float) -> None:
+        self._draw, self._truth, self._drift = draw, truth, 0.0
+        self.times: tuple[list[float], list[float]] = ([], [])
+
+    def pair(self) -> None:
+        draw = self._draw
+        for arm in draw.sample((0, 1), 2):
+            self._drift += draw.gauss(0.0, DRIFT)
+            late = math.log(draw.uniform(1.35, 2.0)) if draw.random() < OUTLIERS else 0.0
+            time = math.exp(self._drift + draw.gauss(0.0, NOISE) + late)
+            self.times[arm].append(time * (self._truth if arm else 1.0))
 
 
 def study(draw: random.Random, pairs: int, truth: float) -> bool:
     """Whether a study of some pairs finds a difference, where the second takes ``truth`` times as long."""
-    drift, times = 0.0, ([], [])  # type: float, tuple[list[float], list[float]]
+    machine = Machine(draw, truth)
     for _ in range(pairs):
-        for arm in draw.sample((0, 1), 2):
-            drift += draw.gauss(0.0, DRIFT)
-            late = math.log(draw.uniform(1.35, 2.0)) if draw.random() < OUTLIERS else 0.0
-            times[arm].append(math.exp(drift + draw.gauss(0.0, NOISE) + late) * (truth if arm else 1.0))
-    return paired_ratio(*times).differs
+        machine.pair()
+    return paired_ratio(*machine.times).differs
+
+
+def study_until(draw: random.Random, precision: float, truth: float) -> bool:
+    """The same of a study that ends when half of its interval is as narrow as this, or after 30 pairs."""
+    machine = Machine(draw, truth)
+    while True:
+        machine.pair()
+        found = paired_ratio(*machine.times)
+        if found.pairs >= ROUNDS_MAX or (found.half_width is not None and found.half_width <= precision):
+            return found.differs
 
 
 def share_that_differs(seed: int, repeats: int, pairs: int, truth: float) -> float:
@@ -41,6 +65,13 @@ def main() -> None:
     for pairs in (6, 12, 30):
         false, found = (share_that_differs(arguments.seed, arguments.repeats, pairs, truth) for truth in (1.0, 1.05))
         print(f"{pairs} pairs: {100 * false:.0f} % and {100 * found:.0f} %")
+    for precision in (0.02, 0.05):
+        draw = random.Random(arguments.seed)
+        shares = [
+            sum(study_until(draw, precision, truth) for _ in range(arguments.repeats)) / arguments.repeats
+            for truth in (1.0, 1.05)
+        ]
+        print(f"until +-{100 * precision:.0f} %: {100 * shares[0]:.1f} % and {100 * shares[1]:.0f} %")
 
 
 if __name__ == "__main__":
