@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from branchline.dataset import Dataset
     from branchline.delayed import dask
     from branchline.forecast.asking import what_if
-    from branchline.results import Results, load
+    from branchline.results import Results, load, plot, workspace
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.submitted import SubmittedTrain
@@ -110,11 +110,13 @@ __all__ = [
     "nanoevents",
     "num_entries",
     "open",
+    "plot",
     "recreate",
     "run",
     "update",
     "varied",
     "what_if",
+    "workspace",
 ]
 
 # What scripts look for in uproot's module, and what does the same here.
@@ -139,7 +141,7 @@ _find = lazily(
         "branchline.forecast.asking": ("what_if",),
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
-        "branchline.results": ("Results", "load"),
+        "branchline.results": ("Results", "load", "plot", "workspace"),
         "branchline.running.submitted": ("SubmittedTrain",),
         "branchline.sensors": ("TrainStatus",),
         "branchline.tables": ("Table", "TableFile"),

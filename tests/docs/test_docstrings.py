@@ -40,7 +40,7 @@ CLASSES = (
     "WritableTree",
 )
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
-FUNCTIONS += ("as_TGraph", "recreate", "run", "update", "varied", "what_if")
+FUNCTIONS += ("as_TGraph", "plot", "recreate", "run", "update", "varied", "what_if", "workspace")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open", "what_if")

@@ -68,6 +68,7 @@ EXTRAS_OF_ROOMS = {
     "layout/parquet.py": {"parquet"},
     "objects/": {"histograms"},
     "report/": {"reports"},
+    "results/": {"reports"},
     "running/": {"reports"},
     "tracing/": {"parquet", "reports"},
     "train/": {"trains"},

@@ -22,6 +22,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "rerun": "rerunning:rerun",
         "reproduce": "reproducing:reproduce",
         "ledger": "kept:ledger",
+        "plot": "plotting:plot",
     },
     "Look at files": {
         "show": "showing:show",

@@ -1,0 +1,69 @@
+"""The analysis: events with one muon and four jets, the scalar sum of momenta and the mass of three jets.
+
+branchline run examples/ttbar/analysis.py:selected DATA/samples.toml -o out
+branchline plot out
+"""
+
+import awkward as ak
+import hist
+import numpy as np
+import vector
+
+import branchline
+
+BTAG = 0.5
+
+
+def select(events, pt_min: float = 30.0):
+    """The two regions of the fit."""
+    muons = ak.num(events.Muon.pt[events.Muon.pt > 25.0]) == 1
+    jets = events.Jet[events.Jet.pt > pt_min]
+    tagged = ak.sum(jets.btag > BTAG, axis=1)
+    four = muons & (ak.num(jets.pt) >= 4)
+    one, two = four & (tagged == 1), four & (tagged >= 2)
+    trijets = hist.Hist.new.Reg(20, 50, 550, name="mass", label="m(jjj) [GeV]").Weight()
+    momenta = hist.Hist.new.Reg(20, 100, 700, name="ht", label="H_T [GeV]").Weight()
+    return {
+        "4j1b": momenta.fill(ak.sum(jets.pt[one], axis=1), weight=events.weight[one]),
+        "4j2b": trijets.fill(trijet_mass(jets[two]), weight=events.weight[two]),
+    }
+
+
+def trijet_mass(jets):
+    """The mass of the three jets with the largest momentum together, at least one of them tagged."""
+    jets = ak.with_name(jets, "Momentum4D", behavior=vector.backends.awkward.behavior)
+    three = ak.combinations(jets, 3, fields=["a", "b", "c"])
+    three = three[np.maximum(three.a.btag, np.maximum(three.b.btag, three.c.btag)) > BTAG]
+    together = three.a + three.b + three.c
+    return ak.flatten(together.mass[ak.argmax(together.pt, axis=1, keepdims=True)], axis=None)
+
+
+def weight(events):
+    return events.genWeight
+
+
+def pileup_up(events):
+    return events.puUp
+
+
+def pileup_down(events):
+    return events.puDown
+
+
+def jes_up(events):
+    return events.Jet.pt * np.float32(1.03)
+
+
+def jes_down(events):
+    return events.Jet.pt * np.float32(0.97)
+
+
+selected = branchline.varied(
+    select,
+    weight=weight,
+    weights={"pileup_up": pileup_up, "pileup_down": pileup_down},
+    columns={"jes_up": {"Jet.pt": jes_up}, "jes_down": {"Jet.pt": jes_down}},
+)
+selected.name = "selected"
+selected.by_dataset = True
+wagons = [selected]

@@ -1,0 +1,101 @@
+"""Runs the analysis with Branchline, coffea and RDataFrame: lines, seconds, and whether all bins are equal.
+
+    python examples/ttbar/compare.py DATA/samples.toml
+
+Each runs in a process of its own, on one core, once to warm the files and then for the time.
+"""
+
+import ast
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+NAMES = ("branchline", "coffea", "rdataframe")
+FILES = {"branchline": "analysis.py", "coffea": "with_coffea.py", "rdataframe": "with_rdataframe.py"}
+
+
+def lines_of(path):
+    """Lines of a file with code: without comments, docstrings and blank lines."""
+    text = path.read_text(encoding="utf-8")
+    documented = ast.Module | ast.FunctionDef | ast.ClassDef
+    described = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and ast.get_docstring(node) is not None
+        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    numbered = enumerate(text.splitlines(), start=1)
+    return sum(
+        1 for number, line in numbered if line.strip() and not line.strip().startswith("#") and number not in described
+    )
+
+
+def outcome(name, list_of_samples):
+    """Scaled contents of all bins by sample, variation and region, as lists."""
+    if name == "branchline":
+        import branchline
+
+        with tempfile.TemporaryDirectory() as out:
+            branchline.run(str(HERE / "analysis.py"), list_of_samples, out, workers=0, pictures="none")
+            results = branchline.load(out).normalised("selected")
+        factors = dict.fromkeys(results, 1.0)
+    else:
+        sys.path.insert(0, str(HERE))
+        module = __import__(FILES[name].removesuffix(".py"))
+        results, factors = module.run(list_of_samples)
+    return {
+        sample: {
+            variation: {
+                region: (
+                    factors[sample] * np.asarray(one if isinstance(one, np.ndarray) else one.values(flow=True))
+                ).tolist()
+                for region, one in regions.items()
+            }
+            for variation, regions in variations.items()
+        }
+        for sample, variations in results.items()
+    }
+
+
+def measured(name, list_of_samples):
+    """The outcome in a process of its own, with its wall seconds of the second time there, and all of the process."""
+    begin = time.monotonic()
+    words = [sys.executable, __file__, "--one", name, str(list_of_samples)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    found = json.loads(ended.stdout.splitlines()[-1])
+    return found["results"], found["seconds"], time.monotonic() - begin
+
+
+def equal(first, second):
+    """Whether all bins are equal, but for the rounding of sums in another order."""
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(equal(first[key], second[key]) for key in first)
+    return np.allclose(first, second, rtol=1e-9, atol=1e-9)
+
+
+def main(list_of_samples, names=NAMES):
+    """Prints the table, and returns whether all results are equal."""
+    found = {name: measured(name, list_of_samples) for name in names}
+    reference = found[names[0]][0]
+    same = {name: equal(reference, one[0]) for name, one in found.items()}
+    print("| with | lines | seconds | seconds with start and first run | bins |\n|---|---|---|---|---|")
+    for name, (_, seconds, whole) in found.items():
+        bins = "equal" if same[name] else "differ"
+        print(f"| {name} | {lines_of(HERE / FILES[name])} | {seconds:.1f} | {whole:.1f} | {bins} |")
+    return all(same.values())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--one":
+        outcome(*sys.argv[2:])
+        start = time.monotonic()
+        results = outcome(*sys.argv[2:])
+        print(json.dumps({"seconds": time.monotonic() - start, "results": results}))
+    else:
+        sys.exit(0 if main(sys.argv[1]) else 1)

@@ -1,0 +1,91 @@
+"""`branchline plot`: pictures of several samples from the results of a train."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import log, print_out
+from branchline.errors import NoSuchKeyError, StorageError
+from branchline.train.exit_codes import EXIT_OK
+
+
+def plot(
+    out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="FOLDER", help="Folder for the pictures (default: OUT/plots).")
+    ] = None,
+    histogram: Annotated[
+        list[str] | None,
+        Option("--histogram", metavar="NAME", help="A wagon, or WAGON/KEY; may be repeated; by default all."),
+    ] = None,
+    signal: Annotated[
+        list[str] | None, Option("--signal", metavar="SAMPLE", help="Sample drawn as a line; may be repeated.")
+    ] = None,
+    format_: Annotated[Literal["png", "pdf", "svg"], Option("--format", help="Format of the pictures.")] = "png",
+    style: Annotated[
+        Literal["root", "cms", "atlas", "lhcb", "alice"], Option("--style", help="Style of an experiment.")
+    ] = "root",
+    label: Annotated[str, Option("--label", help="Text above the pictures, such as 'Work in progress'.")] = "",
+    log_scale: Annotated[bool, Option("--log", help="Draw heights on a logarithmic scale.")] = False,
+    no_ratio: Annotated[bool, Option("--no-ratio", help="Leave out the ratio of data to simulation.")] = False,
+    no_overflow: Annotated[
+        bool, Option("--no-overflow", help="Leave out what lies outside of the axis, instead of adding it.")
+    ] = False,
+) -> int:
+    """Draws histograms of several samples: simulation stacked and scaled, data as points, ratio, variations as a band.
+
+    Examples:
+        Draw all histograms of a run over samples:
+            branchline plot out
+        Draw one in the style of an experiment:
+            branchline plot out --histogram spectrum/pt --signal zprime --style cms --format pdf
+
+    """
+    # Fonts that styles name and that are not there are replaced, which nobody need be told.
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    # Imported here since they import numpy and matplotlib.
+    from branchline.report.names import SafeNames
+    from branchline.results import load
+    from branchline.results.plotting import all_stacks, drawn
+
+    results = load(out)
+    wanted = list(histogram or results)
+    folder = output or out / "plots"
+    safe = SafeNames()
+    count = 0
+    for name in wanted:
+        found = all_stacks(results, name.partition("/")[0], overflow=not no_overflow)
+        chosen = [one for one in found if name in (one.wagon, one.name)]
+        if not chosen and histogram:
+            there = ", ".join(one.name for one in found)
+            what = f"there is no histogram {name!r} of one axis with the samples apart"
+            raise NoSuchKeyError(what, path=str(out), hint=f"there are {there}" if there else None)
+        for stack in chosen:
+            figure = drawn(
+                stack,
+                signal=signal or (),
+                ratio=not no_ratio,
+                overflow=not no_overflow,
+                log=log_scale,
+                style=style,
+                label=label,
+            )
+            _write(figure.savefig, folder / f"{safe.give(stack.name)}.{format_}")
+            count += 1
+    if not count:
+        log("no wagon has a histogram of one axis with the samples apart: set by_dataset = True in the wagon")
+    return EXIT_OK
+
+
+def _write(save: Callable[[Path], None], path: Path) -> None:
+    """Writes a picture and prints its path. Raises StorageError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(path)
+    except OSError as error:
+        raise StorageError(f"the picture cannot be written: {error}", path=str(path)) from error
+    print_out(str(path))
