@@ -14,7 +14,7 @@ from branchline.forecast.forecasting import WhatIf, what_if
 from branchline.forecast.ideas import best, gain_between
 from branchline.forecast.of_record import advise_job
 from branchline.forecast.other_codec import try_codec
-from branchline.forecast.proposals import FAR_S, Proposal, proposals
+from branchline.forecast.proposals import Proposal, is_far, proposals
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import Trial, try_change
 from branchline.report.records import phase_s
@@ -56,8 +56,7 @@ _FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
 
 def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
     """The advice with its gain; None where it can be neither tried nor forecast."""
-    is_near = subject.rates.round_trip_s <= FAR_S
-    if is_near and proposal.change.kind != OTHER:
+    if not is_far(subject) and proposal.change.kind != OTHER:
         trial = try_change(subject, proposal.change)
         return _tried(subject, proposal, trial) if trial else None
     try:

@@ -75,6 +75,12 @@ def proposals(subject: Subject) -> Iterator[Proposal]:
     yield from _slim(subject)
 
 
+def is_far(subject: Subject) -> bool:
+    """Whether files are behind a round trip. A local disk that is busy has none, however long it takes to answer."""
+    is_remote = bool(subject.access.throttle) or any(one.is_at_a_server for one in subject.laid)
+    return is_remote and subject.rates.round_trip_s > FAR_S
+
+
 def _inputs(subject: Subject) -> str:
     return inputs_words([one.path for one in subject.files])
 
@@ -89,17 +95,17 @@ def _written_cost(subject: Subject) -> str:
 
 def _access(subject: Subject) -> Iterator[Proposal]:
     access = subject.access
-    is_far = subject.rates.round_trip_s > FAR_S
+    far = is_far(subject)
     how = f"files are read with --access {access.mode}"
     if access.read_ahead is not None:
         how += f" --read-ahead {access.read_ahead}"
-    how += f" over a round trip of {subject.rates.round_trip_s * 1e3:.2g} ms" if is_far else " from near storage"
+    how += f" over a round trip of {subject.rates.round_trip_s * 1e3:.2g} ms" if far else " from near storage"
     if access.mode == "planned" and access.read_ahead is None:
-        if is_far:
+        if far:
             yield _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
         return
     yield _read_otherwise(access, "planned", how, "nothing")
-    if is_far and access.mode not in ("prefetch", "stage"):
+    if far and access.mode not in ("prefetch", "stage"):
         yield _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
 
 
@@ -115,7 +121,7 @@ def _near(subject: Subject) -> Iterator[Proposal]:
     access, rates = subject.access, subject.rates
     is_read_well = access.mode in ("planned", "prefetch") and access.read_ahead is None
     remote = [one for one in subject.files if "://" in one.path]
-    if rates.round_trip_s <= FAR_S or not is_read_well or access.cache_dir or not remote:
+    if not is_far(subject) or not is_read_well or access.cache_dir or not remote:
         return
     wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
     what = f"{size(wanted)} come over a round trip of {rates.round_trip_s * 1e3:.2g} ms in each run"
@@ -156,9 +162,12 @@ def _small_files(subject: Subject) -> Iterator[Proposal]:
 
 def _baskets(subject: Subject) -> Iterator[Proposal]:
     sizes = np.array([row[1] for one in subject.laid for branch in one.extents for row in branch])
-    if not len(sizes) or any(one.is_ntuple for one in subject.laid):
+    if not len(sizes):
         return
     median, largest = float(np.median(sizes)), int(sizes.max())
+    if any(one.is_ntuple for one in subject.laid):
+        yield from _pages(subject, median, len(sizes))
+        return
     basket_size = BEFORE_COMPRESSION * LARGER_BASKET_BYTES
     words = f"branchline merge {_inputs(subject)} -o baskets.root --basket-size '{basket_size // 1000} kB' --verify"
     change = Change(REBASKETED, basket_size=basket_size, conditions=Conditions(basket_bytes=LARGER_BASKET_BYTES))
@@ -177,6 +186,15 @@ def _baskets(subject: Subject) -> Iterator[Proposal]:
         yield Proposal("layout-order", what, words, _written_cost(subject), MANAGER, change)
 
 
+def _pages(subject: Subject, median: float, pages: int) -> Iterator[Proposal]:
+    """An RNTuple of many small clusters has small pages."""
+    if median < SMALL_BASKET_BYTES:
+        what = f"half of the {count(pages)} pages have less than {size(median)}: clusters are tiny"
+        words = f"branchline convert {_inputs(subject)} -o clusters.root --to rntuple"
+        cost = f"{_written_cost(subject)}, with CPU to compress"
+        yield Proposal("layout-clusters", what, words, cost, MANAGER, Change(CONVERTED))
+
+
 def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
     rows = sorted((row[2], number, row[0]) for number, branch in enumerate(extents) for row in branch)
     return sum(after[2] < before[2] for before, after in pairwise(rows))
@@ -184,6 +202,13 @@ def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
 
 def _codec(subject: Subject) -> Iterator[Proposal]:
     codec = subject.laid[0].codec
+    words = f"branchline recompress {_inputs(subject)} -o zstd.root --codec {ZSTD}"
+    change = Change(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
+    speed = subject.rates.bytes_per_second
+    if codec == "none" and is_far(subject) and 0 < speed < NEAR_BYTES_PER_S:
+        wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
+        what = f"{size(wanted)} that are not compressed come at {size(speed)}/s"
+        yield Proposal("codec", what, words, f"{_written_cost(subject)}, with CPU to compress", MANAGER, change)
     spent = subject.rates.decompress_of(codec)
     if codec not in SLOW_CODECS or spent is None:
         return
@@ -192,8 +217,6 @@ def _codec(subject: Subject) -> Iterator[Proposal]:
         return
     cost = f"{_written_cost(subject)}, with CPU to compress; files grow, from lzma by up to a third"
     what = f"decompressing {codec} takes {spent * 1e9:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
-    words = f"branchline recompress {_inputs(subject)} -o zstd.root --codec {ZSTD}"
-    change = Change(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
     yield Proposal("codec", what, words, cost, MANAGER, change)
 
 

@@ -34,7 +34,7 @@ FAR = replace(NEAR, round_trip_s=0.06, bytes_per_second=1e8)
 
 def subject_of(paths: list[Path], rates: Rates, access: Access | None = None, **others: object) -> Subject:
     files = tuple(DataFile(str(path), "events") for path in paths)
-    laid = tuple(laid_file(one, ("x", "y")) for one in files)
+    laid = tuple(replace(laid_file(one, ("x", "y")), is_at_a_server=rates is FAR) for one in files)
     made = Subject("a test", files, laid, ("x", "y"), access or Access(), rates, workers=1, threads=1, cores=4)
     return replace(made, **others)  # type: ignore[arg-type]
 

@@ -144,3 +144,48 @@ def test_inputs_are_named_as_a_shell_takes_them() -> None:
     assert inputs_words(["/a b/c.root"]) == "'/a b/c.root'"
     assert inputs_words(["/a/1.root", "/a/2.root", "/b/1.root"]) == "'/a/*.root' '/b/*.root'"
     assert inputs_words([f"/{number}/f.root" for number in range(9)]) == "FILES.txt"
+
+
+def test_branches_that_are_learned_while_others_wait_are_to_be_named() -> None:
+    job = make_job(phases={"idle": 0.5, "decode": 0.2, "wagons": 0.3})
+    job["files"][0]["wall_s"] = 6.0
+    for number, row in enumerate(job["worker_phases"]):
+        row["idle"] = 0.0 if number == 0 else 0.6 * job["wall_s"]
+    (first, *_) = advise({**job, "misses": {}, "workers": 4, "cpu_count": 4})
+    assert first.id == "branches"
+    assert "--branches particle_px" in first.change
+
+
+def test_a_file_that_one_worker_reads_alone_is_to_come_first() -> None:
+    job = make_job(phases={"idle": 0.5, "decode": 0.2, "wagons": 0.3})
+    job["files"][5]["wall_s"] = 9.0
+    for number, row in enumerate(job["worker_phases"]):
+        row["idle"] = 0.0 if number == 0 else 0.6 * job["wall_s"]
+    (first, *_) = advise({**job, "workers": 4, "cpu_count": 4})
+    assert first.id == "balance"
+    assert "collisions_00005.root" in first.change
+
+
+def test_one_heavy_wagon_is_to_have_a_train_of_its_own() -> None:
+    job = make_job(phases={"wagons": 0.9, "decode": 0.1})
+    job["wagons"][2]["seconds"] = 20.0
+    (first, *_) = advise({**job, "workers": 4, "cpu_count": 4})
+    assert first.id == "train-split"
+    assert "'correlations' takes 94 % of the time of 3 wagons" in first.what
+
+
+def test_arrays_that_are_returned_are_to_be_histograms_or_tables() -> None:
+    job = make_job(phases={"merge": 0.6, "wagons": 0.4})
+    job["wagons"][0]["output_bytes"] = 1_200_000_000
+    (first, *_) = advise({**job, "workers": 4, "cpu_count": 4})
+    assert first.id == "outputs"
+
+
+def test_branches_that_nobody_reads_are_to_be_left_out_of_a_copy() -> None:
+    element = {"name": "root://eos.example", "files": 24, "bytes_read": 400_000_000, "read_calls": 96, "fetch_s": 40.0}
+    job = make_job(phases={"wait": 0.8, "wagons": 0.2})
+    job["totals"] |= {"bytes_read": 400_000_000}
+    access = {"mode": "planned", "cache_dir": "/cache"}
+    (first, *_) = advise({**job, "storage_elements": [element], "access": access, "workers": 8})
+    assert first.id == "slim"
+    assert "--branches particle_px" in first.change or first.change.endswith("--branches NAMES")
