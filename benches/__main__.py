@@ -29,7 +29,7 @@ BENCHES = (
     "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
     "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
     "cluster-peers", "serving", "control-room", "lab", "writing",
-    "forecasts", "simulation",
+    "forecasts", "simulation", "advice",
 )  # fmt: skip
 
 
@@ -295,6 +295,10 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
 
         file_bytes, jobs, rounds = size.simulation
         pages["simulation"] = simulation_page(cache, file_bytes, jobs, repeats or rounds, say)
+    if "advice" in chosen:
+        from benches.advice import advice_page
+
+        pages["advice"] = advice_page(cache, say, is_proved=size is FULL)
     if "dispatch" in chosen:
         from benches.dispatch import dispatch_page
 

@@ -12,6 +12,7 @@ from branchline.forecast.changing import ACCESS, OTHER, RECOMPRESSED, Change
 from branchline.forecast.conditions import Conditions
 from branchline.forecast.forecasting import WhatIf, what_if
 from branchline.forecast.ideas import best, gain_between
+from branchline.forecast.of_layout import DECOMPRESS_S
 from branchline.forecast.of_record import advise_job
 from branchline.forecast.other_codec import try_codec
 from branchline.forecast.proposals import Proposal, is_far, proposals
@@ -89,6 +90,10 @@ def _forecast(subject: Subject, change: Change) -> WhatIf | None:
         return _between(subject, other)
     if change.kind == RECOMPRESSED:
         other_codec = try_codec(change.codec, subject.files, subject.laid, subject.branches)
+        own = max(subject.rates.decompress_s_per_byte.values(), default=0.0)
+        if subject.laid[0].codec == "none" and own > 0:
+            # What is not compressed takes next to no time, and a ratio to that says nothing.
+            other_codec = replace(other_codec, decompress_factor=DECOMPRESS_S["zstd"] / own)
         return what_if(subject, change.conditions, other_codec)
     return None if change.conditions == Conditions() else what_if(subject, change.conditions)
 
