@@ -25,7 +25,7 @@ from branchline.sensors.record import JobRecord
 TREE = "events"
 ENTRIES, COLUMNS = 2_000_000, 8
 #: Entries of each of the small files.
-SMALL_ENTRIES, SMALL_FILES = 400, 400
+SMALL_ENTRIES, SMALL_FILES = 400, 1500
 #: Columns of a wide file, of which one is read.
 WIDE = 40
 RECORDS = REPOSITORY / "tests" / "unit" / "report" / "records"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,15 +25,22 @@ if TYPE_CHECKING:
     from branchline.forecast.subject import Subject
 
 
+#: A process that reads nothing is started so often.
+STARTS = 5
+
+
 def prove(advised: Advised, subject: Subject, written: Sequence[DataFile]) -> None:
     """Compares the work as it is with that as the advice has it, prints forecast and measurement, and keeps both.
 
     ``written`` are the new files, if there are any yet. Raises OptionError for what cannot be run again.
     """
+    from branchline.forecast.calibration import remember
     from branchline.forecast.proofs import errors_words, keep_proof, proofs_folder, proofs_in
     from branchline.quantities import duration
 
-    proof = measured_proof(advised, subject, written)
+    measured = measured_proof(advised, subject, written)
+    proof, now_s = measured.proof, measured.now_s
+    remember(now_s - proof.said_s, now_s - proof.measured_s, f"proof of {proof.advice}")
     print_out(
         f"{proof.advice}: forecast to save {duration(proof.said_s)}, measured {duration(max(0.0, proof.measured_s))}"
     )
@@ -42,15 +52,25 @@ def prove(advised: Advised, subject: Subject, written: Sequence[DataFile]) -> No
         print_out(f"   {errors}")
 
 
-def measured_proof(advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S) -> Proof:
-    """The paired study: both commands in turns, for about ``budget_s`` seconds. What starting the processes takes is in
-    both, so that the seconds that are saved are compared, not the part.
+@dataclass(frozen=True)
+class Measured:
+    """A proof, and the seconds of the work as it is, without those that starting a process takes."""
+
+    proof: Proof
+    now_s: float
+
+
+def measured_proof(
+    advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S
+) -> Measured:
+    """The paired study: both commands in turns, for about ``budget_s`` seconds. What starting a process that reads
+    takes is in both, is measured alone, and is no part of what the gain is a part of.
     """
-    from branchline.forecast.calibration import remember
     from branchline.forecast.kept import Proof
     from branchline.lab.comparing import FIRST, Plan, compare
     from branchline.lab.samples import Command
 
+    start_s = 0.0
     advice = advised.advice
     with tempfile.TemporaryDirectory(prefix="branchline-proof-") as name:
         folder = Path(name)
@@ -60,12 +80,29 @@ def measured_proof(advised: Advised, subject: Subject, written: Sequence[DataFil
             else _job_commands(advised, subject.job.command, folder)
         )
         plan = Plan(Command.of("A", before), Command.of("B", after), precision=0.03, budget_s=budget_s, seed=1)
+        if subject.job is None:
+            start_s = _start_s(folder)
         found = compare(plan, log)
     first_s = statistics.median(one.wall_s for one in found.samples if one.arm == FIRST)
     low, high = (None if part is None else first_s * (1 - part) for part in (found.wall.high, found.wall.low))
-    said_s = advice.now_s * advice.gain.value
-    remember(first_s * (1 - advice.gain.value), first_s * found.wall.value, f"proof of {advice.id}")
-    return Proof(advice.id, said_s, first_s * (1 - found.wall.value), low, high, found.wall.pairs)
+    # The machine is now as busy as it is: the part is what was forecast.
+    now_s = max(1e-9, first_s - start_s)
+    saved_s = first_s * (1 - found.wall.value)
+    return Measured(Proof(advice.id, now_s * advice.gain.value, saved_s, low, high, found.wall.pairs), now_s)
+
+
+def _start_s(folder: Path) -> float:
+    """The median time of a process that reads nothing."""
+    from branchline.forecast.reading import ReadingRequest
+
+    path = folder / "nothing.json"
+    ReadingRequest([], []).write(path)
+    times = []
+    for _ in range(STARTS):
+        begin_s = time.monotonic()
+        subprocess.run([sys.executable, "-m", "branchline.forecast.reading", str(path)], check=True)  # noqa: S603 - ours
+        times.append(time.monotonic() - begin_s)
+    return statistics.median(times)
 
 
 def _commands(advised: Advised, subject: Subject, written: Sequence[DataFile], folder: Path) -> tuple[str, str]:

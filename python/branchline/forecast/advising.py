@@ -17,13 +17,15 @@ from branchline.forecast.of_record import advise_job
 from branchline.forecast.other_codec import try_codec
 from branchline.forecast.proposals import Proposal, is_far, proposals
 from branchline.forecast.subject import Subject
-from branchline.forecast.trying import Trial, try_change
+from branchline.forecast.trying import SAMPLE_BYTES, Trial, try_change
 from branchline.report.records import phase_s
 from branchline.sensors.advice import Advice, Gain
 
 #: The error of a time that a sample has shown, as a part, for a change by a factor of e; and by which two readings of
 #: the same differ at least.
 TRIED_ERROR, TRIED_NOISE = 0.1, 0.03
+#: Another way of reading is tried from far away, too, if the model says that this many bytes take less than this.
+TRIED_BYTES, TRIED_FAR_S = SAMPLE_BYTES, 15.0
 #: Phases of a job that reading takes.
 READING_PHASES = ("plan", "wait", "decompress", "decode")
 
@@ -57,7 +59,7 @@ _FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
 
 def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
     """The advice with its gain; None where it can be neither tried nor forecast."""
-    if not is_far(subject) and proposal.change.kind != OTHER:
+    if proposal.change.kind != OTHER and _can_be_tried(subject, proposal.change):
         trial = try_change(subject, proposal.change)
         return _tried(subject, proposal, trial) if trial else None
     try:
@@ -68,6 +70,18 @@ def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
         return None
     gain = Gain(forecast.gain.value, forecast.gain.low, forecast.gain.high)
     return Advised(_advice(proposal, gain, forecast.now.wall_s.value), proposal.change, forecast)
+
+
+def _can_be_tried(subject: Subject, change: Change) -> bool:
+    """What is near is tried; of what is far away only another way of reading, and only where a sample takes not long:
+    new files would not be far.
+    """
+    if not is_far(subject):
+        return True
+    if change.kind != ACCESS:
+        return False
+    part = min(1.0, TRIED_BYTES / max(1, sum(one.size_bytes for one in subject.laid))) / subject.scale
+    return what_if(subject, Conditions()).now.wall_s.value * part < TRIED_FAR_S
 
 
 def _tried(subject: Subject, proposal: Proposal, trial: Trial) -> Advised:

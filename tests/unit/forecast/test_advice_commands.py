@@ -1,0 +1,69 @@
+"""`branchline advise` for jobs and traces, and what is kept of proofs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.command_line import run_command
+from tests.unit.forecast.test_planned_requests import write
+from tests.unit.report.conftest import make_job
+
+from branchline.access import Access
+from branchline.errors import OptionError
+from branchline.forecast.kept import Proof
+from branchline.forecast.of_trace import is_trace, subject_of_trace
+from branchline.forecast.proofs import errors_words, keep_proof, proofs_in
+from branchline.tracing.recording import recording
+from branchline.tree import ChunkStream, Source
+
+
+def traced(path: Path, trace: Path, mode: str) -> Path:
+    """The trace of a program that reads two branches."""
+    with (
+        recording(trace, "a test"),
+        ChunkStream([Source(str(path), "events")], ["x", "y"], access=Access(mode=mode)) as read,
+    ):
+        for chunk in read:
+            del chunk
+    return trace
+
+
+def test_a_trace_tells_files_branches_and_how_they_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.root", [3_000] * 200)
+    trace = traced(path, tmp_path / "t.parquet", "plain")
+    assert is_trace(str(trace))
+    subject = subject_of_trace(str(trace))
+    assert [Path(one.path).name for one in subject.files] == ["data.root"]
+    assert set(subject.branches or ()) == {"x", "y"}
+    assert subject.access.mode == "plain"
+
+
+def test_a_trace_without_baskets_is_refused(tmp_path: Path) -> None:
+    trace = tmp_path / "empty.parquet"
+    with recording(trace, "a test"):
+        pass
+    with pytest.raises(OptionError, match="no baskets"):
+        subject_of_trace(str(trace))
+
+
+def test_jobs_over_the_same_files_are_told_to_be_one_train(tmp_path: Path) -> None:
+    job = make_job(phases={"wait": 0.5, "decompress": 0.4, "wagons": 0.1})
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "job.json").write_text(json.dumps(job))
+    shown = run_command(["advise", *map(str, folders)])
+    assert "2 jobs read the same 24 files" in shown.output, shown.output
+    (only,) = json.loads(run_command(["advise", *map(str, folders), "--json"]).output)
+    assert only["id"] == "train-joined"
+
+
+def test_proofs_are_kept_and_say_how_right_forecasts_were(tmp_path: Path) -> None:
+    assert errors_words(proofs_in(tmp_path)) == ""
+    for said_s, measured_s in ((1.1, 1.0), (0.8, 1.0)):
+        keep_proof(Proof("codec", said_s, measured_s, 0.9, 1.1, 12), tmp_path)
+    (tmp_path / "proof-broken.json").write_text("{")
+    assert len(proofs_in(tmp_path)) == 2
+    assert "differed from the forecast by 15%" in errors_words(proofs_in(tmp_path))
