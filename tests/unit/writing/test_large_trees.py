@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -81,3 +83,24 @@ def test_a_tree_of_several_clusters_is_read_back(tmp_path: Path) -> None:
     read = tree.arrays(["x", "y"], library="np")
     assert np.array_equal(read["x"], values)
     assert np.array_equal(read["y"], values[::-1])
+
+
+def test_a_tree_to_which_entries_could_not_be_added_is_refused(tmp_path: Path) -> None:
+    """The limit on the size of files stands for a full disk, in a process of its own."""
+    script = f"""
+import resource, signal
+import numpy as np
+import branchline
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))
+with branchline.recreate({str(tmp_path / "a.root")!r}, compression=None) as file:
+    tree = file.mktree("events", {{"x": "float64"}})
+    try:
+        tree.extend({{"x": np.arange(1_000_000.0)}})
+    except branchline.StorageError:
+        print("refused")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert ended.stdout == "refused\n"
+    assert "tree events is not whole" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
