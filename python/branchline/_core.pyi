@@ -195,7 +195,8 @@ class File:
     """An open file; of its contents only metadata are read. Raises MissingFileError, BadFileError, StorageError.
 
     ``store`` is the storage element. ``recovered_count`` is how many keys were found again because the file was never
-    closed.
+    closed. ``uuid`` is the identifier that ROOT gave it, ``compress`` its setting of compression: 100 times the codec,
+    plus the level.
     """
 
     path: str
@@ -204,6 +205,8 @@ class File:
     size_bytes: int
     store_gap_bytes: int
     root_version: int
+    uuid: bytes
+    compress: int
     def __new__(cls, path: str, access: Access | None = None) -> File: ...
     def loaded_ranges(self) -> list[tuple[int, int]]:
         """Offsets and sizes of the ranges that are in memory."""

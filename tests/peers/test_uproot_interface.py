@@ -59,8 +59,8 @@ def test_a_virtual_branch_is_read_at_its_first_value(both: tuple[Any, Any]) -> N
     array = both[1]["folder/events/n"].array(virtual=True, access_log=log)
     assert log == []
     assert array.tolist() == [[1], [2, 3]]
-    assert [one.branch for one in log] == ["n"]
-    with pytest.raises(branchline.OptionError, match="access_log is for virtual arrays"):
+    assert [one.branch for one in log] == ["n", "n"]
+    with pytest.raises(branchline.OptionError, match="access_log cannot be used"):
         both[1]["folder/events/n"].array(access_log=log)
 
 

@@ -53,7 +53,18 @@ ROOMS: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
 }
-EVERYBODYS = {"access", "errors", "extras", "lazily", "limits", "locations", "quantities", "ranges", "settings"}
+EVERYBODYS = {
+    "access",
+    "errors",
+    "extras",
+    "lazily",
+    "limits",
+    "locations",
+    "notebook",
+    "quantities",
+    "ranges",
+    "settings",
+}
 # Those of them that use the compiled module: a fact that is written down twice soon differs.
 USE_COMPILED_MODULE = {"access", "locations"}
 

@@ -118,6 +118,16 @@ impl File {
     }
 
     #[getter]
+    fn uuid(&self) -> [u8; 16] {
+        self.0.uuid()
+    }
+
+    #[getter]
+    fn compress(&self) -> i32 {
+        self.0.compress()
+    }
+
+    #[getter]
     fn root_version(&self) -> i32 {
         self.0.root_version()
     }

@@ -327,13 +327,18 @@ impl File {
         &self.class_infos
     }
 
+    /// The identifier that ROOT gave it; zeros if it has none.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.header.uuid
+    }
+
     /// Version of ROOT that wrote it, e.g. 62206.
     pub fn root_version(&self) -> i32 {
         self.header.version
     }
 
     /// Its compression setting, 100 * algorithm + level.
-    pub(crate) fn compress(&self) -> i32 {
+    pub fn compress(&self) -> i32 {
         self.header.compress
     }
 

@@ -325,7 +325,7 @@ pub fn run_values(entry: &[u8], header: RunHeader, element_size: usize) -> Resul
     let count = match header {
         RunHeader::None | RunHeader::Pointer => return Ok(values),
         RunHeader::Count => Cursor::new(entry).u32()?,
-        RunHeader::Container => Cursor::at(entry, 6).u32()?,
+        RunHeader::Container { .. } => Cursor::at(entry, 6).u32()?,
     };
     if count as usize * element_size != values.len() {
         return wrong(format!("a container of {count} elements in {} bytes", values.len()));

@@ -80,7 +80,7 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
             (Some(bounds), _) => decode_run(plain, &bounds, entries, *scalar, dimensions, *header, &mut column)?,
             (None, Some(Counts::Entries(counts))) => match header {
                 RunHeader::Pointer => decode_pointed(plain, counts, entries, *scalar, dimensions, &mut column)?,
-                RunHeader::None | RunHeader::Count | RunHeader::Container => {
+                RunHeader::None | RunHeader::Count | RunHeader::Container { .. } => {
                     decode_counted(plain, counts, entries, *scalar, dimensions, &mut column)?;
                 }
             },

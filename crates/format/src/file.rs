@@ -8,6 +8,8 @@ use crate::marks::{BIG_FILE_VERSION, BIG_VERSION};
 
 /// Bytes that hold any file header: the 64-bit form ends at 63.
 const HEADER_SIZE_MAX: u64 = 100;
+/// Bytes of an identifier (TUUID).
+const UUID_SIZE: usize = 16;
 /// Bytes requested for a key whose length is not known yet: its fixed fields and three names.
 const KEY_GUESS_SIZE: u64 = 512;
 /// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
@@ -32,6 +34,8 @@ pub struct FileHeader {
     pub info_size: u64,
     /// Bytes of the name record in front of the top directory.
     name_size: u64,
+    /// The identifier that ROOT gave the file when it was made (TFile::fUUID); zeros if there is none.
+    pub uuid: [u8; UUID_SIZE],
 }
 
 /// A TKey: what a record is and where it lies.
@@ -100,8 +104,11 @@ fn parse_header(bytes: &[u8]) -> Result<FileHeader> {
     let compress = cursor.i32()?;
     let seek_info = seek(&mut cursor, big)?;
     let info_size = u64::from(cursor.u32()?);
+    // A version, and the identifier, of which nothing that is read depends.
+    let at = cursor.position() + 2;
+    let uuid = bytes.get(at..at + UUID_SIZE).and_then(|found| found.try_into().ok()).unwrap_or_default();
     let version = if big { version - BIG_FILE_VERSION } else { version };
-    Ok(FileHeader { version, begin, end, compress, seek_info, info_size, name_size })
+    Ok(FileHeader { version, begin, end, compress, seek_info, info_size, name_size, uuid })
 }
 
 /// Reads an offset in the file, of 64 bits in the large form of headers and keys, else of 32.

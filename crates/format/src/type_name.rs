@@ -16,7 +16,9 @@ pub fn type_name(kind: &Kind, branch: &TBranch) -> String {
 fn layout_name(layout: &Layout) -> String {
     match layout {
         Layout::Fixed { scalar, dimensions } => array_name(*scalar, dimensions, ""),
-        Layout::Run { scalar, header: RunHeader::Container, .. } => format!("std::vector<{}>", scalar.type_name()),
+        Layout::Run { scalar, header: RunHeader::Container { is_set }, .. } => {
+            format!("std::{}<{}>", if *is_set { "set" } else { "vector" }, scalar.type_name())
+        }
         Layout::Run { scalar, dimensions, .. } => array_name(*scalar, dimensions, "[]"),
         Layout::Arrays { scalar, .. } => array_name(*scalar, &[], "[][]"),
         Layout::Objects(program) => program.type_name().to_string(),

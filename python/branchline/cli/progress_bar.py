@@ -7,14 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from branchline.limits import MB
-from branchline.quantities import count
-
 if TYPE_CHECKING:
     from branchline.sensors import TrainStatus
 
-#: Of storage elements in a line.
-ELEMENTS_SHOWN_MAX = 4
 #: Called with the amount done, the total, and a text.
 Update = Callable[[float, float | None, str], None]
 
@@ -49,22 +44,9 @@ def train_progress_bar() -> Iterator[Callable[[TrainStatus], None] | None]:
             yield None
             return
 
+        from branchline.sensors.status_text import part_done, progress_text
+
         def report(now: TrainStatus) -> None:
-            done = now.done / now.subjobs if now.subjobs else 0.0
-            update(done if now.fraction_done is None else now.fraction_done, 1.0, progress_text(now))
+            update(part_done(now), 1.0, progress_text(now))
 
         yield report
-
-
-def progress_text(now: TrainStatus) -> str:
-    """The state of a train in a few words."""
-    seconds = max(now.seconds, 1e-9)
-    words = [f"{now.done}/{now.subjobs} sub-jobs"] if now.subjobs else []
-    words.append(f"{count(now.events / seconds)} events/s")
-    rates = [f"{one.bytes_read / MB / seconds:.1f}" for one in now.elements]
-    by_element = f" ({' + '.join(rates[:ELEMENTS_SHOWN_MAX])})" if len(rates) > 1 else ""
-    words.append(f"{now.bytes_read / MB / seconds:.1f} MB/s read{by_element}")
-    words += [f"{now.failed} failed"] if now.failed else []
-    words += [f"{now.workers_lost} workers lost"] if now.workers_lost else []
-    words += ["merging"] if now.phase == "merge" else ["writing"] if now.phase == "write" else []
-    return "  ".join(words)

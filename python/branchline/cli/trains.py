@@ -104,6 +104,7 @@ def run(
     pictures: Annotated[
         Literal["svg", "both", "none"], Option("--pictures", help="Pictures of histograms: SVG, SVG and PNG, none.")
     ] = "svg",
+    no_pictures: Annotated[bool, Option("--no-pictures", help="The same as --pictures none.")] = False,
     debug: Debug = False,
 ) -> int:
     """Runs a train: every wagon over the dataset, which is read once.
@@ -139,6 +140,7 @@ def run(
         on=None if farm.is_batch_system else farm.on,
     )
     command = shown_command(["branchline", *sys.argv[1:]])
+    pictures = "none" if no_pictures else pictures
     request = TrainRequest(
         str(wagons), dataset, settings, tree, companion, command, not no_reuse, reading.is_traced, parameters.checked()
     )

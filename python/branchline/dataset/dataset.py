@@ -12,6 +12,7 @@ from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
 from branchline.locations import is_url, split_location, text_of, without_secrets
+from branchline.notebook import HTML_ROWS, html_table
 from branchline.quantities import counted, size
 
 # Files that are named in a message; their number is always given.
@@ -82,6 +83,16 @@ class Dataset:
         first = without_secrets(self.files[0].path)
         what = f"{counted(len(self), 'file')}, {size(self.size_bytes)}, from {first}"
         return f"<Dataset: {what}{f', tree {trees}' if trees else ''}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (without_secrets(one.path), one.tree or "", "" if one.size_bytes is None else size(one.size_bytes))
+            for one in self.files[:HTML_ROWS]
+        ]
+        more = len(self.files) - len(rows)
+        rest = f"{counted(more, 'more file')}: list(dataset) has all of them" if more else ""
+        title = f"Dataset: {counted(len(self), 'file')}, {size(self.size_bytes)}"
+        return html_table(title, ("file", "tree", "size"), rows, rest)
 
     def __len__(self) -> int:
         return len(self.files)

@@ -143,6 +143,11 @@ class Histogram(hist.Hist, family=FAMILY):
         """Whether it has a member, under uproot's name."""
         return name in self._facts.members or name in AXES[: self.ndim] or (name == "fSumw2" and self.kind != "MEAN")
 
+    @property
+    def weighted(self) -> bool:
+        """Whether the file has squares of weights of its bins (TH1::Sumw2), under uproot's name."""
+        return self.kind == "MEAN" or bool(len(self._squares()))
+
     def bin_labels(self, axis: int = 0) -> dict[int, str]:
         """The labels of the bins of an axis by the numbers of the bins, which begin with 0 here.
 

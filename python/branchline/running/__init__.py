@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -15,10 +16,12 @@ from branchline.extras import require
 from branchline.jobs import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import WORKER_TIMEOUT_S
+from branchline.notebook import is_notebook, notebook_bar
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.reported import ReportsTo, reported
 from branchline.running.writing import write
+from branchline.sensors.status_text import part_done, progress_text
 from branchline.settings import folder_path
 from branchline.tables import TableFolder
 from branchline.train import TrainRequest, TrainResult, TrainSettings, run_train
@@ -101,8 +104,8 @@ def run(
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
     force: replaces the results of an earlier run in ``out``. reuse: takes what an earlier run into ``out`` made of the
-        same code, parameters and files, unless ``access`` is there to be compared.
-    pictures: "svg", "both" (and PNG), "none". command: for the report. progress: a function of a ``TrainStatus``.
+        same code, parameters and files, unless ``access`` is there to be compared. command: for the report.
+    pictures: "svg", "both" (PNG too), "none". progress: a function of a ``TrainStatus``; None: a bar in notebooks.
     report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
 
     A wagon that raises or crashes stops alone (``record.wagons``). An error that stops the run, or Ctrl-C, gives a
@@ -151,11 +154,22 @@ def _carried_out(
         return submitted
     if batch is not None:
         raise OptionError("batch is only for trains that are submitted", hint='give on="slurm" or on="htcondor" too')
-    result = run_quietly(request, folder, force=force, pictures=pictures, progress=progress, reports=reports)
+    with _shown(progress) as shown:
+        result = run_quietly(request, folder, force=force, pictures=pictures, progress=shown, reports=reports)
     _warn_of(said)
     if result.exit_code:
         warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=3)
     return result
+
+
+@contextmanager
+def _shown(progress: Callable[[TrainStatus], None] | None) -> Iterator[Callable[[TrainStatus], None] | None]:
+    """What a train tells its progress to: the caller's function, or the bar of a notebook."""
+    if progress is not None or not is_notebook():
+        yield progress
+        return
+    with notebook_bar() as move:
+        yield lambda now: move(part_done(now), progress_text(now))
 
 
 def _warn_of(reports: list[str]) -> None:

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from branchline.quantities import count
+from branchline.notebook import HTML_ROWS, html_table
+from branchline.quantities import count, counted, duration
 from branchline.sensors import SensorRow, rows_of
 from branchline.sensors.record import FAILED, JobRecord
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.train.share_result import JobError
+
+# Errors below the table in a notebook; `errors` has all of them.
+ERRORS_SHOWN = 5
 
 
 @dataclass(repr=False)
@@ -37,7 +41,20 @@ class TrainResult:
 
     def __repr__(self) -> str:
         wagons = ", ".join(self.outputs)
-        return f"<TrainResult {self.record.status}: {self.record.events} events through {wagons}>"
+        return f"<TrainResult {self.record.status}: {counted(self.record.events, 'event')} through {wagons}>"
+
+    def _repr_html_(self) -> str:
+        record = self.record
+        rows = [
+            (one.name, count(one.events), duration(one.seconds), "" if one.error is None else one.error.message)
+            for one in record.wagons[:HTML_ROWS]
+        ]
+        title = f"{record.status}: {counted(record.events, 'event')} in {duration(record.wall_s)}"
+        more = len(record.wagons) - len(rows)
+        rest = [f"{counted(more, 'more wagon')} in record.wagons"] if more else []
+        rest += [f"results in {self.out}"] if self.out is not None else []
+        rest += self.errors[:ERRORS_SHOWN]
+        return html_table(title, ("wagon", "events", "time in it", "error"), rows, "; ".join(rest))
 
     @property
     def job(self) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from branchline.errors import OptionError
 from branchline.tree.branches import Branches
-from branchline.tree.options import check_virtual
+from branchline.tree.libraries import numpy_of
+from branchline.tree.options import check_virtual, dtype_of
 from branchline.tree.reading import read, read_lazily
 from branchline.tree.request import ReadRequest
 from branchline.tree.selection import Selector
@@ -87,6 +88,27 @@ class Branch(Branches["Branch"]):
         """Closes the file; the branch can still be read."""
         self._tree.file.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the file was closed."""
+        return self._tree.file.closed
+
+    @property
+    def description(self) -> str:
+        """Its title, under the name that uproot has for it in an RNTuple."""
+        return self.title
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The aliases of its tree."""
+        return self._tree.aliases
+
+    @property
+    def count_branch(self) -> Branch | None:
+        """The branch that says how many elements each of its entries has; None if there is none."""
+        counter = self._tree.outline.counts[self._number]
+        return None if counter is None else self._branch(counter)
+
     def _branch(self, index: int) -> Branch:
         return cast("Branch", self._tree.branch(index))
 
@@ -128,8 +150,10 @@ class Branch(Branches["Branch"]):
 
     @property
     def cache_key(self) -> str:
-        """A text that no other branch of any file has."""
-        return f"{self._tree.cache_key}:{self.path}"
+        """A text that no other branch of any file has, as uproot makes it."""
+        parent = self._tree.outline.parents[self._number]
+        above = f"{self._tree.cache_key}:" if parent is None else f"{self._tree.branch(parent).cache_key}/"
+        return f"{above}{self.name}({self.index})"
 
     @property
     def num_entries(self) -> int:
@@ -213,8 +237,9 @@ class Branch(Branches["Branch"]):
 
         ``library`` is "ak" (an awkward array), "np" (NumPy; an array of objects where entries differ in length), "pd"
         (a Series, or a frame for records) or "arrow". A ``virtual`` awkward array is read when one of its values is
-        wanted, and adds that to ``access_log``. The ``interpretation`` is always its own. Executors and caches of
-        uproot are accepted and not used. Raises OptionError, UnsupportedBranchError, BadFileError, StorageError.
+        wanted, and adds that to ``access_log``. The ``interpretation`` is always its own, which may be given.
+        Executors and caches of uproot are accepted and not used. Raises OptionError, UnsupportedBranchError,
+        BadFileError, StorageError.
 
             >>> tree["Muon_pt"].array(entry_start=100, entry_stop=200, library="np")
         """
@@ -228,11 +253,12 @@ class Branch(Branches["Branch"]):
             workers=workers,
             memory_limit=memory_limit,
         )
-        self._check_interpretation(interpretation)
+        if interpretation is not None:
+            self._check_interpretation(interpretation)
         if virtual:
             return self._virtual(request, access_log)
         if access_log is not None:
-            raise OptionError("access_log is for virtual arrays", hint="give virtual=True")
+            raise OptionError("access_log cannot be used with 'virtual=False'", hint="give virtual=True")
         selection = Selector(self._tree).select(request)
         # A branch may end before its tree.
         counts = [self._tree[path].entries_count for path in selection.paths()]
@@ -252,7 +278,8 @@ class Branch(Branches["Branch"]):
                 f"{interpretation} is no interpretation",
                 hint="entries are limited by entry_start=... and entry_stop=...",
             )
-        if interpretation is not None and interpretation != self.interpretation:
+        wanted, own = dtype_of(interpretation), numpy_of(self._tree.shape.empty(self.path)).dtype
+        if interpretation != self.interpretation and (wanted is None or wanted != own):
             raise OptionError(
                 f"branch {self.path} cannot be read as {interpretation!r}",
                 path=self._tree.file_path,

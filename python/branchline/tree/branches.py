@@ -29,7 +29,8 @@ class Branches(ABC, Generic[BranchT]):
     """A mapping of branches by their paths relative to it; by iteration it gives those right below it.
 
     The filters are those of uproot: ``filter_name`` and ``filter_typename`` take a name, a text with wildcards, a
-    ``/regular expression/i``, a function, or several of these; ``filter_branch`` is a function of a Branch.
+    ``/regular expression/i``, a function, or several of these; ``filter_branch`` is a function of a Branch, which
+    ``filter_field`` is too.
     """
 
     @property
@@ -89,6 +90,7 @@ class Branches(ABC, Generic[BranchT]):
         filter_name: Any = None,
         filter_typename: Any = None,
         filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         ignore_duplicates: bool = False,
@@ -98,7 +100,9 @@ class Branches(ABC, Generic[BranchT]):
         Raises OptionError for invalid filters.
         """
         seen = set()
-        for index in self.indices(filter_name, filter_typename, filter_branch, recursive=recursive):
+        for index in self.indices(
+            filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive
+        ):
             key = self._key(index, full_paths=full_paths)
             if not ignore_duplicates or key not in seen:
                 yield key, self._branch(index)
@@ -118,6 +122,7 @@ class Branches(ABC, Generic[BranchT]):
         filter_name: Any = None,
         filter_typename: Any = None,
         filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         ignore_duplicates: bool = False,
@@ -127,7 +132,7 @@ class Branches(ABC, Generic[BranchT]):
         >>> tree.keys(filter_name="Muon_*")
         ['Muon_pt', 'Muon_eta', 'Muon_phi']
         """
-        indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
+        indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
         keys = [self._key(index, full_paths=full_paths) for index in indices]
         return list(dict.fromkeys(keys)) if ignore_duplicates else keys
 
@@ -155,6 +160,26 @@ class Branches(ABC, Generic[BranchT]):
     def branches(self) -> list[BranchT]:
         """The branches right below this one."""
         return [self._branch(index) for index in self.tree.outline.children(self.number)]
+
+    @property
+    def fields(self) -> list[BranchT]:
+        """The same, under the name that uproot has for them in an RNTuple."""
+        return self.branches
+
+    @property
+    def all_fields(self) -> list[BranchT]:
+        """All branches below this one, under uproot's name."""
+        return self.values()
+
+    @property
+    def field_names(self) -> list[str]:
+        """Names of the branches right below this one, under uproot's name."""
+        return [branch.name for branch in self.branches]
+
+    @property
+    def ntuple(self) -> TreeHandle:
+        """The tree, under the name that uproot has for an RNTuple."""
+        return self.tree
 
     def __iter__(self) -> Iterator[BranchT]:
         return iter(self.branches)
@@ -224,6 +249,7 @@ class Branches(ABC, Generic[BranchT]):
         filter_name: Any = None,
         filter_typename: Any = None,
         filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         name_width: int | None = None,
@@ -238,8 +264,10 @@ class Branches(ABC, Generic[BranchT]):
         parents, and columns are as wide as what is in them.
         """
         del full_paths, name_width, typename_width, interpretation_width
-        indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
-        if self.number is not None and filter_name is filter_typename is filter_branch is None:
+        indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
+        if self.number is not None and all(
+            one is None for one in (filter_name, filter_typename, filter_branch, filter_field)
+        ):
             indices.insert(0, self.number)
         print(table(self.tree, [self._branch(index) for index in indices]), file=stream)
 
@@ -258,6 +286,7 @@ class Branches(ABC, Generic[BranchT]):
         filter_name: Any = None,
         filter_typename: Any = None,
         filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
         aliases: Mapping[str, str] | None = None,
         language: Any = None,
         entry_start: int | None = None,
@@ -300,7 +329,7 @@ class Branches(ABC, Generic[BranchT]):
             cut=cut,
             filter_name=filter_name,
             filter_typename=filter_typename,
-            filter_branch=filter_branch,
+            filter_branch=_one_of(filter_branch, filter_field),
             aliases=aliases,
             language=language,
             entry_start=entry_start,
@@ -316,7 +345,7 @@ class Branches(ABC, Generic[BranchT]):
             check_virtual(request.library, how, expressions, cut, aliases)
             return read_lazily(self.tree, selection, request, access_log)
         if access_log is not None:
-            raise OptionError("access_log is for virtual arrays", hint="give virtual=True")
+            raise OptionError("access_log cannot be used with 'virtual=False'", hint="give virtual=True")
         return read(self.tree, selection, request, self).group()
 
     def iterate(
@@ -327,6 +356,7 @@ class Branches(ABC, Generic[BranchT]):
         filter_name: Any = None,
         filter_typename: Any = None,
         filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
         aliases: Mapping[str, str] | None = None,
         language: Any = None,
         entry_start: int | None = None,
@@ -354,7 +384,7 @@ class Branches(ABC, Generic[BranchT]):
             cut=cut,
             filter_name=filter_name,
             filter_typename=filter_typename,
-            filter_branch=filter_branch,
+            filter_branch=_one_of(filter_branch, filter_field),
             aliases=aliases,
             language=language,
             entry_start=entry_start,
@@ -394,10 +424,11 @@ class Branches(ABC, Generic[BranchT]):
         filter_name: Any = None,
         filter_typename: Any = None,
         filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
     ) -> list[int]:
         """Entries at which baskets of all these branches begin or end; a branch without baskets does not count."""
-        indices = self.indices(filter_name, filter_typename, filter_branch, recursive=recursive)
+        indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
         if self.number is not None:
             indices.insert(0, self.number)
         offsets = [set(own) for index in indices if len(own := self.tree.entry_offsets(index)) > 1]
@@ -432,6 +463,13 @@ _INTERNAL = frozenset(
         "warned_unreadable",
     }
 )
+
+
+def _one_of(filter_branch: Any, filter_field: Any) -> Any:
+    """The function that chooses branches, under the name that uproot has for a TTree or for an RNTuple."""
+    if filter_branch is not None and filter_field is not None:
+        raise OptionError("filter_branch and filter_field are the same", hint="give one of them")
+    return filter_field if filter_branch is None else filter_branch
 
 
 def _is_kept(answer: Any) -> bool:

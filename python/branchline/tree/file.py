@@ -8,18 +8,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
+from weakref import WeakValueDictionary
 
 from branchline import _core
 from branchline.access import Access, access_of
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
 from branchline.limits import TREES_KEPT
 from branchline.locations import split_location, text_of
+from branchline.notebook import HTML_ROWS, html_table
 from branchline.quantities import counted
+from branchline.tree.branch import Compression
 from branchline.tree.entries import Entries
 from branchline.tree.names import name_filter, near_names_hint, with_near_names
 from branchline.tree.options import check_opening_options
 from branchline.tree.shape import Shape
-from branchline.tree.show import HTML_ROWS, html_table
 from branchline.tree.steps import recovered
 from branchline.tree.tree import Tree
 
@@ -94,6 +97,11 @@ class Directory:
     def object_path(self) -> str:
         """Where it is in the file, as uproot writes it: ``/`` for the file itself, else ``/folder/``."""
         return f"/{self._path}/" if self._path else "/"
+
+    @property
+    def cache_key(self) -> str:
+        """A text that no other directory of any file has but a copy: the identifier of the file, and the place."""
+        return f"{self.file.uuid}:{self.object_path}"
 
     @property
     def parent(self) -> Directory | None:
@@ -266,6 +274,7 @@ class File(Directory):
         self._core = core
         # It refers to the engine's file alone: with this object in it, both would live until Python looks for circles.
         self._shape_of = lru_cache(maxsize=TREES_KEPT)(lambda name: Shape(core.tree(name)))
+        self._open_trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
         self._path = ""
         self.entries = Entries(self._core)
         self._is_closed = False
@@ -315,6 +324,21 @@ class File(Directory):
         version = self._core.root_version % 1_000_000
         return version // 10_000, version // 100 % 100, version % 100
 
+    @property
+    def uuid(self) -> UUID:
+        """The identifier that ROOT gave the file when it was made; zeros if it has none."""
+        return UUID(bytes=bytes(self._core.uuid))
+
+    @property
+    def hex_uuid(self) -> str:
+        """The same as hexadecimal digits in groups, under uproot's name."""
+        return str(self.uuid)
+
+    @property
+    def compression(self) -> Compression | None:
+        """The setting of compression that the file was written with; None for no compression."""
+        return Compression.of(self._core.compress)
+
     def directory_of(self, path: str) -> Directory:
         """The directory that an object is in."""
         directory = path.rpartition("/")[0]
@@ -333,7 +357,15 @@ class File(Directory):
 
             return made(self.record_of(entry))
         with _other_objects_still_read():
-            return Tree(self._shape_of(f"{entry.path};{entry.cycle}"), self, entry.cycle)
+            return self._tree_of(entry)
+
+    def _tree_of(self, entry: Entry) -> Tree:
+        """The tree of a key: the same object for as long as somebody holds it."""
+        key = f"{entry.path};{entry.cycle}"
+        tree = self._open_trees.get(key)
+        if tree is None:
+            tree = self._open_trees[key] = Tree(self._shape_of(key), self, entry.cycle)
+        return tree
 
     def record_of(self, entry: Entry) -> Any:
         """The object of a key as its members. Raises UnsupportedBranchError for a tree or a directory, and for what is
@@ -364,7 +396,7 @@ class File(Directory):
         entry = self._found(name) if name else None
         with with_near_names(name or "", self.trees):
             if entry is not None and entry.is_tree:
-                return Tree(self._shape_of(f"{entry.path};{entry.cycle}"), self, entry.cycle)
+                return self._tree_of(entry)
             return Tree(self._shape_of(name), self)
 
 

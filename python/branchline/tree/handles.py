@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from branchline.tree.sources import OpenTree, Source
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     import awkward as ak
 
     from branchline.access import Access
@@ -64,6 +66,11 @@ class FileHandle(DirectoryHandle, Protocol):
     path: str
     access: Access
     size_bytes: int
+
+    @property
+    def uuid(self) -> UUID:
+        """The identifier that ROOT gave the file."""
+        ...
 
     def tree(self, name: str | None = None) -> TreeHandle:
         """A tree by its name, or the only one."""
@@ -148,6 +155,11 @@ class BranchHandle(BranchesHandle, Protocol):
     @property
     def number(self) -> int:
         """The number of the branch in the tree."""
+        ...
+
+    @property
+    def cache_key(self) -> str:
+        """A text that no other branch of any file has."""
         ...
 
     @property

@@ -14,17 +14,23 @@ from branchline.tree.nesting import Group, elements_of
 
 BUFFER_KEY = "{form_key}/{attribute}"
 ReadColumn = Callable[[str], ak.contents.Content]
+#: What is told of each buffer when it is wanted: the path of its branch, and its name.
+Note = Callable[[str, str], None]
 
 
 def lazy_array(
-    fields: Mapping[str, str | Group], entries_count: int, empty: ReadColumn, column: ReadColumn
+    fields: Mapping[str, str | Group],
+    entries_count: int,
+    empty: ReadColumn,
+    column: ReadColumn,
+    note: Note | None = None,
 ) -> ak.Array:
     """A record array of branches and groups, of which a branch is read when one of its values is wanted.
 
     ``empty`` gives the layout of a branch without entries, which has its type, ``column`` that of its entries; it is
-    called once for a branch.
+    called once for a branch. ``note`` is called with the branch and the name of each buffer that is wanted.
     """
-    return LazyRecord(fields, empty).array(entries_count, column)
+    return LazyRecord(fields, empty).array(entries_count, column, note=note)
 
 
 class LazyRecord:
@@ -40,17 +46,17 @@ class LazyRecord:
         form = self._group(Group(dict(fields)), "@events")
         self._form = form.copy(parameters={"__record__": record_name}) if record_name else form
 
-    def array(self, entries_count: int, column: ReadColumn, **options: Any) -> ak.Array:
+    def array(self, entries_count: int, column: ReadColumn, *, note: Note | None = None, **options: Any) -> ak.Array:
         """The entries of which ``column`` gives the layouts of branches. ``options`` are those of ``ak.from_buffers``:
         ``behavior`` and ``attrs``. What a branch holds of another type raises BranchlineError when it is wanted.
         """
         container: dict[str, Callable[[], Any]] = {}
         for branch in self._branches:
-            buffers = _Buffers(branch, column)
+            buffers = _Buffers(branch, column, note)
             for key in branch.keys:
                 container[key] = partial(buffers.buffer, key)
         for key, counter in self._counters.items():
-            container[key] = partial(_offsets, column, counter)
+            container[key] = partial(_offsets, column, counter, key, note)
         return ak.from_buffers(self._form, entries_count, container, buffer_key=BUFFER_KEY, **options)
 
     def _group(self, group: Group, key: str) -> ak.forms.Form:
@@ -76,7 +82,9 @@ class LazyRecord:
         return forms, list(group.members)
 
 
-def _offsets(column: ReadColumn, counter: str) -> Any:
+def _offsets(column: ReadColumn, counter: str, key: str, note: Note | None) -> Any:
+    if note is not None:
+        note(counter, key)
     counts = np.asarray(column(counter).data)
     return np.concatenate([np.zeros(1, "i8"), np.cumsum(counts, dtype="i8")])
 
@@ -105,12 +113,15 @@ class _Branch:
 class _Buffers:
     """The buffers of one branch of a chunk, read when the first of them is wanted."""
 
-    def __init__(self, branch: _Branch, column: ReadColumn) -> None:
+    def __init__(self, branch: _Branch, column: ReadColumn, note: Note | None = None) -> None:
         self._branch = branch
+        self._note = note
         self._column = column
         self._held: dict[str, Any] | None = None
 
     def buffer(self, key: str) -> Any:
+        if self._note is not None:
+            self._note(self._branch.path, key)
         if self._held is None:
             form, self._held = self._branch.keyed(self._column(self._branch.path))
             if form != self._branch.form:

@@ -97,7 +97,8 @@ def _structured(layout: ak.contents.RecordArray) -> np.ndarray[Any, Any]:
 
 def _entries(layout: ak.contents.Content, typename: str) -> list[Any]:
     """One object for each entry: an array of numbers if it is a list of them."""
-    if layout.is_list and not layout.is_regular and not _is_text(layout) and _is_block(layout.content):
+    is_plain = layout.is_list and not layout.is_regular and not _is_text(layout) and _is_block(layout.content)
+    if is_plain and not typename.startswith("std::set<"):
         whole = layout.to_ListOffsetArray64(True)
         values = np.asarray(_block(whole.content))[: whole.offsets[-1]]
         return np.split(values, np.asarray(whole.offsets)[1:-1]) if len(whole) else []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from branchline.errors import OptionError
 from branchline.tree.functions import FUNCTIONS
 from branchline.tree.libraries import NESTED
@@ -43,10 +45,24 @@ def check_opening_options(options: Mapping[str, Any]) -> None:
 def check_virtual(library: str, how: Any, expressions: Any, cut: Any, aliases: Any) -> None:
     """Raises OptionError for what cannot be had of arrays that read when something looks into them."""
     if library != "ak" or how not in (None, NESTED) or cut is not None or aliases is not None:
-        what = "virtual arrays are awkward's, of branches as they are"
-        raise OptionError(what, hint='leave out library, cut and aliases; how may be "nested"')
+        what = "library, cut, aliases and most values of how cannot be used with 'virtual=True'"
+        raise OptionError(what, hint='virtual arrays are awkward\'s, of branches as they are; how may be "nested"')
     if expressions is not None:
-        raise OptionError("virtual arrays are selected by filters", hint="give filter_name instead of expressions")
+        what = "expressions cannot be used with 'virtual=True'"
+        raise OptionError(what, hint="virtual arrays are selected by filters: give filter_name")
+
+
+def dtype_of(interpretation: Any) -> np.dtype[Any] | None:
+    """The type of the numbers that are wanted, in the order of this machine's bytes, if somebody names such a type
+    instead of an interpretation; None for anything else.
+    """
+    named = getattr(interpretation, "to_dtype", interpretation)
+    if not isinstance(named, str | np.dtype | type):
+        return None
+    try:
+        return np.dtype(named).newbyteorder("=")
+    except TypeError:
+        return None
 
 
 def check_reading_options(language: Any, doc: Any = False) -> None:

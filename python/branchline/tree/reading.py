@@ -47,9 +47,10 @@ def read(
 
 
 class Accessed(NamedTuple):
-    """A branch that a virtual array read."""
+    """A buffer that a virtual array needed, and its branch, which is read for the first of its buffers."""
 
     branch: str
+    buffer_key: str
 
 
 def read_lazily(
@@ -60,14 +61,13 @@ def read_lazily(
     plain = replace(request, how=None)
 
     def column(path: str) -> ak.contents.Content:
-        if access_log is not None:
-            access_log.append(Accessed(path))
         return read(tree, Selection({path: BranchField(path)}), plain).single().layout
 
     paths = selection.paths()
     tree.shape.learn_types(paths)
     fields = groups_of(tree.outline, paths) if request.is_nested else _members(selection.fields)
-    return lazy_array(fields, stop - start, tree.shape.empty, column)
+    note = None if access_log is None else lambda path, key: access_log.append(Accessed(path, key))
+    return lazy_array(fields, stop - start, tree.shape.empty, column, note)
 
 
 def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:

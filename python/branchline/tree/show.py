@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
+from branchline.notebook import HTML_ROWS, html_table
 from branchline.quantities import count, counted, size
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
 TYPE_WIDTH_MAX = 44
-# Rows of a table in a notebook: as many as one looks through; `show` and `keys` have the rest.
-HTML_ROWS = 60
 
 
 def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
@@ -45,21 +43,6 @@ def html_of(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
     more = len(branches) - len(rows)
     rest = f"{counted(more, 'more branch', 'more branches')}: show() prints all of them" if more else ""
     return html_table(title, HEAD, rows, rest)
-
-
-def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], rest: str = "") -> str:
-    """A table for a notebook. Texts of the file are escaped; spaces at the beginning of a name stay."""
-    cells = "".join(f"<th>{escape(text)}</th>" for text in head)
-    lines = [f"<tr>{''.join(f'<td>{_cell(text)}</td>' for text in row)}</tr>" for row in rows]
-    below = f"<div>{escape(rest)}</div>" if rest else ""
-    return f"<div><b>{escape(title)}</b><table><thead><tr>{cells}</tr></thead>" + (
-        f"<tbody>{''.join(lines)}</tbody></table>{below}</div>"
-    )
-
-
-def _cell(text: str) -> str:
-    indent = len(text) - len(text.lstrip(" "))
-    return "&nbsp;" * indent + escape(text[indent:])
 
 
 def _row(branch: BranchHandle) -> tuple[str, ...]:

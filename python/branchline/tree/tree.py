@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -66,6 +66,40 @@ class Tree(Branches[Branch]):
     def close(self) -> None:
         """Closes the file; the tree can still be read."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether its file was closed."""
+        return self.file.closed
+
+    @property
+    def description(self) -> str:
+        """Its title, under the name that uproot has for it in an RNTuple."""
+        return self.title
+
+    @property
+    def all_members(self) -> Mapping[str, Any]:
+        """What a TTree stores of itself beside its branches, by the names of its members. Raises UnsupportedBranchError
+        for an RNTuple.
+
+            >>> tree.member("fEntries")
+            3
+        """
+        members: Mapping[str, Any] = self.file.members_of_tree(self.object_path)
+        return members
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """The same as ``all_members``. Raises UnsupportedBranchError for an RNTuple."""
+        return self.all_members
+
+    def member(self, name: str) -> Any:
+        """A member that a TTree stores of itself. Raises NoSuchKeyError, UnsupportedBranchError for an RNTuple."""
+        return self.all_members[name]
+
+    def has_member(self, name: str) -> bool:
+        """Whether a TTree stores such a member of itself. Raises UnsupportedBranchError for an RNTuple."""
+        return name in self.all_members
+
     def _branch(self, index: int) -> Branch:
         return self.branch(index)
 
@@ -116,8 +150,8 @@ class Tree(Branches[Branch]):
 
     @property
     def cache_key(self) -> str:
-        """A text that no other tree of any file has."""
-        return f"{self.file_path}:{self.object_path}"
+        """A text that no other tree of any file has but a copy: the identifier of the file, and the place in it."""
+        return f"{self.file.uuid}:{self.object_path}"
 
     @cached_property
     def _links(self) -> StoredLinks | None:

@@ -10,9 +10,10 @@ import sys
 import pytest
 
 from branchline.cli.forecast_table import branches_text, duration_text
-from branchline.cli.progress_bar import progress_text, train_progress_bar
+from branchline.cli.progress_bar import train_progress_bar
 from branchline.sensors import TrainStatus
 from branchline.sensors.status import ElementStatus
+from branchline.sensors.status_text import progress_text
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ def test_on_a_terminal_the_bar_shows_rates_and_the_time_left() -> None:
     code = """
 from branchline.cli.progress_bar import train_progress_bar
 from branchline.sensors import TrainStatus
+from branchline.sensors.status_text import progress_text
 import time
 with train_progress_bar() as progress:
     progress(TrainStatus(1.0, 4000, 8_000_000, 0, 0.25))

@@ -264,7 +264,7 @@ def test_other_interpretations_are_refused(tree: Any) -> None:
             branch.array(other)
 
 
-@pytest.mark.parametrize("name", ["dask", "lazy", "TBranch", "AsDtype"])
+@pytest.mark.parametrize("name", ["lazy", "TBranch", "AsDtype"])
 def test_what_uproot_has_and_branchline_not_is_told_with_what_does_the_same(name: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(branchline, name)

@@ -107,7 +107,7 @@ def test_a_leaf_list_is_a_record(tree: Any) -> None:
     assert structured["n"].tolist() == [-entry for entry in range(ENTRIES)]
     assert tree["point"].array(library="arrow").to_pylist() == read.tolist()
     assert tree.arrays(["point"], library="pd")["point.n"].tolist() == structured["n"].tolist()
-    assert tree.typenames()["point"] == "struct {float x; int32_t n; bool flag}"
+    assert tree.typenames()["point"] == "struct {float x; int32_t n; bool flag;}"
 
 
 @LEFT_OUT

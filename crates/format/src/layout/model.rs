@@ -62,7 +62,10 @@ pub enum RunHeader {
     /// A four-byte count (TArray).
     Count,
     /// Byte count, version and a four-byte count (a container).
-    Container,
+    Container {
+        /// Whether it is a std::set, which is read as any other.
+        is_set: bool,
+    },
 }
 
 impl RunHeader {
@@ -72,7 +75,7 @@ impl RunHeader {
             Self::None => 0,
             Self::Pointer => 1,
             Self::Count => 4,
-            Self::Container => 10,
+            Self::Container { .. } => 10,
         }
     }
 }

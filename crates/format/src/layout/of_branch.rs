@@ -93,7 +93,7 @@ fn leaf_list(leaves: &[TLeaf], classes: &Arc<Classes>) -> Result<Program> {
     if let (true, Some((_, piece))) = (members.len() == 1, members.first()) {
         return Ok(Program::single(classes, compiler, piece.clone(), "std::string".to_string()));
     }
-    let type_name = format!("struct {{{}}}", leaves.iter().map(leaf_type).collect::<Vec<_>>().join("; "));
+    let type_name = format!("struct {{{};}}", leaves.iter().map(leaf_type).collect::<Vec<_>>().join("; "));
     Ok(Program::single(classes, compiler, Piece::record(members), type_name))
 }
 
@@ -250,9 +250,9 @@ fn named_objects(element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind
 
 /// `count` containers behind one header.
 fn container(of_type: CppType, count: usize, classes: &Arc<Classes>) -> Result<Kind> {
-    if let CppType::Sequence(inner) = &of_type {
+    if let CppType::Sequence(inner) | CppType::Set(inner) = &of_type {
         if let (CppType::Number(scalar), 1) = (inner.as_ref(), count) {
-            let header = RunHeader::Container;
+            let header = RunHeader::Container { is_set: matches!(of_type, CppType::Set(_)) };
             return Ok(Kind::Data(Layout::Run { scalar: *scalar, dimensions: Vec::new(), header, count: None }));
         }
     }

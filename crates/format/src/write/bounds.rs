@@ -62,7 +62,7 @@ pub(super) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>)
             let of_entry = |cursor: &mut Cursor<'_>, entry: usize| match header {
                 RunHeader::None => pass(cursor, counts.get(entry), element_size),
                 RunHeader::Pointer => pass_pointed(cursor, counts.get(entry), element_size),
-                RunHeader::Count | RunHeader::Container => Err(no_counts()),
+                RunHeader::Count | RunHeader::Container { .. } => Err(no_counts()),
             };
             walked(plain, of_entry)
         }

@@ -76,7 +76,7 @@ impl Compiler<'_> {
             CppType::Number(scalar) => self.numbers(*scalar),
             CppType::Text | CppType::RootText => self.text(),
             CppType::Bitset => self.list_of_numbers(Number::Bool),
-            CppType::Sequence(inner) => {
+            CppType::Sequence(inner) | CppType::Set(inner) => {
                 let content = self.element(inner)?;
                 let memberwise = match content.steps.as_slice() {
                     [Step::Object(object)] => Some((**object).clone()),
@@ -198,7 +198,7 @@ impl Compiler<'_> {
 fn as_member(of_type: &CppType, steps: &[Step]) -> Vec<Step> {
     let steps = steps.to_vec();
     match of_type {
-        CppType::Text | CppType::Sequence(_) | CppType::Map(..) | CppType::Bitset => {
+        CppType::Text | CppType::Sequence(_) | CppType::Set(_) | CppType::Map(..) | CppType::Bitset => {
             vec![Step::Headed { count: 1, steps }]
         }
         CppType::Number(_) | CppType::RootText | CppType::Pair(..) | CppType::Pointer(_) | CppType::Class(_) => steps,

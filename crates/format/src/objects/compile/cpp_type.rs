@@ -6,8 +6,8 @@ use crate::scalar::Scalar;
 const DEPTH_MAX: usize = 32;
 
 /// Containers whose elements are streamed one behind the other behind a count.
-const SEQUENCES: [&str; 9] =
-    ["vector", "list", "deque", "set", "multiset", "unordered_set", "unordered_multiset", "forward_list", "RVec"];
+const SEQUENCES: [&str; 8] =
+    ["vector", "list", "deque", "multiset", "unordered_set", "unordered_multiset", "forward_list", "RVec"];
 /// Containers of keys and values.
 const MAPS: [&str; 4] = ["map", "multimap", "unordered_map", "unordered_multimap"];
 /// Pointers that own what they point to.
@@ -22,8 +22,10 @@ pub(crate) enum CppType {
     Text,
     /// TString, which has no header as a member.
     RootText,
-    /// Any container of one type.
+    /// Any container of one type, but for the next.
     Sequence(Box<CppType>),
+    /// std::set, which is streamed as a sequence.
+    Set(Box<CppType>),
     /// A container of keys and values.
     Map(Box<CppType>, Box<CppType>),
     /// std::bitset.
@@ -44,7 +46,7 @@ impl CppType {
 
     /// Whether it is a container.
     pub(crate) fn is_container(&self) -> bool {
-        matches!(self, Self::Sequence(_) | Self::Map(..) | Self::Bitset)
+        matches!(self, Self::Sequence(_) | Self::Set(_) | Self::Map(..) | Self::Bitset)
     }
 
     /// A class that is a container of its template's argument.
@@ -60,6 +62,7 @@ impl CppType {
             Self::Number(scalar) => scalar.type_name().to_string(),
             Self::Text | Self::RootText => "std::string".to_string(),
             Self::Sequence(inner) => format!("std::vector<{}>", inner.name()),
+            Self::Set(inner) => format!("std::set<{}>", inner.name()),
             Self::Map(key, value) => format!("std::map<{}, {}>", key.name(), value.name()),
             Self::Bitset => "std::vector<bool>".to_string(),
             Self::Pair(first, second) => format!("std::pair<{}, {}>", first.name(), second.name()),
@@ -96,6 +99,7 @@ fn parse_within(name: &str, depth: usize) -> Option<CppType> {
     Some(match outer {
         "bitset" => CppType::Bitset,
         "pair" => CppType::Pair(argument()?, argument()?),
+        "set" => CppType::Set(argument()?),
         outer if SEQUENCES.contains(&outer) => CppType::Sequence(argument()?),
         outer if MAPS.contains(&outer) => CppType::Map(argument()?, argument()?),
         outer if OWNERS.contains(&outer) => CppType::Pointer(arguments.next()?.trim().to_string()),
@@ -148,6 +152,13 @@ mod tests {
         let item = CppType::parse("vector<vector<float>, std::allocator<vector<float> > >");
         let floats = CppType::Sequence(Box::new(CppType::Number(Scalar::Plain(Number::F32))));
         assert_eq!(item, Some(CppType::Sequence(Box::new(floats))));
+    }
+
+    #[test]
+    fn sets_are_called_sets_and_multisets_are_not() {
+        let name = |written: &str| CppType::parse(written).map(|found| found.name());
+        assert_eq!(name("set<vector<int> >").as_deref(), Some("std::set<std::vector<int32_t>>"));
+        assert_eq!(name("std::multiset<int>").as_deref(), Some("std::vector<int32_t>"));
     }
 
     #[test]

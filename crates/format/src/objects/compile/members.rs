@@ -333,6 +333,9 @@ pub(crate) fn with_numbers(of_type: CppType, content: Option<Scalar>) -> CppType
         (CppType::Sequence(inner), Some(scalar)) if matches!(*inner, CppType::Class(_)) => {
             CppType::Sequence(Box::new(CppType::Number(scalar)))
         }
+        (CppType::Set(inner), Some(scalar)) if matches!(*inner, CppType::Class(_)) => {
+            CppType::Set(Box::new(CppType::Number(scalar)))
+        }
         (of_type, _) => of_type,
     }
 }

@@ -17,7 +17,7 @@ pub fn empty_entry(layout: &Layout) -> Option<Vec<u8>> {
         Layout::Run { header: RunHeader::None, .. } | Layout::Arrays { .. } => {}
         Layout::Run { header: RunHeader::Pointer, .. } => out.push(0),
         Layout::Run { header: RunHeader::Count, .. } => out.extend([0; 4]),
-        Layout::Run { header: RunHeader::Container, .. } => push_headed(&mut out, |out| push_zeros(out, 4))?,
+        Layout::Run { header: RunHeader::Container { .. }, .. } => push_headed(&mut out, |out| push_zeros(out, 4))?,
         Layout::Objects(program) => {
             // A list has no elements.
             push_all(&mut out, program.single_steps().unwrap_or_default())?;
@@ -105,6 +105,9 @@ mod tests {
         assert_eq!(empty_entry(&run(RunHeader::None)), Some(Vec::new()));
         assert_eq!(empty_entry(&run(RunHeader::Pointer)), Some(vec![0]));
         assert_eq!(empty_entry(&run(RunHeader::Count)), Some(vec![0; 4]));
-        assert_eq!(empty_entry(&run(RunHeader::Container)), Some(vec![0x40, 0, 0, 6, 0, 9, 0, 0, 0, 0]));
+        assert_eq!(
+            empty_entry(&run(RunHeader::Container { is_set: false })),
+            Some(vec![0x40, 0, 0, 6, 0, 9, 0, 0, 0, 0])
+        );
     }
 }
