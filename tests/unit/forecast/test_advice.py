@@ -70,7 +70,9 @@ def test_small_files_far_away_are_to_be_merged(tmp_path: Path) -> None:
 
 
 def test_a_reader_without_a_plan_is_to_have_one(good: Path) -> None:
-    first, *_ = advise(subject_of([good], FAR, Access(mode="plain")))
+    # Another way of reading is tried: the way has to be long indeed, and not only in the rates.
+    throttled = Access(mode="plain", throttle="latency=20ms")
+    first, *_ = advise(subject_of([good], replace(FAR, round_trip_s=0.02), throttled))
     assert first.id.startswith("access-")
 
 
