@@ -28,12 +28,13 @@ def test_a_train_leaves_results_pictures_records_and_a_report(
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     lines = ended.stdout.splitlines()
-    assert len(lines) == 3
+    # Between what limits the job and where its report lies stands advice, if there is any: its times decide that.
+    assert 3 <= len(lines) <= 4
     assert lines[0].startswith("finished: 360 000 events in ")
     assert "events/s" in lines[0]
     assert "B/s read from storage" in lines[0]
     assert "%" in lines[1]
-    assert lines[2] == "look at out/report.html"
+    assert lines[-1] == "look at out/report.html"
 
     out = tmp_path / "out"
     job = json.loads((out / "job.json").read_text())

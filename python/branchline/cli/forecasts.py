@@ -182,6 +182,9 @@ def advise(
     Examples:
         What would help a job, and what several that read the same:
             branchline advise out
+
+        Several jobs: would one train be faster?
+
             branchline advise out-1 out-2 out-3
         What would help who reads two branches of some files:
             branchline advise "data/*.root" --branches a,b

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -37,7 +37,7 @@ class SandboxLimits:
     cpu_s: int = TRIAL_CPU_S
     tasks: int = TRIAL_TASKS_MAX
     file_bytes: int = TRIAL_FILE_MAX_BYTES
-    temporary_bytes: int = TRIAL_SPACE_BYTES
+    temporary_bytes: int = field(default_factory=lambda: TRIAL_SPACE_BYTES)
 
 
 @dataclass(frozen=True)
