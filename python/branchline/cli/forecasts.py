@@ -180,11 +180,9 @@ def advise(
     is not said. Several jobs over the same files are compared with one train of all their wagons.
 
     Examples:
-        What would help a job, and what several that read the same:
+        What would help a job:
             branchline advise out
-
-        Several jobs: would one train be faster?
-
+        Whether one train of several jobs, which read the same, would be faster:
             branchline advise out-1 out-2 out-3
         What would help who reads two branches of some files:
             branchline advise "data/*.root" --branches a,b
