@@ -25,7 +25,13 @@ const SCALARS: [Scalar; 16] = [
     Scalar::Float16(FloatRange::Scaled { xmin: 0.0, factor: 1e9 }),
     Scalar::Float16(FloatRange::Mantissa { bits: 12 }),
 ];
-const HEADERS: [RunHeader; 4] = [RunHeader::None, RunHeader::Pointer, RunHeader::Count, RunHeader::Container];
+const HEADERS: [RunHeader; 5] = [
+    RunHeader::None,
+    RunHeader::Pointer,
+    RunHeader::Count,
+    RunHeader::Container { is_set: false },
+    RunHeader::Container { is_set: true },
+];
 
 fn pick<T: Clone>(all: &[T], input: &mut Input<'_>) -> T {
     all[usize::from(input.byte()) % all.len()].clone()
