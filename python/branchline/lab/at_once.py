@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +13,8 @@ from typing import IO
 from branchline.errors import OptionError
 from branchline.lab.job import JobOutcome, JobRequest
 from branchline.lab.job_process import GO, READY
-from branchline.lab.limits import STUDY_ANSWER_MAX_BYTES, STUDY_START_S
+from branchline.lab.limits import STUDY_ANSWER_MAX_BYTES, STUDY_ENDING_S, STUDY_START_S
+from branchline.lab.starting import JobStarters
 from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.texts import printable
 
@@ -26,15 +24,19 @@ def run_at_once(
     environment: Mapping[str, str],
     wait_s: float,
     before_start: Callable[[], None] = lambda: None,
+    starters: JobStarters | None = None,
 ) -> tuple[float, list[JobOutcome]]:
     """Runs jobs at the same time: the seconds from the first begin to the last end, and what each took.
-    ``before_start`` is called when all are prepared, before any begins.
+    ``before_start`` is called when all are prepared, before any begins. With the same ``starters`` the jobs of later
+    calls begin at once.
 
     A job that lasts longer than ``wait_s``, or dies, has an outcome with an error. Nothing is left running.
     """
     jobs: list[_Job] = []
     try:
-        jobs += [_Job(one, environment) for one in requests]
+        starters = starters or JobStarters()
+        # What was started is ended, though a later one cannot be.
+        jobs.extend(_Job(one, environment, starters) for one in requests)
         deadline_s = time.monotonic() + STUDY_START_S
         for one in jobs:
             one.wait_ready(deadline_s)
@@ -55,25 +57,21 @@ def run_at_once(
 class _Job:
     """A process with one job."""
 
-    def __init__(self, request: JobRequest, environment: Mapping[str, str]) -> None:
+    def __init__(self, request: JobRequest, environment: Mapping[str, str], starters: JobStarters) -> None:
         self.request = request
         self.outcome: JobOutcome | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self._rest = b""
-        words = [sys.executable, "-m", "branchline.lab.job_process"]
+        its_input, self._input = os.pipe()
+        self._answers, its_answers = os.pipe()
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
-                words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env={**os.environ, **environment},
-                start_new_session=True,
-                bufsize=0,
-            )
-        except OSError as error:
-            self._log.close()
-            raise OptionError(f"a job of the study cannot be started: {error.strerror}") from None
+            self._started = starters.start(request.client, environment, (its_input, its_answers, self._log.fileno()))
+        except OptionError:
+            self._close()
+            raise
+        finally:
+            os.close(its_input)
+            os.close(its_answers)
         self._tell(request.to_json())
 
     def wait_ready(self, deadline_s: float) -> None:
@@ -90,42 +88,41 @@ class _Job:
 
     def end(self) -> None:
         """Ends the process with what it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._log):
-            if pipe is not None:
-                pipe.close()
+        self._started.end()
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._input)
+        os.close(self._answers)
+        self._log.close()
 
     def _understood(self, line: str | None, wait_s: float) -> JobOutcome:
-        if line is None and self._process.poll() is None:
+        if line is None and self._started.is_alive:
             return self._failed(f"it took longer than {wait_s:g} s, and was ended")
         try:
             return JobOutcome.from_json(line or "")
         except ValueError:
-            code = self._process.wait(timeout=STUDY_START_S)
-            return self._failed(f"it died with code {code}: {_said(self._log)}")
+            code = self._started.wait(STUDY_ENDING_S)
+            return self._failed(f"it died{'' if code is None else f' with code {code}'}: {_said(self._log)}")
 
     def _failed(self, error: str) -> JobOutcome:
         return JobOutcome(self.request.number, error=error)
 
     def _tell(self, text: str) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(text.encode() + b"\n")
-        except BrokenPipeError:
-            return  # It died; its answer says so.
+        content = text.encode() + b"\n"
+        with suppress(BrokenPipeError):  # It died; its answer says so.
+            while content:
+                content = content[os.write(self._input, content) :]
 
     def _line(self, deadline_s: float) -> str | None:
-        """The next line of its answers; None at the deadline or where it ended without one."""
-        assert self._process.stdout is not None
+        """The next line of its answers, empty where it ended without one; None at the deadline."""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
+            selector.register(self._answers, selectors.EVENT_READ)
             while b"\n" not in self._rest:
-                left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or not selector.select(left_s):
+                # What came in time is taken, however late this looks.
+                if not selector.select(max(0.0, deadline_s - time.monotonic())):
                     return None
-                some = os.read(self._process.stdout.fileno(), 65536)
+                some = os.read(self._answers, 65536)
                 self._rest += some
                 if not some or len(self._rest) > STUDY_ANSWER_MAX_BYTES:
                     return ""

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,20 @@ PIECE_BYTES = 1024
 #: What the reader of bytes takes at a time, and how many of these at once.
 BLOCK_BYTES, BLOCKS_AT_ONCE = 8 * 2**20, 4
 
+#: ROOT's loop over entries; ``work_us`` is CPU time for each.
+_LOOP = """
+#include <ctime>
+Long64_t branchline_study_loop(TTree* tree, double work_us) {
+  auto used_us = [] {
+    timespec now; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
+  };
+  const Long64_t entries = tree->GetEntries();
+  for (Long64_t i = 0; i < entries; ++i) {
+    tree->GetEntry(i);
+    if (work_us > 0) for (const double end_us = used_us() + work_us; used_us() < end_us;) {}
+  }
+  return entries;
+}"""
 #: What a train imports when it runs, and when it writes its report.
 _MODULES_OF_TRAINS = (
     "branchline.reporting",
@@ -45,6 +59,12 @@ _MODULES_OF_TRAINS = (
     "pyarrow.parquet",
     "pandas",  # PyArrow imports it when it is there.
 )
+_MODULES = {
+    "branchline": ("branchline.tree",),
+    "bytes": ("branchline._core",),
+    "train": ("branchline.running", *_MODULES_OF_TRAINS),
+    "uproot": ("uproot",),
+}
 _ACCESS_OPTIONS = frozenset(one.name for one in dataclasses.fields(Access))
 
 
@@ -110,27 +130,12 @@ def root(request: JobRequest) -> Reader:
     and ``learn`` the number of entries from which it learns. Without ``cache`` it is ROOT's own choice. ``work`` is CPU
     time for each entry, in microseconds, as the tasks of a train take it.
     """
-    loaded = _root()
+    loaded = _root_with_loop()
     options = dict(request.options)
     cache, learn, work_us = options.get("cache"), options.get("learn"), float(options.get("work", 0.0))
     if cache is not None and not parse_bytes(str(cache)):
         # Without this a TTree makes a cache before it can be switched off.
         loaded.gEnv.SetValue("TTreeCache.Size", 0)
-    loop = """
-#include <ctime>
-Long64_t branchline_study_loop(TTree* tree, double work_us) {
-  auto used_us = [] {
-    timespec now; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
-  };
-  const Long64_t entries = tree->GetEntries();
-  for (Long64_t i = 0; i < entries; ++i) {
-    tree->GetEntry(i);
-    if (work_us > 0) for (const double end_us = used_us() + work_us; used_us() < end_us;) {}
-  }
-  return entries;
-}"""
-    if not hasattr(loaded, "branchline_study_loop"):
-        loaded.gInterpreter.Declare(loop)
 
     def read(files: list[str]) -> Counts:
         entries = moved = calls = 0
@@ -179,6 +184,13 @@ def rdataframe(request: JobRequest) -> Reader:
         return Counts(entries)
 
     return read
+
+
+def _root_with_loop() -> Any:
+    loaded = _root()
+    if not hasattr(loaded, "branchline_study_loop"):
+        loaded.gInterpreter.Declare(_LOOP)
+    return loaded
 
 
 def _root() -> Any:
@@ -339,9 +351,7 @@ def train(request: JobRequest) -> Reader:
     """
     from branchline import running
 
-    for name in _MODULES_OF_TRAINS:
-        with suppress(ImportError):  # A train that needs what is missing says so itself.
-            importlib.import_module(name)
+    _import_all(_MODULES_OF_TRAINS)
     options = {name.replace("-", "_"): value for name, value in request.options.items()}
     reading = {name: options.pop(name) for name in list(options) if name in _ACCESS_OPTIONS}
     mode = str(options.pop("access", "planned"))
@@ -428,6 +438,22 @@ CLIENTS: dict[str, Callable[[JobRequest], Reader]] = {
     "socket": bare_socket,
     "command": any_command,
 }
+
+
+def prepare(client: str) -> None:
+    """Loads what a client needs, for jobs that are forked from this process. What is missing they say themselves."""
+    with suppress(ClientError):
+        if client == "root":
+            _root_with_loop()
+        elif client == "rdataframe":
+            _root()
+    _import_all(_MODULES.get(client, ()))
+
+
+def _import_all(names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def reader_of(request: JobRequest) -> Reader:

@@ -1,4 +1,4 @@
-"""One job of a study in a process of its own: `python -m branchline.lab.job_process`.
+"""One job of a study in a process of its own, which is forked for it (`job_starter`).
 
 It takes a request from its input, prepares its client, says so, waits for the word to begin, and prints its outcome;
 each is a line. Libraries that print do not disturb it: their output goes where errors go.
@@ -38,8 +38,8 @@ def _end_with_parent() -> None:
     """Has a process watch the pipe from the study: when that is gone, however it ended, this job ends with all that it
     started. A thread would not do: ROOT does not let other threads of Python run.
     """
-    if os.getpgid(0) != os.getpid() or os.fork() != 0:
-        return  # Only a group of its own can be ended.
+    if os.fork() != 0:
+        return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)  # Who waits for the job's answers has to see that it died.
     pipe = select.poll()
@@ -91,7 +91,3 @@ class _Clock:
 
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:4000]
-
-
-if __name__ == "__main__":
-    main()

@@ -26,5 +26,7 @@ STUDY_BLOCK_ROUNDS = 2
 STUDY_TRACES_PART = 0.2
 # Starting a client with its imports; ROOT's take seconds, and many start at once.
 STUDY_START_S = 300.0
+# A process that was killed is gone at once, but for one that waits for a disk.
+STUDY_ENDING_S = 60.0
 # One line that a job prints.
 STUDY_ANSWER_MAX_BYTES = 10**6

@@ -20,6 +20,7 @@ from branchline.lab.cold import StillCachedError, cached_bytes, make_cold
 from branchline.lab.job import JobRequest
 from branchline.lab.limits import STUDY_JOBS_HERE_MAX
 from branchline.lab.machine import Moment, Surroundings
+from branchline.lab.starting import JobStarters
 from branchline.lab.study import JobSettings
 from branchline.lab.study_files import JobFiles
 from branchline.lab.study_samples import StudySample
@@ -64,6 +65,7 @@ class HereAtOnce:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._starters = JobStarters()
 
     def _traces(self, turn: Turn) -> Callable[[int], Path] | None:
         """Where the traces of a sample's jobs are, that records or repeats them."""
@@ -87,7 +89,7 @@ class HereAtOnce:
         with _folder_for_jobs() as folder:
             requests = _requests(settings, files, folder, self._traces(turn))
             try:
-                wall_s, jobs = run_at_once(requests, environment, wait_s, before_start)
+                wall_s, jobs = run_at_once(requests, environment, wait_s, before_start, self._starters)
                 error = next((one.error for one in jobs if one.error), "")
             except BranchlineError as failure:
                 wall_s, jobs, error = 0.0, [], str(failure)
