@@ -30,7 +30,7 @@ files = "one.root"
 client = "command"
 [factors.storage]
 disk = {{ where = "{data}", command = "sleep 0.1" }}
-server = {{ where = "{url}", command = "curl --silent --show-error --fail --limit-rate 300k -o /dev/null {{files}}" }}
+server = {{ where = "{url}", command = "curl --silent --show-error --fail --limit-rate 8m -o /dev/null {{files}}" }}
 [baseline]
 storage = "disk"
 """
@@ -40,7 +40,7 @@ storage = "disk"
 def server() -> Iterator[tuple[Nginx, Path]]:
     folder = Folder()
     data = folder.below("data")
-    (data / "one.root").write_bytes(os.urandom(600_000))
+    (data / "one.root").write_bytes(os.urandom(16_000_000))
     keys = folder.below("keys")
     certificates(keys)
     nginx = Nginx(folder.below("nginx"), data, keys)
