@@ -214,7 +214,7 @@ of them by btrfs, a link of 1 Gb/s between two networks of one machine, a proxy 
 - **A finding** is a ratio of two arms. It is *found again* where the whole interval of our ratio is within the
   finding's bounds, *not found* where all of it is outside, else *not sure*; fewer than six pairs have no interval.
 - **Files** are like ALICE's event summaries of 2009: 534 branches with data, some 720 baskets for 100 events, zlib 1.
-  At full size there are 128 small files with 100 events each, and 16 that are merged of 8. So a job reads megabytes
+  At full size there are 128 small files with 100 events each, and 32 that are merged of 4. So a job reads megabytes
   where theirs read gigabytes; all files are thrown out of the page cache before each sample.
 - **Disks** are capped at 70 MB/s and 540 requests per second, as the SATA disks of 2008. A cap does not know how far a
   head moves: what follows from long ways between requests is weaker here. The processor is several times as fast.

@@ -46,7 +46,7 @@ class Scale:
         return self.files // self.merged
 
 
-FULL = Scale("full", files=128, events=100, generated_events=190, merged=8)
+FULL = Scale("full", files=128, events=100, generated_events=190, merged=4)
 QUICK = Scale("quick", files=16, events=10, generated_events=20, merged=2)
 
 
