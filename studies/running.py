@@ -93,7 +93,8 @@ def summary(record: records.Record) -> str:
     result = record.result
     if result is None:
         return f"left out: {record.skipped}"
-    pairs = [one.time.pairs if one.time else 0 for one in result.arms if not one.is_baseline]
+    # An arm without a baseline of its own has no pairs; findings compare it with others.
+    pairs = [one.time.pairs for one in result.arms if one.time and not one.is_baseline]
     fewest = min(pairs, default=result.rounds)
     said = (
         f"{counted(result.rounds, 'round')} in {result.spent_s:.0f} s, {counted(fewest, 'pair')} of each arm at least"
