@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import print_out
+from branchline.cli.printing import log, print_out
 from branchline.cli.reading import Reading, requests_recorded
-
-if TYPE_CHECKING:
-    from branchline.forecast.subject import Subject
+from branchline.errors import OptionError
 
 Work = Annotated[
     list[str],
@@ -177,7 +175,8 @@ def advise(
     """Says what would make a job or the reading of a dataset faster: at most five changes, the largest gain first.
 
     The gain of each is forecast as by `branchline forecast`, or tried on a sample where files are near; less than 3 %
-    is not said. Several jobs over the same files are compared with one train of all their wagons.
+    is not said. Several jobs over the same files are compared with one train of all their wagons. A job whose files are
+    gone is advised by its record alone.
 
     Examples:
         What would help a job:
@@ -193,7 +192,7 @@ def advise(
     from branchline.cli.advice_lines import print_advice
     from branchline.cli.proving import prove
     from branchline.forecast.advising import advice_of
-    from branchline.forecast.advising import advise as advised
+    from branchline.forecast.asking import advice_on
     from branchline.forecast.doing import do
     from branchline.forecast.subject import is_job
     from branchline.sensors.plain import finite, to_plain
@@ -202,15 +201,20 @@ def advise(
         _advise_together(location, as_json=as_json)
         return
     with requests_recorded(reading.trace_to):
-        subject = _subject(location, branches, reading)
-        found = advised(subject)
+        said = advice_on(location, tuple(branches.split(",")) if branches else None, reading.access)
+    found, subject = said.found, said.subject
+    if said.unsaid:
+        log(said.unsaid)
     if as_json:
         print_out(json.dumps(finite(to_plain(found)), indent=1))
         return
     print_advice(advice_of(found), "Nothing that Branchline knows of would save 3 % of the time.")
     chosen = next((one for one in found if one.change.writes or not do_in), None)
-    if chosen is None or not (do_in or is_proved):
+    if not (do_in or is_proved):
         return
+    if chosen is None or subject is None:
+        hint = "name the files where they are now" if subject is None else "follow what is said by hand"
+        raise OptionError("there is no advice here that can be followed or proved", hint=hint)
     written = do(chosen, subject.files, do_in) if do_in else ()
     for file in written:
         print_out(f"written and verified: {file.path}")
@@ -230,12 +234,3 @@ def _advise_together(jobs: list[str], *, as_json: bool) -> None:
         print_out(json.dumps(finite(to_plain(found)), indent=1))
         return
     print_advice(found, "These jobs do not read the same files: name each alone to see what would help it.")
-
-
-def _subject(location: list[str], branches: str | None, reading: Reading) -> Subject:
-    from branchline.forecast.of_trace import is_trace, subject_of_trace
-    from branchline.forecast.subject import subject_of
-
-    if len(location) == 1 and is_trace(location[0]):
-        return subject_of_trace(location[0], reading.access)
-    return subject_of(location, tuple(branches.split(",")) if branches else None, reading.access)

@@ -143,7 +143,7 @@ def _reading(path: Path, subject: Subject, files: Sequence[DataFile], access: Ac
 def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[str, str]:
     """The command of a job, without and with an option."""
     option = advised.change.option
-    if not option.startswith("--") or "DIR" in option or not command.startswith("branchline run"):
+    if not option.startswith("--") or "--cache-dir" in option or not command.startswith("branchline run"):
         hint = "run the job with the change, and compare with: branchline compare A B"
         raise OptionError(f"{advised.advice.id} is no option with which the job can be run again", hint=hint)
     module = shlex.join([sys.executable, "-m", "branchline"])

@@ -20,6 +20,7 @@ from branchline.forecast.subject import Subject
 from branchline.forecast.trying import SAMPLE_BYTES, Trial, try_change
 from branchline.report.records import phase_s
 from branchline.sensors.advice import Advice, Gain
+from branchline.sensors.record import JobRecord
 
 #: The error of a time that a sample has shown, as a part, for a change by a factor of e; and by which two readings of
 #: the same differ at least.
@@ -51,6 +52,11 @@ def advise(subject: Subject) -> list[Advised]:
         found += [Advised(one, Change(OTHER, option=one.change)) for one in record]
     by_advice = {id(one.advice): one for one in found}
     return [by_advice[id(one)] for one in best(one.advice for one in found)]
+
+
+def advise_without_files(job: JobRecord) -> list[Advised]:
+    """Advice for a job whose files cannot be read any more: what its record says. Nothing is tried or planned."""
+    return [Advised(one, Change(OTHER, option=one.change)) for one in advise_job(job)]
 
 
 #: Kinds that the files show better than a record does.

@@ -1,20 +1,38 @@
-"""`branchline.what_if`: the forecast of some work under other conditions, in one call."""
+"""`branchline.what_if`: the forecast of some work under other conditions, in one call; and advice on it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.access import Access
+from branchline.errors import BadFileError, DatasetError, MissingFileError, NoSuchKeyError, StorageError
+from branchline.forecast.advising import Advised, advise, advise_without_files
 from branchline.forecast.at_once import of_subject, of_trace, trace_of
 from branchline.forecast.conditions import Conditions, conditions_of
 from branchline.forecast.forecasting import WhatIf
 from branchline.forecast.forecasting import what_if as forecast_of
 from branchline.forecast.jobs_at_once import JobsAtOnce
+from branchline.forecast.of_trace import is_trace, subject_of_trace
 from branchline.forecast.other_codec import try_codec
 from branchline.forecast.platform import Platform, load_platform
-from branchline.forecast.subject import subject_of
+from branchline.forecast.subject import Subject, is_job, job_record, subject_of
+
+#: What is raised where files are gone, or are no longer what a job has read.
+GONE = (MissingFileError, StorageError, BadFileError, NoSuchKeyError, DatasetError)
+
+
+@dataclass(frozen=True)
+class AdvisedWork:
+    """Advice on some work. ``subject`` is the work with its files; None where they cannot be read, and then ``unsaid``
+    tells why, and what the advice leaves out.
+    """
+
+    found: list[Advised]
+    subject: Subject | None
+    unsaid: str = ""
 
 
 def what_if(
@@ -59,3 +77,30 @@ def answer(
     if conditions.jobs is not None or platform is not None:
         return of_subject(subject, conditions, platform, other)
     return forecast_of(subject, conditions, other)
+
+
+def advice_on(location: list[str], branches: tuple[str, ...] | None, access: Access | None) -> AdvisedWork:
+    """Advice on a job, a dataset or a trace. A job whose files are gone is advised by its record alone.
+
+    Raises what reading raises, for anything but a job.
+    """
+    if len(location) == 1 and is_trace(location[0]):
+        subject = subject_of_trace(location[0], access)
+        return AdvisedWork(advise(subject), subject)
+    if len(location) > 1 or not is_job(location[0]):
+        subject = subject_of(location, branches, access)
+        return AdvisedWork(advise(subject), subject)
+    job = job_record(location[0])
+    try:
+        subject = subject_of(location, branches, access)
+    except GONE as error:
+        return AdvisedWork(advise_without_files(job), None, _unsaid(error))
+    return AdvisedWork(advise(subject), subject)
+
+
+def _unsaid(error: Exception) -> str:
+    return (
+        f"the files of the job cannot be read: {error}\n"
+        "Advice is by the record of the job alone. What another order, larger baskets or clusters, a merge or a codec "
+        "would gain was tried on no file, and how baskets lie is not known."
+    )

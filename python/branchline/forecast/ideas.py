@@ -6,7 +6,6 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from branchline.sensors.advice import Advice, Gain
 
@@ -18,8 +17,10 @@ PIECES_MAX = 5
 RECORD_ERROR = 0.25
 #: Half the width of a 90 % interval of a normal distribution, in standard deviations.
 NINETY = 1.645
-#: Folders that a command names; more are a list in a file.
-FOLDERS_MAX = 3
+#: Files that a command names each; more are patterns, of so many folders.
+NAMED_MAX, FOLDERS_MAX = 8, 3
+#: A folder below the one in which the command is run.
+CACHE_OPTION = "--cache-dir branchline-cache"
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,51 @@ def best(found: Iterable[Advice]) -> list[Advice]:
 
 
 def inputs_words(paths: Sequence[str]) -> str:
-    """Files as the input of a command: the file, the patterns of their folders, or a list in a file."""
-    if len(paths) == 1:
-        return shlex.quote(paths[0])
-    patterns = sorted({f"{path.rpartition('/')[0] or '.'}/*{PurePosixPath(path).suffix}" for path in paths})
-    return " ".join(shlex.quote(one) for one in patterns) if len(patterns) <= FOLDERS_MAX else "FILES.txt"
+    """Files as the input of a command that runs as it is printed: few are named each, many by a pattern for each of
+    their folders, or one for all where local folders are many and alike. Files that no pattern stands for are named.
+    """
+    if len(paths) <= NAMED_MAX:
+        return _quoted(paths)
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition("/")[0], []).append(path)
+    if len(folders) <= FOLDERS_MAX:
+        return _quoted([pattern_of(each) for _, each in sorted(folders.items())])
+    # Servers list one folder at a time.
+    is_alike = len({path.count("/") for path in paths}) == 1 and not any("://" in path for path in paths)
+    return _quoted([pattern_of(paths)] if is_alike else paths)
+
+
+def names_words(branches: Iterable[str]) -> str:
+    """Branches as the value of an option."""
+    return shlex.quote(",".join(branches))
+
+
+def tree_words(trees: Iterable[str | None]) -> str:
+    """The option that names the tree of all files, with a blank before it; empty where none is named."""
+    named = set(trees)
+    one = named.pop() if len(named) == 1 else None
+    return f" --tree {shlex.quote(one)}" if one else ""
+
+
+def _quoted(words: Iterable[str]) -> str:
+    return " ".join(shlex.quote(one) for one in words)
+
+
+def pattern_of(paths: Sequence[str]) -> str:
+    """The narrowest pattern with one ``*`` in each part in which the paths, of as many parts each, differ."""
+    return "/".join(_part(each) for each in zip(*(path.split("/") for path in paths), strict=True))
+
+
+def _part(names: Sequence[str]) -> str:
+    if len(set(names)) == 1:
+        return names[0]
+    begin = _begin(names)
+    end = _begin([name[len(begin) :][::-1] for name in names])[::-1]
+    return f"{begin}*{end}"
+
+
+def _begin(names: Sequence[str]) -> str:
+    """The letters with which all begin."""
+    first, last = min(names), max(names)
+    return next((first[:place] for place, letter in enumerate(first) if last[place] != letter), first)

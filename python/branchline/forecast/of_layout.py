@@ -89,7 +89,7 @@ def advise_dataset(layout: DatasetLayout) -> list[Advice]:
     files = len(layout.files)
     reading = _Reading(codecs, sum(one.plain_bytes for one in layout.files), 0, files)
     paths = [one.path for one in layout.files]
-    ideas = list(_codecs(reading, inputs_words(paths or ["FILES"]), layout.size_bytes, is_words=True))
+    ideas = list(_codecs(reading, inputs_words(paths), layout.size_bytes, is_words=True))
     small = layout.small
     if len(small) > 1 and 2 * len(small) > files:
         into = max(1, round(layout.size_bytes / MERGED_BYTES))

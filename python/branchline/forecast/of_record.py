@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from branchline.forecast.ideas import Idea, chosen
+from branchline.forecast.ideas import Idea, chosen, names_words
 from branchline.forecast.record_reading import reading_ideas
 from branchline.quantities import count, counted, duration, percent, size
 from branchline.report.causes import learns, long_file, name_text, returns_much
@@ -136,7 +136,7 @@ def _heavy_wagon(job: JobRecord) -> Iterator[Idea]:
     heavy, others = wagons[0], len(wagons) - 1
     alone_s = phase_s(job, "wagons") * heavy.seconds / total_s
     what = f"{name_text(heavy.name)} takes {percent(heavy.seconds, total_s)} of the time of {len(wagons)} wagons"
-    change = f"branchline run with {name_text(heavy.name)} in a file of wagons of its own"
+    change = f"run {name_text(heavy.name)} alone, with its name behind the file of wagons: WAGONS.py:NAME"
     cost = f"the data are read twice; it saves the time of the {counted(others, 'other wagon')}, not of this one"
     yield Idea("train-split", what, change, job.wall_s - alone_s, cost, ANALYST)
 
@@ -157,8 +157,9 @@ def _joined(jobs: Sequence[JobRecord]) -> Iterator[Idea]:
     others_s = [job.wall_s - phase_s(job, "wagons") - phase_s(job, "merge") - phase_s(job, "write") for job in jobs]
     read = sum(job.totals.bytes_read + job.totals.cached_bytes for job in jobs)
     what = f"{count(len(jobs))} jobs read the same {counted(len(jobs[0].dataset), 'file')}, {size(read)} together"
-    files = " ".join(dict.fromkeys(one.path for job in jobs for one in job.sources)) or "ALL_WAGONS.py"
-    change = f"branchline run with the wagons of all in one train: {files}"
+    files = ", ".join(dict.fromkeys(one.path for job in jobs for one in job.sources))
+    change = f"run the wagons of all in one train{': import those of ' if files else ''}{files}"
+    change += " into one file" if files else ""
     # The longest reading is what all of them need; branches that only others want come on top.
     then_s = own_s + max(others_s)
     yield Idea("train-joined", what, change, then_s, "results of all come at the same time", ANALYST)
@@ -176,9 +177,9 @@ def _balance(job: JobRecord) -> Iterator[Idea]:
         return
     name = name_text(str(longest.path).rpartition("/")[2])
     if learns(job, longest):
-        names = ",".join(one.name for one in job.branches[:4]) + (",..." if len(job.branches) > 4 else "")
         what = f"the branches were learned on {name} for {duration(longest.wall_s)} while other workers waited"
-        yield Idea("branches", what, f"--branches {names}, or `branches` in the wagons", then_s, "nothing", ANALYST)
+        change = f"--branches {names_words(one.name for one in job.branches)}"
+        yield Idea("branches", what, change, then_s, "nothing", ANALYST)
         return
     what = f"{spread}: {duration(longest.wall_s)} of it went into {name} alone"
     change = f"list {name} first, or give it in parts of entries: --step-size with fewer entries"

@@ -21,7 +21,7 @@ from branchline.forecast.changing import (
     Change,
 )
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
-from branchline.forecast.ideas import inputs_words
+from branchline.forecast.ideas import CACHE_OPTION, inputs_words, names_words, tree_words
 from branchline.forecast.subject import Subject
 from branchline.quantities import count, counted, percent, size
 from branchline.sensors.advice import ANALYST, MANAGER
@@ -85,6 +85,10 @@ def _inputs(subject: Subject) -> str:
     return inputs_words([one.path for one in subject.files])
 
 
+def _tree(subject: Subject) -> str:
+    return tree_words([one.tree for one in subject.files])
+
+
 def _written_cost(subject: Subject) -> str:
     total = size(subject.scale * sum(one.size_bytes for one in subject.laid))
     return f"{total} are read and written, once"
@@ -111,7 +115,7 @@ def _access(subject: Subject) -> Iterator[Proposal]:
 
 def _read_otherwise(access: Access, mode: str, how: str, cost: str) -> Proposal:
     option = f"--access {mode}"
-    words = option if access.read_ahead is None else f"{option}, without --read-ahead"
+    words = option if access.read_ahead is None else f"read with {option}, and without --read-ahead"
     change = Change(ACCESS, access=replace(access, mode=mode, read_ahead=None), option=option)
     return Proposal(f"access-{mode}", how, words, cost, ANALYST, change)
 
@@ -127,8 +131,8 @@ def _near(subject: Subject) -> Iterator[Proposal]:
     what = f"{size(wanted)} come over a round trip of {rates.round_trip_s * 1e3:.2g} ms in each run"
     cost = f"{size(wanted)} of a disk; the first run takes as long as now"
     conditions = Conditions(round_trip_s=0.0, bytes_per_second=NEAR_BYTES_PER_S)
-    change = Change(OTHER, conditions=conditions, option="--cache-dir DIR")
-    yield Proposal("near-cache", what, "--cache-dir DIR, for all runs after the first", cost, ANALYST, change)
+    change = Change(OTHER, conditions=conditions, option=CACHE_OPTION)
+    yield Proposal("near-cache", what, CACHE_OPTION, cost, ANALYST, change)
 
 
 def _workers(subject: Subject) -> Iterator[Proposal]:
@@ -190,7 +194,7 @@ def _pages(subject: Subject, median: float, pages: int) -> Iterator[Proposal]:
     """An RNTuple of many small clusters has small pages."""
     if median < SMALL_BASKET_BYTES:
         what = f"half of the {count(pages)} pages have less than {size(median)}: clusters are tiny"
-        words = f"branchline convert {_inputs(subject)} -o clusters.root --to rntuple"
+        words = f"branchline convert {_inputs(subject)} -o clusters.root --to rntuple{_tree(subject)}"
         cost = f"{_written_cost(subject)}, with CPU to compress"
         yield Proposal("layout-clusters", what, words, cost, MANAGER, Change(CONVERTED))
 
@@ -226,7 +230,7 @@ def _objects(subject: Subject) -> Iterator[Proposal]:
     if is_ntuple or decode < SLOW_DECODE_S_PER_BYTE:
         return
     what = f"decoding takes {decode * 1e9:.2g} s for a GB: objects are not split into columns"
-    words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple"
+    words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple{_tree(subject)}"
     cost = f"{_written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
     yield Proposal("format-rntuple", what, words, cost, MANAGER, Change(CONVERTED))
 
@@ -242,7 +246,8 @@ def _slim(subject: Subject) -> Iterator[Proposal]:
     what = (
         f"{percent(total - wanted, total)} of the files are of branches that are never read, and files are read whole"
     )
-    names = ",".join(subject.branches)
-    words = f"branchline slim {_inputs(subject)} -o slim.root --branches {names if len(names) < 100 else 'NAMES'}"
+    words = (
+        f"branchline slim {_inputs(subject)} -o slim.root --branches {names_words(subject.branches)}{_tree(subject)}"
+    )
     cost = f"about {size(subject.scale * wanted)} of space, and one reading of the files, once"
     yield Proposal("slim", what, words, cost, MANAGER, Change(SLIMMED, branches=subject.branches))

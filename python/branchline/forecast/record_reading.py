@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from branchline.forecast.ideas import Idea, inputs_words
+from branchline.forecast.ideas import CACHE_OPTION, Idea, inputs_words, names_words, tree_words
 from branchline.quantities import count, counted, duration, percent, rate, size
 from branchline.report.records import codec_name, delivered_bytes, others_cores, phase_s, small_chunks, unwanted_bytes
 from branchline.sensors.advice import ANALYST, MANAGER
@@ -52,7 +52,7 @@ def reading_ideas(job: JobRecord) -> Iterator[Idea]:
 
 
 def _inputs(job: JobRecord) -> str:
-    return inputs_words([one.path for one in job.dataset] or [one.path for one in job.files] or ["FILES"])
+    return inputs_words([one.path for one in job.dataset] or [one.path for one in job.files])
 
 
 def _stored_bytes(job: JobRecord) -> int:
@@ -149,9 +149,9 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
     read, unwanted = delivered_bytes(job), unwanted_bytes(job)
     if read and unwanted > UNWANTED_SHARE * read:
         what = f"{percent(unwanted, read)} of the {size(read)} read are of branches that no wagon wants"
-        names = ",".join(one.name for one in job.branches)
-        names = names if len(names) < 100 else "NAMES"
+        names = names_words(one.name for one in job.branches)
         change = f"branchline slim {_inputs(job)} -o slim.root --branches {names}"
+        change += tree_words(one.tree for one in job.dataset)
         cost = f"about {size(job.totals.compressed_bytes)} of space, and one reading of the files, once"
         yield Idea("slim", what, change, job.wall_s - wait_s * unwanted / read, cost, MANAGER)
     speed = slowest.bytes_read / slowest.fetch_s
@@ -165,7 +165,7 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
     then_s = job.wall_s - wait_s * (1 - min(1.0, speed / DISK_BYTES_PER_S))
     if is_remote:
         cost = f"{size(read)} of a disk; the first run takes as long as now"
-        yield Idea("near-cache", what, "--cache-dir DIR, for all runs after the first", then_s, cost, ANALYST)
+        yield Idea("near-cache", what, CACHE_OPTION, then_s, cost, ANALYST)
     else:
         cost = f"{size(_stored_bytes(job))} of a faster disk, copied once"
         yield Idea("near-copy", what, "copy the files to a faster disk and run there", then_s, cost, MANAGER)
@@ -185,6 +185,9 @@ def _places(job: JobRecord) -> Iterator[Idea]:
     element = max(far, key=lambda one: one.fetch_s).storage_element
     what = f"{counted(sum(one.files for one in far), 'file')} came from elsewhere, as from {element}, at "
     what += f"{size(far_speed)}/s, and local ones at {size(near_speed)}/s"
-    change = "branchline locate FILES > list.json, and run with that list: workers near the files get them"
+    change = f"branchline locate {_inputs(job)} > located.json"
     then_s = job.wall_s - phase_s(job, "wait") * lost
-    yield Idea("replicas", what, change, then_s, "one question to the servers for each file, once", MANAGER)
+    cost = (
+        "one question to the servers for each file, once; run with located.json then: workers near the files get them"
+    )
+    yield Idea("replicas", what, change, then_s, cost, MANAGER)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
-from branchline.errors import BadFileError, OptionError
+from branchline.errors import BadFileError, DatasetError, OptionError
 from branchline.forecast.calibration import load_calibration, with_known_codecs
 from branchline.forecast.intervals import Errors, errors_seen
 from branchline.forecast.laid import LaidFile, laid_file
@@ -95,6 +95,8 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
     job = job_record(location)
     if not job.events or not job.totals.plain_bytes:
         raise OptionError(f"{location}: nothing was read, so nothing can be forecast", hint="run the job first")
+    if not job.dataset:
+        raise DatasetError(f"the record of {location} does not name the files that it read", path=location)
     files = tuple(DataFile(one.path, one.tree) for one in job.dataset)
     wanted = branches or tuple(one.name for one in job.branches)
     known = load_calibration()

@@ -142,8 +142,8 @@ def test_a_gain_is_known_the_worse_the_larger_it_is() -> None:
 
 def test_inputs_are_named_as_a_shell_takes_them() -> None:
     assert inputs_words(["/a b/c.root"]) == "'/a b/c.root'"
-    assert inputs_words(["/a/1.root", "/a/2.root", "/b/1.root"]) == "'/a/*.root' '/b/*.root'"
-    assert inputs_words([f"/{number}/f.root" for number in range(9)]) == "FILES.txt"
+    assert inputs_words(["/a/1.root", "/a/2.root", "/b/1.root"]) == "/a/1.root /a/2.root /b/1.root"
+    assert inputs_words([f"/{number}/f.root" for number in range(9)]) == "'/*/f.root'"
 
 
 def test_branches_that_are_learned_while_others_wait_are_to_be_named() -> None:
