@@ -72,10 +72,10 @@ def found_of(case: DataCase | JobCase, folder: Path, *, is_proved: bool) -> Foun
 
 def _proved(case: DataCase, subject: Subject, advised: list[Advised]) -> Found:
     first = advised[0].advice
-    measured = measured_proof(advised[0], subject, (), PROOF_S)
-    proof, now_s = measured.proof, measured.now_s
+    proof = measured_proof(advised[0], subject, (), PROOF_S)
+    now_s = proof.before_s or 0.0
     low, high = (None if one is None else one / now_s for one in (proof.low_s, proof.high_s))
-    return Found(case.flaw, case.wanted, first, len(advised), proof.measured_s / now_s, low, high)
+    return Found(case.flaw, case.wanted, first, len(advised), (proof.saving_s or 0.0) / now_s, low, high)
 
 
 def all_found(folder: Path, progress: Progress, *, is_proved: bool = True) -> Iterator[Found]:

@@ -84,30 +84,40 @@ def forecast(
 
 
 def check(
-    path: Annotated[Path, Argument(metavar="FORECAST", help="A forecast that was kept with -o.")],
-    jobs: Annotated[list[str], Argument(metavar="JOB...", help="Jobs that did the work so: directories of results.")],
+    path: Annotated[Path | None, Argument(metavar="FORECAST", help="A forecast that was kept with -o.")] = None,
+    jobs: Annotated[
+        list[str] | None, Argument(metavar="JOB...", help="Jobs that did the work so: directories of results.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Says how right a forecast was: its error, and how many of its intervals hold what was measured.
 
-    The pair of forecast and measurement is kept with the calibration of this machine, if there is one.
+    The forecast and what was measured are kept, as is advice that was proved by `branchline advise --prove`. Without a
+    forecast all of them are shown.
 
     Examples:
         Compare a forecast with two jobs:
             branchline forecast check merged.json out-1 out-2
+        How right all forecasts on this machine were:
+            branchline forecast check
 
     """
-    from branchline.forecast.calibration import remember
+    from branchline.cli.checked_lines import print_checked
+    from branchline.forecast.checked import keep_checked, load_checked
     from branchline.forecast.kept import check as checked
-    from branchline.forecast.kept import kept
+    from branchline.forecast.kept import checked_of, kept
     from branchline.forecast.subject import job_record
     from branchline.quantities import duration
     from branchline.sensors.plain import finite, to_plain
 
+    if path is None:
+        print_checked(load_checked().here(), as_json=as_json)
+        return
+    if not jobs:
+        raise OptionError("no job is named that did the work so", hint="name the directory of its results, too")
     forecast_kept = kept(path)
     record = checked(forecast_kept, [job_record(job) for job in jobs])
-    for one in record.checks:
-        remember(one.said_s, one.measured_s, f"{forecast_kept.subject}: {forecast_kept.conditions.words()}")
+    keep_checked(checked_of(forecast_kept, record))
     if as_json:
         print_out(json.dumps(finite(to_plain(record)), indent=1))
         return
@@ -156,7 +166,7 @@ def calibrate(
     for name, one in found.storages.items():
         rate = f"{one.bytes_per_second / 1e6:.0f} MB/s" if one.bytes_per_second else "an unknown bandwidth"
         print_out(f"{name}: {one.round_trip_s * 1e3:.2g} ms, {rate}, {one.call_s * 1e3:.2g} ms for a call besides")
-    print_out(f"kept in {path}, with {len(found.pairs)} forecasts that were checked")
+    print_out(f"kept in {path}")
 
 
 def advise(

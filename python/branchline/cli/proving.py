@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from branchline.access import Access
     from branchline.dataset import DataFile
     from branchline.forecast.advising import Advised
-    from branchline.forecast.kept import Proof
+    from branchline.forecast.checked import Checked
     from branchline.forecast.subject import Subject
 
 
@@ -29,44 +28,34 @@ if TYPE_CHECKING:
 STARTS = 5
 
 
-def prove(advised: Advised, subject: Subject, written: Sequence[DataFile]) -> None:
+def prove(advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S) -> None:
     """Compares the work as it is with that as the advice has it, prints forecast and measurement, and keeps both.
 
-    ``written`` are the new files, if there are any yet. Raises OptionError for what cannot be run again.
+    ``written`` are the new files, if there are any yet; both are read in turns for ``budget_s`` seconds. Raises
+    OptionError for what cannot be run again.
     """
-    from branchline.forecast.calibration import remember
-    from branchline.forecast.proofs import errors_words, keep_proof, proofs_folder, proofs_in
+    from branchline.forecast.checked import keep_checked, load_checked
     from branchline.quantities import duration
 
-    measured = measured_proof(advised, subject, written)
-    proof, now_s = measured.proof, measured.now_s
-    remember(now_s - proof.said_s, now_s - proof.measured_s, f"proof of {proof.advice}")
-    print_out(
-        f"{proof.advice}: forecast to save {duration(proof.said_s)}, measured {duration(max(0.0, proof.measured_s))}"
-    )
-    if proof.low_s is not None and proof.high_s is not None:
-        print_out(f"   95 % interval of {proof.pairs} pairs: {proof.low_s:.3g} to {proof.high_s:.3g} s")
-    print_out(f"   kept in {keep_proof(proof)}")
-    errors = errors_words(proofs_in(proofs_folder()))
-    if errors:
-        print_out(f"   {errors}")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A proof, and the seconds of the work as it is, without those that starting a process takes."""
-
-    proof: Proof
-    now_s: float
+    found = measured_proof(advised, subject, written, budget_s)
+    saved_s = max(0.0, found.saving_s or 0.0)
+    print_out(f"{found.advice}: forecast to save {duration(found.saving_said_s or 0.0)}, measured {duration(saved_s)}")
+    if found.low_s is not None and found.high_s is not None:
+        print_out(f"   95 % interval of {found.pairs} pairs: {found.low_s:.3g} to {found.high_s:.3g} s")
+    print_out(f"   kept in {keep_checked([found])}: branchline forecast check shows all")
+    error = load_checked().here().savings_error()
+    if error is not None:
+        print_out(f"   what advice has saved here differed from its forecasts by {error:.0%} (median)")
 
 
 def measured_proof(
     advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S
-) -> Measured:
+) -> Checked:
     """The paired study: both commands in turns, for about ``budget_s`` seconds. What starting a process that reads
     takes is in both, is measured alone, and is no part of what the gain is a part of.
     """
-    from branchline.forecast.kept import Proof
+    from branchline.forecast.checked import Checked
+    from branchline.forecast.machine import machine_name, now_text
     from branchline.lab.comparing import FIRST, Plan, compare
     from branchline.lab.samples import Command
 
@@ -87,8 +76,21 @@ def measured_proof(
     low, high = (None if part is None else first_s * (1 - part) for part in (found.wall.high, found.wall.low))
     # The machine is now as busy as it is: the part is what was forecast.
     now_s = max(1e-9, first_s - start_s)
-    saved_s = first_s * (1 - found.wall.value)
-    return Measured(Proof(advice.id, now_s * advice.gain.value, saved_s, low, high, found.wall.pairs), now_s)
+    saved_s, gain = first_s * (1 - found.wall.value), advice.gain
+    part = saved_s / now_s
+    return Checked(
+        about=f"proof of {advice.id}: {subject.name}",
+        said_s=now_s * (1 - gain.value),
+        measured_s=now_s - saved_s,
+        machine=machine_name(),
+        measured_at=now_text(),
+        is_held=gain.low <= part <= gain.high,
+        advice=advice.id,
+        before_s=now_s,
+        low_s=low,
+        high_s=high,
+        pairs=found.wall.pairs,
+    )
 
 
 def _start_s(folder: Path) -> float:

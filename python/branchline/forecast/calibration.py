@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +15,9 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BadFileError, OptionError, StorageError
+from branchline.forecast.machine import machine_name, now_text, state_folder
 from branchline.forecast.rates import Rates, measured
-from branchline.forecast.simulated_limits import CALIBRATION_FILE_MAX_BYTES, PAIRS_KEPT
+from branchline.forecast.simulated_limits import CALIBRATION_FILE_MAX_BYTES
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import finite, from_plain, to_plain
 
@@ -45,21 +44,10 @@ class StorageRates:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """What was forecast and what was measured then: seconds. ``about`` says what, ``measured_at`` when."""
-
-    said_s: float
-    measured_s: float
-    about: str
-    measured_at: str
-
-
-@dataclass(frozen=True)
 class Calibration:
     """Rates of a machine: seconds of a core for a byte after decompression, to decode it and to decompress it by codec.
 
-    ``storages`` are those that were measured from here. ``pairs`` are forecasts that were checked, the last ones.
-    ``measured_at`` is in UTC, as ISO 8601.
+    ``storages`` are those that were measured from here. ``measured_at`` is in UTC, as ISO 8601.
     """
 
     machine: str
@@ -67,7 +55,6 @@ class Calibration:
     decode_s_per_byte: float
     decompress_s_per_byte: dict[str, float]
     storages: dict[str, StorageRates] = field(default_factory=dict)
-    pairs: tuple[Pair, ...] = ()
     calibration_version: int = CALIBRATION_VERSION
 
     def age_days(self, now: datetime | None = None) -> float:
@@ -83,21 +70,10 @@ class Calibration:
         old = "; it is old: branchline calibrate" if days > OLD_DAYS else ""
         return f"{days:.0f} days old{old}"
 
-    def errors(self) -> list[float]:
-        """Logarithms of what was measured over what was said, of all pairs."""
-        known = [one for one in self.pairs if one.said_s > 0 and one.measured_s > 0]
-        return [float(np.log(one.measured_s / one.said_s)) for one in known]
-
 
 def calibration_path() -> Path:
     """The file of the user. Raises OptionError where there is no home directory."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # As the specification says, such a path is ignored.
-        home = os.path.expanduser("~")
-        if not os.path.isabs(home):
-            raise OptionError("there is no home directory for the calibration", hint="set XDG_STATE_HOME")
-        state = f"{home}/.local/state"
-    return Path(state) / "branchline" / "calibration.json"
+    return state_folder() / "calibration.json"
 
 
 def load_calibration(path: Path | None = None) -> Calibration | None:
@@ -140,38 +116,15 @@ def save_calibration(calibration: Calibration, path: Path | None = None) -> Path
     return path
 
 
-def with_pair(calibration: Calibration, pair: Pair) -> Calibration:
-    """With one more forecast that was checked; the oldest ones are left out."""
-    return replace(calibration, pairs=(*calibration.pairs, pair)[-PAIRS_KEPT:])
-
-
-def remember(said_s: float, measured_s: float, about: str) -> None:
-    """Keeps a forecast that was checked, where there is a calibration of this machine. Raises as saving does."""
-    known = load_calibration()
-    if known is not None and said_s > 0 and measured_s > 0:
-        save_calibration(with_pair(known, Pair(said_s, measured_s, about, now_text())))
-
-
 def calibrate(files: Sequence[DataFile], access: Access, before: Calibration | None = None) -> Calibration:
     """Measures this machine in all codecs, and the storage of some files if there are any. What was known ``before``
-    of other storages is kept, and pairs are. Raises what reading and writing raise.
+    of other storages is kept. Raises what reading and writing raise.
     """
     decode_s, decompress_s = _codecs()
     storages = dict(before.storages) if before else {}
     if files:
         storages |= _storages(files, access)
-    pairs = before.pairs if before else ()
-    return Calibration(machine_name(), now_text(), decode_s, decompress_s, storages, pairs)
-
-
-def machine_name() -> str:
-    """By what a machine is known: its name and its processor's kind, and how many cores there are."""
-    return f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores"
-
-
-def now_text() -> str:
-    """The present moment in UTC, as ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return Calibration(machine_name(), now_text(), decode_s, decompress_s, storages)
 
 
 def _codecs() -> tuple[float, dict[str, float]]:

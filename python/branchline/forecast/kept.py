@@ -6,11 +6,13 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.errors import BadFileError
+from branchline.forecast.checked import Checked
 from branchline.forecast.forecasting import FORECAST_VERSION, WhatIf
+from branchline.forecast.machine import machine_name, now_text
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import finite, from_plain, to_plain
 from branchline.sensors.record import JobRecord
@@ -28,25 +30,6 @@ class Check:
     is_held: bool
     bytes_error: float
     requests_error: float
-
-
-@dataclass(frozen=True)
-class Proof:
-    """Advice that was followed and measured: the seconds that were to be saved, those that were, and the interval of
-    these from so many pairs; None where there were too few.
-    """
-
-    advice: str
-    said_s: float
-    measured_s: float
-    low_s: float | None
-    high_s: float | None
-    pairs: int
-    proof_version: int = 1
-
-    def as_json(self) -> dict[str, object]:
-        """All of it as numbers and texts."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -105,3 +88,14 @@ def _check(forecast: WhatIf, job: JobRecord) -> Check:
 
 def _error(said: float, measured: float) -> float:
     return said / measured - 1 if measured > 0 else math.inf if said > 0 else 0.0
+
+
+def checked_of(forecast: WhatIf, record: Record) -> list[Checked]:
+    """What is kept of a comparison: those that have a time."""
+    about = f"{forecast.subject}: {forecast.conditions.words()}"
+    machine, now = machine_name(), now_text()
+    return [
+        Checked(about, one.said_s, one.measured_s, machine, now, is_held=one.is_held)
+        for one in record.checks
+        if one.said_s > 0 and one.measured_s > 0
+    ]

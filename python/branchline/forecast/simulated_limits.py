@@ -15,7 +15,7 @@ PLAN_BLOCKS_MAX = 1_000_000
 REMOTE_GAP_BYTES = 128 * 1024
 #: A job is held up by others where it gets less than this part of what it gets alone.
 FREE_PART = 0.9
-#: A calibration of hundreds of storages and the pairs that are kept takes less.
-CALIBRATION_FILE_MAX_BYTES = 1_000_000
-#: Forecasts that were checked and are kept with the calibration: older ones say little of the machine of today.
-PAIRS_KEPT = 500
+#: A calibration of hundreds of storages, and the forecasts that are kept, take less.
+CALIBRATION_FILE_MAX_BYTES = CHECKED_FILE_MAX_BYTES = 1_000_000
+#: Forecasts that were checked and are kept: older ones say little of the machine of today.
+CHECKED_KEPT = 500

@@ -13,6 +13,7 @@ from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import BadFileError, DatasetError, OptionError
 from branchline.forecast.calibration import load_calibration, with_known_codecs
+from branchline.forecast.checked import load_checked
 from branchline.forecast.intervals import Errors, errors_seen
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.rates import Rates, measured, rates_of_job
@@ -87,7 +88,7 @@ def subject_of(location: list[str], branches: tuple[str, ...] | None = None, acc
     cores = cpu_count()
     rates = with_known_codecs(rates, known)
     words = known.age_words() if known else ""
-    errors = errors_seen(known.errors() if known else [])
+    errors = errors_seen(load_checked().here().log_errors())
     return Subject(location[0], files, laid, branches, chosen, rates, 1, cores, cores, calibrated=words, errors=errors)
 
 
@@ -116,6 +117,7 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
         memory_limit_bytes=job.memory_limit_bytes or 2**30,
         job=job,
         calibrated=known.age_words() if known else "",
+        errors=errors_seen(load_checked().here().log_errors()),
     )
 
 

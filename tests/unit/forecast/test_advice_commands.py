@@ -12,9 +12,7 @@ from tests.unit.report.conftest import make_job
 
 from branchline.access import Access
 from branchline.errors import OptionError
-from branchline.forecast.kept import Proof
 from branchline.forecast.of_trace import is_trace, subject_of_trace
-from branchline.forecast.proofs import errors_words, keep_proof, proofs_in
 from branchline.tracing.recording import recording
 from branchline.tree import ChunkStream, Source
 
@@ -58,12 +56,3 @@ def test_jobs_over_the_same_files_are_told_to_be_one_train(tmp_path: Path) -> No
     assert "2 jobs read the same 24 files" in shown.output, shown.output
     (only,) = json.loads(run_command(["advise", *map(str, folders), "--json"]).output)
     assert only["id"] == "train-joined"
-
-
-def test_proofs_are_kept_and_say_how_right_forecasts_were(tmp_path: Path) -> None:
-    assert errors_words(proofs_in(tmp_path)) == ""
-    for said_s, measured_s in ((1.1, 1.0), (0.8, 1.0)):
-        keep_proof(Proof("codec", said_s, measured_s, 0.9, 1.1, 12), tmp_path)
-    (tmp_path / "proof-broken.json").write_text("{")
-    assert len(proofs_in(tmp_path)) == 2
-    assert "differed from the forecast by 15%" in errors_words(proofs_in(tmp_path))

@@ -18,13 +18,11 @@ from branchline.forecast.calibration import (
     Calibration,
     calibrate,
     load_calibration,
-    machine_name,
-    remember,
     save_calibration,
     with_known_codecs,
 )
+from branchline.forecast.machine import machine_name
 from branchline.forecast.rates import Rates
-from branchline.forecast.simulated_limits import PAIRS_KEPT
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 KNOWN = Calibration(machine_name(), NOW.isoformat(), 1e-10, {"zlib": 2e-9, "lzma": 6e-8})
@@ -74,22 +72,6 @@ def test_a_moment_that_is_none_is_refused() -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "measured_at": "yesterday"}))
     with pytest.raises(BadFileError):
         load_calibration()
-
-
-def test_forecasts_that_were_checked_are_kept_but_not_for_ever() -> None:
-    remember(10.0, 11.0, "without a calibration")
-    assert load_calibration() is None
-    save_calibration(KNOWN)
-    for number in range(3):
-        remember(10.0, 11.0 + number, "a proof")
-    found = load_calibration()
-    assert found is not None
-    assert [one.measured_s for one in found.pairs] == [11.0, 12.0, 13.0]
-    assert len(found.errors()) == 3
-    save_calibration(replace(found, pairs=found.pairs * (PAIRS_KEPT // 3 + 1)))
-    remember(1.0, 1.0, "the last")
-    assert (last := load_calibration()) is not None
-    assert (len(last.pairs), last.pairs[-1].about) == (PAIRS_KEPT, "the last")
 
 
 def test_a_codec_that_was_not_met_is_as_fast_as_calibrated_on_the_machine_of_the_job() -> None:

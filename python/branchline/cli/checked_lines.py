@@ -1,0 +1,38 @@
+"""Forecasts that were checked, on the terminal."""
+
+from __future__ import annotations
+
+import json
+
+from branchline.cli.printing import print_out
+from branchline.forecast.checked import CheckedForecasts
+from branchline.quantities import counted, duration
+from branchline.sensors.plain import finite, to_plain
+
+
+def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:
+    """Prints each with its error, newest last, and how right they were together."""
+    if as_json:
+        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        return
+    if not found.forecasts:
+        print_out("No forecast was checked on this machine: branchline forecast check FORECAST JOB")
+        return
+    for one in found.forecasts:
+        error = f"{one.said_s / one.measured_s - 1:+.1%}" if one.measured_s > 0 else "no time"
+        held = {True: ", inside the interval", False: ", outside the interval", None: ""}[one.is_held]
+        times = f"said {duration(one.said_s)}, measured {duration(one.measured_s)}"
+        print_out(f"{one.measured_at[:10]} {one.about}: {times} ({error}{held})")
+    print_out(_together(found))
+
+
+def _together(found: CheckedForecasts) -> str:
+    parts = [counted(len(found.forecasts), "forecast")]
+    median, coverage, savings = found.median_error(), found.coverage(), found.savings_error()
+    if median is not None:
+        parts.append(f"median error {median:.1%}")
+    if coverage is not None:
+        parts.append(f"{coverage:.0%} of the 90 % intervals hold")
+    if savings is not None:
+        parts.append(f"what advice has saved differed from its forecasts by {savings:.0%} (median)")
+    return "; ".join(parts)

@@ -1,0 +1,110 @@
+"""Forecasts beside what was measured: kept in one place, shown, and made intervals of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.command_line import run_command
+from tests.unit.forecast.test_planned_requests import write
+from tests.unit.report.conftest import make_job
+
+from branchline.access import Access
+from branchline.cli.proving import prove
+from branchline.errors import BadFileError
+from branchline.forecast.advising import Advised
+from branchline.forecast.changing import ACCESS, Change
+from branchline.forecast.checked import Checked, CheckedForecasts, checked_path, keep_checked, load_checked
+from branchline.forecast.intervals import PAIRS_MIN
+from branchline.forecast.machine import machine_name
+from branchline.forecast.simulated_limits import CHECKED_KEPT
+from branchline.forecast.subject import subject_of
+from branchline.sensors.advice import Advice, Gain
+
+ONE = Checked("out: rtt=10ms", 10.0, 11.0, machine_name(), "2026-11-25T12:00:00+00:00", is_held=True)
+SAVED = replace(ONE, about="proof of codec: out", advice="codec", before_s=12.0)
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_what_is_checked_is_kept_but_not_for_ever() -> None:
+    assert load_checked() == CheckedForecasts()
+    keep_checked([ONE, SAVED])
+    keep_checked([replace(ONE, about="the last")])
+    assert [one.about for one in load_checked().forecasts] == [ONE.about, SAVED.about, "the last"]
+    keep_checked([replace(ONE, about=str(number)) for number in range(CHECKED_KEPT)])
+    assert [one.about for one in load_checked().forecasts] == [str(number) for number in range(CHECKED_KEPT)]
+
+
+def test_other_machines_keep_theirs_in_the_same_file() -> None:
+    keep_checked([ONE, replace(ONE, machine="another")])
+    assert load_checked().here().forecasts == (ONE,)
+    keep_checked([ONE])
+    assert len(load_checked().forecasts) == 3
+
+
+def test_how_right_they_were_is_computed() -> None:
+    found = CheckedForecasts((ONE, replace(ONE, said_s=8.8, is_held=False), SAVED, replace(SAVED, said_s=11.5)))
+    assert found.median_error() == pytest.approx((0.1 / 1.1 + 0.1 / 1.1) / 2, abs=1e-6)
+    assert found.coverage() == pytest.approx(0.75)
+    # 1 s was saved each time; 2 s and 0.5 s were said.
+    assert found.savings_error() == pytest.approx(0.75)
+    assert CheckedForecasts((SAVED,)).savings_error() is None
+    assert (CheckedForecasts().median_error(), CheckedForecasts().coverage()) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"checked_version": 99}', '{"checked_version": 1, "forecasts": [{"about": 3}]}'],
+)
+def test_what_has_no_checked_forecasts_is_refused_and_left(text: str) -> None:
+    path = keep_checked([ONE])
+    path.write_text(text)
+    for call in (load_checked, lambda: keep_checked([ONE])):
+        with pytest.raises(BadFileError, match="no checked forecasts"):
+            call()
+    assert path.read_text() == text
+
+
+def test_all_are_shown_by_the_command() -> None:
+    assert "No forecast was checked" in run_command(["forecast", "check"]).stdout
+    keep_checked([ONE, SAVED, replace(SAVED, said_s=11.5, is_held=False)])
+    shown = run_command(["forecast", "check"]).stdout
+    assert "2026-11-25 out: rtt=10ms: said 10.0 s, measured 11.0 s (-9.1%, inside the interval)" in shown
+    assert "3 forecasts; median error 9.1%; 67% of the 90 % intervals hold" in shown
+    plain = json.loads(run_command(["forecast", "check", "--json"]).stdout)
+    assert [one["advice"] for one in plain["forecasts"]] == ["", "codec", "codec"]
+    assert run_command(["forecast", "check", "said.json"]).exit_code != 0
+
+
+def test_many_make_the_interval_of_the_next_job(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.root", [3_000] * 20)
+    job = make_job()
+    job["dataset"] = [{"path": str(path), "tree": "events"}]
+    job["branches"] = [{**job["branches"][0], "name": name} for name in ("x", "y")]
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    assert subject_of([str(tmp_path)]).errors is None
+    keep_checked([ONE] * PAIRS_MIN)
+    errors = subject_of([str(tmp_path)]).errors
+    assert errors is not None
+    assert errors.pairs == PAIRS_MIN
+
+
+def test_a_proof_is_kept_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("branchline.cli.proving.STARTS", 1)
+    path = write(tmp_path / "data.root", [3_000] * 20)
+    subject = subject_of([f"{path}:events"], ("x",), Access(mode="plain"))
+    advice = Advice("access-planned", "", "--access planned", Gain(0.1, 0.05, 0.2), "nothing", "analyst", 1.0)
+    prove(Advised(advice, Change(ACCESS, access=Access(), option="--access planned")), subject, (), budget_s=2.0)
+    (kept,) = load_checked().forecasts
+    assert (kept.advice, kept.machine) == ("access-planned", machine_name())
+    assert kept.saving_said_s == pytest.approx(0.1 * (kept.before_s or 0.0))
+    assert kept.pairs > 0
+    assert str(checked_path()) in capsys.readouterr().out
