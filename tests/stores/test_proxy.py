@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from tests.stores.scripted import Scripted, scripted
+from tests.stores.scripted_xrootd import OK, answer, xrootd_script
 
 from branchline._core import Proxy
+from branchline.dataset import Dataset
+
+LOCATE, LIST = 3027, 3004
 
 BLOCK = bytes(range(256)) * 4096
 
@@ -140,3 +147,59 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
             last = running.stdout.read()
             assert running.wait(20) == 0
     assert last == "1 connection, 8 bytes to the server, 10 bytes from it, 0 faults\n"
+
+
+def test_a_folder_is_listed_through_it_though_its_server_has_another_name() -> None:
+    def name_itself(_: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code == LOCATE:
+            return answer(stream, OK, b"Srbehind-the-link.invalid:1094\0")
+        return answer(stream, OK, b".\n0 0 0 0\na.root\n7 40 16 1700000000\0") if code == LIST else None
+
+    with xrootd_script(b"", name_itself) as (_, _, server):
+        proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{server.port}", "")
+        try:
+            found = [(one.path, one.size_bytes) for one in Dataset.of(f"root://127.0.0.1:{proxy.port}//*.root")]
+        finally:
+            proxy.close()
+    assert found == [(f"root://127.0.0.1:{proxy.port}//a.root", 40)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may take an address from a device")
+def test_it_can_be_closed_when_its_address_is_gone() -> None:
+    ip = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    if ip is None:
+        pytest.skip("the program ip is missing")
+    with own_address(ip) as (address, take_away):
+        before = threads_of_the_proxy()
+        proxy = Proxy(f"{address}:0", "127.0.0.1:1", "")
+        take_away()
+        closing = threading.Thread(target=proxy.close, daemon=True)
+        closing.start()
+        closing.join(5)
+        assert not closing.is_alive()
+        assert threads_of_the_proxy() == before
+
+
+@contextmanager
+def own_address(ip: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """An address that only this test has, on a device of its own, and how it is taken away."""
+    device, address = f"bl{secrets.token_hex(4)}", f"10.252.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
+
+    def take_away() -> None:
+        subprocess.run([ip, "link", "delete", device], capture_output=True, check=False)
+
+    made = subprocess.run([ip, "link", "add", device, "type", "veth"], capture_output=True, check=False)
+    if made.returncode != 0:
+        pytest.skip("this machine makes no devices of networks")
+    try:
+        subprocess.run([ip, "address", "add", f"{address}/32", "dev", device], check=True)
+        subprocess.run([ip, "link", "set", device, "up"], check=True)
+        yield address, take_away
+    finally:
+        take_away()
+
+
+def threads_of_the_proxy() -> int:
+    """Those of this process that belong to a proxy."""
+    names = [(one / "comm").read_text().strip() for one in Path("/proc/self/task").iterdir()]
+    return sum("branchline-proxy".startswith(name) for name in names)

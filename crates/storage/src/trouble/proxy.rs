@@ -2,11 +2,13 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{poll, PollFd, PollFlags};
 use rustix::net::sockopt::set_socket_linger;
 
 use super::delay_line::{DelayLine, Load, Piece};
@@ -55,6 +57,8 @@ struct Counted {
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
+    /// While it is open, the acceptor waits for connections.
+    is_open: Option<UnixStream>,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -101,6 +105,7 @@ impl Proxy {
     /// Listens at `listen` and hands every connection on to `target`, both written `host:port`. Port 0 is a free one.
     pub fn start(listen: &str, target: &str, throttle: Throttle, plan: Option<FaultPlan>) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
         let target: Vec<SocketAddr> = target.to_socket_addrs()?.collect();
         let shared = Arc::new(Shared {
             target,
@@ -112,8 +117,9 @@ impl Proxy {
             free: Mutex::default(),
         });
         let (address, own) = (listener.local_addr()?, Arc::clone(&shared));
-        let acceptor = spawn(move || accept_all(&listener, &own))?;
-        Ok(Self { address, shared, acceptor: Some(acceptor) })
+        let (is_open, end) = UnixStream::pair()?;
+        let acceptor = spawn(move || accept_all(&listener, &end, &own))?;
+        Ok(Self { address, shared, is_open: Some(is_open), acceptor: Some(acceptor) })
     }
 
     /// Where it listens.
@@ -136,15 +142,10 @@ impl Proxy {
     /// Ends all connections, and takes no more.
     pub fn close(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
+        // Wakes up who waits for a connection; connecting to it may take long, where its address is gone.
+        self.is_open = None;
         let Some(acceptor) = self.acceptor.take() else { return };
-        // Wakes up who waits for a connection. Listening everywhere means listening here.
-        let mut own = self.address;
-        if own.ip().is_unspecified() {
-            own.set_ip(if own.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1_u16].into() });
-        }
-        if TcpStream::connect_timeout(&own, CONNECT_TIMEOUT).is_ok() {
-            drop(acceptor.join());
-        }
+        drop(acceptor.join());
         let connections = std::mem::take(&mut *lock(&self.shared.connections));
         connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.close());
     }
@@ -164,15 +165,22 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("branchline-proxy".to_owned()).spawn(work)
 }
 
-fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
-    for client in listener.incoming() {
+/// Takes connections until the other side of `end` is closed.
+fn accept_all(listener: &TcpListener, end: &UnixStream, shared: &Arc<Shared>) {
+    loop {
+        // An interrupted wait is begun again.
+        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)], None);
         if shared.is_closed.load(Ordering::Acquire) {
             return;
         }
-        let Ok(client) = client else {
-            // Too many open files, for example: it passes when others are closed.
-            std::thread::sleep(AHEAD);
-            continue;
+        let client = match listener.accept() {
+            Ok((client, _)) => client,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            Err(_) => {
+                // Too many open files, for example: it passes when others are closed.
+                std::thread::sleep(AHEAD);
+                continue;
+            }
         };
         let ready = Instant::now() + shared.link.throttle.latency;
         let shared = Arc::clone(shared);
@@ -193,6 +201,8 @@ fn serve(client: TcpStream, ready: Instant, shared: &Arc<Shared>) -> io::Result<
         }
     }
     let server = server?;
+    // Some systems have it from the listener.
+    client.set_nonblocking(false)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let connection = Arc::new(Connection {

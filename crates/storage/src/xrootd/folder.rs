@@ -16,6 +16,13 @@ use crate::StorageErrorKind;
 /// No file: a connection that any file may use.
 const NO_FILE: u64 = u64::MAX;
 
+/// What came back for a request.
+struct Answered {
+    bytes: Vec<u8>,
+    /// The server that was asked has the data, and sent us nowhere else.
+    is_at_data: bool,
+}
+
 /// Lists a folder at all servers that have it, an answer of each.
 pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
     let (entry, path) = entry_of(url)?;
@@ -24,7 +31,7 @@ pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>
     let mut pages = Vec::new();
     let mut missing = None;
     for server in servers {
-        let list = |_| exchanged(&server, Request::list(&path), settings);
+        let list = |_| exchanged(&server, Request::list(&path), settings).map(|answer| answer.bytes);
         match with_retries(settings, list) {
             Ok(page) => pages.push(page),
             // This server of a cluster does not have it.
@@ -39,8 +46,8 @@ pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>
 }
 
 /// The servers that have a path, by what `locate` gets from the entry and from the redirectors below it; the entry
-/// itself if it knows no others.
-fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Vec<u8>>) -> Result<Vec<Server>> {
+/// itself if it knows no others. A data server names itself, and that name may be known to no other machine.
+fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Answered>) -> Result<Vec<Server>> {
     let mut found: Vec<Server> = Vec::new();
     // Redirectors in the order in which they were named; those before `queried_count` were queried.
     let mut redirectors = vec![entry.clone()];
@@ -55,7 +62,10 @@ fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Vec<u8
             Err(fault) if !is_entry && fault.kind == StorageErrorKind::NotFound => continue,
             Err(fault) => return Err(fault),
         };
-        for (kind, other) in locations(&answer, entry) {
+        if is_entry && answer.is_at_data {
+            return Ok(vec![entry.clone()]);
+        }
+        for (kind, other) in locations(&answer.bytes, entry) {
             let named = match kind {
                 b'M' | b'm' => &mut redirectors,
                 b'S' | b's' => &mut found,
@@ -66,7 +76,7 @@ fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Vec<u8
             }
         }
     }
-    // A server that is alone names itself, and that name may be known to no other machine.
+    // A door that calls itself a redirector, and is alone.
     let is_itself = found.len() == 1 && found.iter().all(|one| one.port == entry.port);
     Ok(if found.is_empty() || is_itself { vec![entry.clone()] } else { found })
 }
@@ -88,12 +98,14 @@ fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
 }
 
 /// Sends a request to a server, or to those that it redirects us to.
-fn exchanged(server: &Server, request: Request, settings: &Settings) -> Result<Vec<u8>> {
+fn exchanged(server: &Server, request: Request, settings: &Settings) -> Result<Answered> {
     let mut server = server.clone();
-    for _ in 0..=REDIRECTS_MAX {
+    for redirects_count in 0..=REDIRECTS_MAX {
         let (mut session, answer) = pool().take(&server, NO_FILE, request.clone(), settings)?;
         match answer {
-            Some(Answer::Done(answer)) => return Ok(answer),
+            Some(Answer::Done(bytes)) => {
+                return Ok(Answered { bytes, is_at_data: redirects_count == 0 && session.is_data_server });
+            }
             Some(Answer::Redirect(target)) => {
                 let secure = server.secure || target.secure.unwrap_or(false);
                 server = Server { host: target.host, port: target.port, secure, user: server.user.clone() };
@@ -109,7 +121,7 @@ pub(super) fn checksum_at(server: &Server, target: &str, settings: &Settings) ->
     let path = target.split('?').next().unwrap_or(target);
     // There is no wait for a server that has to read all of the file for it.
     let answer = exchanged(server, Request::checksum(path), settings).ok()?;
-    let text = String::from_utf8_lossy(&answer).trim_end_matches('\0').to_owned();
+    let text = String::from_utf8_lossy(&answer.bytes).trim_end_matches('\0').to_owned();
     let (kind, value) = text.trim().split_once(' ')?;
     checksum(kind, value)
 }
@@ -121,6 +133,10 @@ mod tests {
 
     fn entry() -> Server {
         Server { host: "r".to_owned(), port: 1094, secure: false, user: None }
+    }
+
+    fn by_redirector(words: &str) -> Result<Answered> {
+        Ok(Answered { bytes: words.as_bytes().to_vec(), is_at_data: false })
     }
 
     #[test]
@@ -136,7 +152,7 @@ mod tests {
         let mut queried = Vec::new();
         let found = servers_with(&entry(), |server| {
             queried.push(server.to_string());
-            Ok(b"Mrm:1 Mrn:1 Mrr:1094 Srone:1 Srtwo:1".to_vec())
+            by_redirector("Mrm:1 Mrn:1 Mrr:1094 Srone:1 Srtwo:1")
         });
         assert_eq!(found.unwrap().len(), 2);
         assert_eq!(queried, ["r:1094", "m:1", "n:1"]);
@@ -148,7 +164,7 @@ mod tests {
         let mut queries_count = 0;
         servers_with(&entry(), |_| {
             queries_count += 1;
-            Ok(answer.clone().into_bytes())
+            by_redirector(&answer)
         })
         .unwrap();
         assert_eq!(queries_count, LISTING_SERVERS_MAX);
@@ -158,7 +174,7 @@ mod tests {
     fn a_list_is_not_whole_without_a_redirector_that_fails() {
         let list = |kind| {
             servers_with(&entry(), |server| match server.host.as_str() {
-                "r" => Ok(b"Mrm:1 Srone:1 Srtwo:1".to_vec()),
+                "r" => by_redirector("Mrm:1 Srone:1 Srtwo:1"),
                 _ => Err(Fault::new(kind, format!("{server} fails"))),
             })
         };

@@ -75,6 +75,7 @@ fn log_in(
     let can = number(&session.done(can)?, 4)
         .ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
     session.limits.pages = can & flags::PAGES != 0;
+    session.is_data_server = can & (flags::DATA_SERVER | flags::REDIRECTOR) == flags::DATA_SERVER;
     let is_plain = !server.secure && can & (flags::TLS_NOW | flags::TLS_AFTER_LOGIN) == 0;
     if server.secure && can & flags::TLS_THERE == 0 {
         let reason = format!("{} does not do TLS, which roots:// asks for", session.link.server);

@@ -34,6 +34,8 @@ struct OpenFile {
 pub(super) struct Session {
     pub(super) link: Link,
     pub(super) limits: RequestLimits,
+    /// It has files itself, and is no redirector.
+    pub(super) is_data_server: bool,
     /// The connection is of no use any more: it failed, or answers will come that no request waits for.
     pub(super) is_broken: bool,
     pub(super) last_used: Instant,
@@ -99,6 +101,7 @@ impl Session {
         Self {
             link,
             limits: RequestLimits { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
+            is_data_server: false,
             is_broken: false,
             last_used: Instant::now(),
             wait_max,

@@ -54,6 +54,8 @@ pub(super) const LATE_ANSWER: u32 = 5008;
 
 /// A server's features and requirements, from its answer to `kXR_protocol`.
 pub(super) mod flags {
+    pub(in super::super) const DATA_SERVER: u32 = 0x0000_0001;
+    pub(in super::super) const REDIRECTOR: u32 = 0x0000_0002;
     pub(in super::super) const PAGES: u32 = 0x0020_0000;
     pub(in super::super) const TLS_AFTER_LOGIN: u32 = 0x0800_0000;
     pub(in super::super) const TLS_NOW: u32 = 0x4000_0000;
