@@ -116,7 +116,8 @@ def _theirs_alone(published: Published) -> list[str]:
 
 def _heading(record: Record, result: StudyResult) -> list[str]:
     machine = record.machine
-    lines = [f"**{answer(result).capitalize()}.**", ""]
+    said = answer(result)
+    lines = [f"**{said[:1].upper()}{said[1:]}.**", ""]
     controls = ", ".join(f"{one.name} {_ratio(one.time)}" for one in result.controls) or "none"
     about = f"{counted(result.rounds, 'round')} in {duration(result.spent_s)}, seed {result.seed}, {machine.at[:10]}"
     about += f", {machine.processor}, {machine.cores} cores, load before it {machine.load:.1f}"
