@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
+from tests.clusters.places import dask_servers
 from tests.clusters.slurm import NODES, Slurm
 
 from branchline.lab.study_page import kept_result, write_report
@@ -50,9 +51,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def words(folder: Path) -> list[str]:
+def words(folder: Path, on: str = "slurm") -> list[str]:
     command = [sys.executable, "-m", "branchline", "study", "run", str(folder / "study.toml")]
-    return [*command, "-o", str(folder / "out"), "--on", "slurm", "--seed", "1", "--set", f"HERE={folder}"]
+    return [*command, "-o", str(folder / "out"), "--on", on, "--seed", "1", "--set", f"HERE={folder}"]
 
 
 def environment(slurm: Slurm) -> dict[str, str]:
@@ -110,3 +111,21 @@ def test_a_study_that_is_killed_leaves_nothing_in_the_queue_that_disturbs_what_f
     assert len(keys) == len(set(keys)) == 6
     assert not list(submitted.glob("*/submitted.json"))
     assert kept_result(folder / "out").rounds == 2
+
+
+@pytest.mark.timeout(240)
+def test_workers_of_dask_run_the_jobs_of_each_arm_and_a_job_that_dies_is_named(folder: Path, tmp_path: Path) -> None:
+    (folder / "slow.sh").write_text("test $1 != 4 || kill -9 $PPID; sleep 0.2\n", encoding="utf-8")
+    (tmp_path / "dask").mkdir()
+    with dask_servers(tmp_path / "dask", workers=2) as place:
+        on = str(place.settings["on"])
+        done = subprocess.run(words(folder, on), capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    taken = samples(folder)
+    assert Counter(one.kind for one in taken) == {"arm": 4, "control": 2}
+    reads = [one for one in taken if one.arm == "client branchline"]
+    assert all([job.events for job in one.jobs] == [1000] * JOBS for one in reads)
+    slow = [one for one in taken if one.arm == "client slow"]
+    assert [[job.number for job in one.jobs if job.error] for one in slow] == [[4], [4]]
+    assert "died with code -9" in slow[0].jobs[4].error
+    assert "2 jobs failed" in done.stdout
