@@ -29,6 +29,7 @@ from branchline.report.whole_files import failed_writing
 from branchline.running.claim import JOBS
 from branchline.running.status_file import STATUS
 from branchline.sensors import JobRecord, TrainStatus
+from branchline.sensors.plain import check_types
 
 _LINE_MAX_BYTES = 4 * TAKEN_NAME_MAX + 200
 
@@ -57,17 +58,21 @@ def content_of(folder: Path, name: str, bytes_max: int) -> bytes:
 
 
 def record_of(folder: Path) -> JobRecord | None:
-    """The record of the run that writes to a folder; None if there is none that can be read."""
+    """The record of the run that writes to a folder; None if there is none whose values are what they should be."""
     try:
-        return JobRecord.from_dict(json.loads(content_of(folder, JOB, JOB_FILE_MAX_BYTES)))
+        record = JobRecord.from_dict(json.loads(content_of(folder, JOB, JOB_FILE_MAX_BYTES)))
+        check_types(record)
+        return record
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def at_work_in(folder: Path) -> TrainStatus | None:
-    """What a run says while it works; None if there is nothing that can be read."""
+    """What a run says while it works; None if there is nothing whose values are what they should be."""
     try:
-        return TrainStatus.from_dict(json.loads(content_of(folder, STATUS, JOB_FILE_MAX_BYTES)))
+        status = TrainStatus.from_dict(json.loads(content_of(folder, STATUS, JOB_FILE_MAX_BYTES)))
+        check_types(status)
+        return status
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -13,7 +13,7 @@ from branchline.control.trains import taken
 from branchline.control.trains.sandbox_runner import take_folder
 from branchline.control.trains.taken import receive_results
 from branchline.errors import StorageError
-from branchline.sensors import JobRecord
+from branchline.sensors import JobRecord, TrainStatus
 
 
 @pytest.fixture
@@ -107,3 +107,14 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     receive_results(stream(*((f"f{i}", 0, b"") for i in range(3))), tmp_path / "first.train")
     with pytest.raises(StorageError, match="more than 3 files"):
         receive_results(stream(*((f"f{i}", 0, b"") for i in range(4))), tmp_path / "second.train")
+
+
+@pytest.mark.parametrize(("name", "value"), [("subjobs", "x"), ("wall_s", "soon"), ("events", 1 << 70)])
+def test_a_record_or_a_state_of_impossible_values_is_none(written: Path, name: str, value: object) -> None:
+    plain = JobRecord(status="running").as_dict()
+    (written / "job.json").write_text(json.dumps(plain))
+    assert taken.record_of(written) is not None
+    (written / "job.json").write_text(json.dumps({**plain, name: value}))
+    assert taken.record_of(written) is None
+    (written / "status.json").write_text(json.dumps({**TrainStatus().as_dict(), "seconds": value}))
+    assert name == "events" or taken.at_work_in(written) is None
