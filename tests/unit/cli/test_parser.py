@@ -134,7 +134,7 @@ def test_the_reference_has_everything_that_the_help_shows() -> None:
                 assert text in shown, (one.name, parameter)
             assert parameter.default is None or parameter.default in shown
         for example in one.examples:
-            assert example.line.startswith(f"branchline {one.name} ")
+            assert f"{example.line} ".startswith(f"branchline {one.name} ")
     assert json.loads(json.dumps([dataclasses.asdict(one) for one in found]))
 
 
