@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from branchline.errors import OptionError
 from branchline.lab.at_once import run_at_once
 from branchline.lab.job import JobRequest
 from branchline.lab.starting import JobStarters
@@ -22,9 +24,23 @@ def commands(folder: Path, *texts: str) -> list[JobRequest]:
     return [JobRequest(number, "command", [], str(folder), command=text) for number, text in enumerate(texts)]
 
 
-def children() -> list[psutil.Process]:
-    """Processes below this one that still do something."""
-    return [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+@pytest.fixture
+def new_starters() -> Callable[[], list[int]]:
+    """Gives the processes that start jobs and that this test began; others of this worker may live."""
+
+    def found() -> set[int]:
+        return {one.pid for one in psutil.Process().children() if "branchline.lab.job_starter" in words_of(one)}
+
+    before = found()
+    return lambda: sorted(found() - before)
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """The words of a process's command; none of one that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def until_gone(process: int) -> None:
@@ -34,7 +50,9 @@ def until_gone(process: int) -> None:
         time.sleep(0.01)
 
 
-def test_jobs_of_one_client_and_environment_share_the_process_that_starts_them(tmp_path: Path) -> None:
+def test_jobs_of_one_client_and_environment_share_the_process_that_starts_them(
+    tmp_path: Path, new_starters: Callable[[], list[int]]
+) -> None:
     starters = JobStarters()
     seen = []
     for number, environment in enumerate([{}, {}, {"COLOUR": "red"}]):
@@ -44,14 +62,14 @@ def test_jobs_of_one_client_and_environment_share_the_process_that_starts_them(t
         seen.append((tmp_path / str(number)).read_text().split())
     assert [colour for _, _, colour in seen] == ["None", "None", "red"]
     assert len({process for process, _, _ in seen}) == 3
-    assert len(children()) == 2
+    assert len(new_starters()) == 2
 
 
-def test_they_end_with_who_asked(tmp_path: Path) -> None:
+def test_they_end_with_who_asked(tmp_path: Path, new_starters: Callable[[], list[int]]) -> None:
     starters = JobStarters()
     _, [outcome] = run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
     assert not outcome.error
-    processes = [one.pid for one in children()]
+    processes = new_starters()
     assert processes
     del starters
     for one in processes:
@@ -72,12 +90,12 @@ def test_a_job_that_is_killed_says_by_what(tmp_path: Path) -> None:
     assert "it died with code -9" in outcome.error
 
 
-def test_a_starter_that_dies_costs_one_sample(tmp_path: Path) -> None:
+def test_a_starter_that_dies_costs_one_sample(tmp_path: Path, new_starters: Callable[[], list[int]]) -> None:
     starters = JobStarters()
     run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
-    [starter] = children()
-    os.kill(starter.pid, signal.SIGKILL)
-    with pytest.raises(Exception, match="a job of the study cannot be started"):
+    [starter] = new_starters()
+    os.kill(starter, signal.SIGKILL)
+    with pytest.raises(OptionError, match="a job of the study cannot be started"):
         run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
     _, [outcome] = run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
     assert not outcome.error
