@@ -103,7 +103,7 @@ def test_a_starter_that_dies_costs_one_sample(tmp_path: Path, new_starters: Call
 
 def test_jobs_whose_starter_dies_go_on(tmp_path: Path) -> None:
     starters = JobStarters()
-    text = f"""sh -c "kill -9 $(ps -o ppid= -p $PPID); echo done > {tmp_path}/done" """
+    text = f"""sh -c "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); echo done > {tmp_path}/done" """
     _, [outcome] = run_at_once(commands(tmp_path, text), {}, 60.0, starters=starters)
     assert not outcome.error
     assert (tmp_path / "done").read_text() == "done\n"
