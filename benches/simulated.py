@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -193,20 +193,34 @@ def simulated(field: Field, files_count: int, seconds_by_byte: Sequence[float], 
     )
 
 
+#: The constant of the code that makes a policy, as the module has it that uses it.
+COPIES = "branchline.jobs.tail.TAIL_FACTOR"
+WINDOW = "branchline.jobs.pooled.GROUPS_PER_SLOT"
+FOLDING = "branchline.jobs.pooled.FOLD_AFAR_MIN_BYTES"
+NO_COPIES: Mapping[str, float] = {COPIES: math.inf}
+
+
 @contextmanager
-def without_copies() -> Iterator[None]:
-    """No sub-job is slow enough to be run a second time."""
-    with patch("branchline.jobs.tail.TAIL_FACTOR", math.inf):
+def changed(constants: Mapping[str, float]) -> Iterator[None]:
+    """Policies with other constants."""
+    with ExitStack() as stack:
+        for name, value in constants.items():
+            stack.enter_context(patch(name, value))
         yield
+
+
+def without_copies() -> AbstractContextManager[None]:
+    """No sub-job is slow enough to be run a second time."""
+    return changed(NO_COPIES)
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to run the train."""
+    """One way to run the train, by constants of the code that are not as usual."""
 
     name: str
     field: Field
-    copies: bool = True
+    constants: Mapping[str, float]
     by_file: bool = True
 
 
@@ -214,12 +228,15 @@ def arms_of(field: Field) -> list[Arm]:
     """With and without what is measured."""
     unknown = replace(field, knows_sites=False)
     return [
-        Arm("all as it is", field),
-        Arm("no copies of slow sub-jobs", field, copies=False),
-        Arm("no locality", unknown),
-        Arm("neither", unknown, copies=False),
-        Arm("nothing goes wrong", replace(field, faults=HEALTHY)),
-        Arm("all as it is, the dataset as it is cut", field, by_file=False),
+        Arm("all as it is", field, {}),
+        Arm("no copies of slow sub-jobs", field, NO_COPIES),
+        Arm("no locality", unknown, {}),
+        Arm("neither", unknown, NO_COPIES),
+        Arm("a window of one group for each worker", field, {WINDOW: 1}),
+        Arm("a window of eight", field, {WINDOW: 8}),
+        Arm("workers fold results of neighbours", field, {FOLDING: 1}),
+        Arm("nothing goes wrong", replace(field, faults=HEALTHY), {}),
+        Arm("all as it is, the dataset as it is cut", field, {}, by_file=False),
     ]
 
 
@@ -234,11 +251,8 @@ def simulated_page(
         cells = []
         for arm in arms_of(replace(base, work_factor=factor)):
             progress(f"simulating {files} files, work times {factor:.0f}: {arm.name}")
-            if arm.copies:
+            with changed(arm.constants):
                 figures = simulated(arm.field, files, by_byte, by_file=arm.by_file)
-            else:
-                with without_copies():
-                    figures = simulated(arm.field, files, by_byte, by_file=arm.by_file)
             check(figures)
             rows.append(_row(arm, factor, figures))
             cells.append(_cells(arm, figures))

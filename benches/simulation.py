@@ -23,7 +23,7 @@ from benches.conditions import machine_lines
 from benches.links import link
 from benches.places import LARGE_TREE, large_file, served
 from benches.tables import table
-from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, simulate_jobs
+from branchline.forecast.jobs_at_once import JobsRequest, simulate_counted, simulate_jobs
 from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
 from branchline.forecast.simulated_plan import Block, BlockPlan, Reading, plans_of
 from branchline.lab.at_once import run_at_once
@@ -153,41 +153,82 @@ def real_rows(place: RealPlace, rounds: int, progress: Callable[[str], None]) ->
     return rows
 
 
-def scaled(jobs: int, nodes: int, disks: int, seed: int) -> tuple[JobsPoint, float, int]:
-    """A simulation of so many jobs with 31 blocks each, the seconds that it takes, and its blocks."""
-    chance = Random(seed)
-    platform = Platform(
-        tuple(Storage(f"s{one}", disk=f"d{one}", links=("site",)) for one in range(disks)),
-        (Nodes("farm", nodes, 16, 1.25e9),),
-        tuple(Disk(f"d{one}", 2e9 / disks) for one in range(disks)),
-        (),
-        (Link("site", 10e9, 0.002),),
-    )
-    reading = Reading(requests_in_flight=1, blocks_ahead=1)
-    plans = tuple(
-        BlockPlan(
-            tuple(
-                Block(f"s{chance.randrange(disks)}", chance.uniform(1e6, 9e6), chance.uniform(0.1, 1.0))
-                for _ in range(31)
-            ),
-            reading,
+@dataclass(frozen=True)
+class Farm:
+    """What jobs share whose simulation is timed: nodes of 16 cores with cards, a link that gives ``link_part`` of what
+    all cards take together or a rate, and disks that give a rate together.
+    """
+
+    name: str
+    disks: int
+    card: float
+    disk_rate: float
+    link_rate: float = 0.0
+    link_part: float = 0.0
+
+    def platform(self, jobs: int) -> Platform:
+        """With a slot for each of the jobs. Rates of links and disks are those for 1000 of them."""
+        nodes = -(-jobs // NODE_CORES)
+        link_rate = self.link_rate * jobs / 1000 or self.link_part * self.card * nodes
+        disk_rate = self.disk_rate * jobs / 1000 / self.disks
+        return Platform(
+            tuple(Storage(f"s{one}", disk=f"d{one}", links=("site",)) for one in range(self.disks)),
+            (Nodes("farm", nodes, NODE_CORES, self.card),),
+            tuple(Disk(f"d{one}", disk_rate) for one in range(self.disks)),
+            (),
+            (Link("site", link_rate, 0.002),),
         )
-        for _ in range(64)
-    )
-    begin_s = time.perf_counter()
-    request = JobsRequest(platform, plans, cpu_spread=0.1, start_spread_s=1.0, seed=seed)
-    point = simulate_jobs(request, jobs)
-    return point, time.perf_counter() - begin_s, 31 * jobs
+
+
+NODE_CORES, BLOCKS = 16, 31
+NARROW, WIDE = 12e6, 1.25e9
+#: Where cards are narrow and the link is nearly full, now these and now that hold a job back.
+FARMS = (
+    Farm("wide cards, one disk that is full", 1, WIDE, 2e9, link_rate=10e9),
+    Farm("wide cards, disks that are full", 20, WIDE, 2e9, link_rate=10e9),
+    *(
+        Farm(f"narrow cards, a link of {part} of them", 1, NARROW, FREE, link_part=part)
+        for part in (0.7, 0.95, 1.0, 1.05)
+    ),
+    Farm("narrow cards, a link and disks nearly full", 20, NARROW, 1e9, link_part=0.95),
+    Farm("cards of 120 MB/s, a link of 0.9 of them", 1, 10 * NARROW, FREE, link_part=0.9),
+)
+
+
+def scale_row(farm: Farm, jobs: int, seed: int) -> dict[str, Any]:
+    """A simulation of so many jobs with 31 blocks each: the seconds that it takes, and counts, which the seed gives."""
+    chance = Random(seed)
+    reading = Reading(requests_in_flight=1, blocks_ahead=1)
+
+    def block() -> Block:
+        return Block(f"s{chance.randrange(farm.disks)}", chance.uniform(1e6, 9e6), chance.uniform(0.1, 1.0))
+
+    plans = tuple(BlockPlan(tuple(block() for _ in range(BLOCKS)), reading) for _ in range(64))
+    request = JobsRequest(farm.platform(jobs), plans, cpu_spread=0.1, start_spread_s=1.0, seed=seed)
+    begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
+    counted = simulate_counted(request, jobs)
+    totals = counted.totals
+    return {
+        "farm": farm.name,
+        "jobs": jobs,
+        "blocks": BLOCKS * jobs,
+        "took_s": time.perf_counter() - begin_s,
+        "cpu_s": time.process_time() - begin_cpu_s,
+        "events": totals.events_count,
+        "levels": totals.levels_count,
+        "moves": totals.moves_count,
+        "fillings": totals.fillings_count,
+        "simulated_makespan_s": counted.point.makespan_s,
+    }
 
 
 def scale_rows(largest: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    """A row for each farm, with a tenth of the largest number of jobs and with all of them."""
     rows = []
-    for jobs, disks in ((largest // 10, 1), (largest // 10, 20), (largest, 1), (largest, 20)):
-        progress(f"simulating {jobs} jobs and {disks} disks")
-        point, took_s, blocks = scaled(jobs, -(-jobs // 16), disks, 1)
-        rows.append(
-            {"jobs": jobs, "disks": disks, "blocks": blocks, "took_s": took_s, "simulated_makespan_s": point.makespan_s}
-        )
+    for jobs in (largest // 10, largest):
+        for farm in FARMS:
+            progress(f"simulating {jobs} jobs: {farm.name}")
+            rows.append(scale_row(farm, jobs, 1))
     return rows
 
 
@@ -216,6 +257,11 @@ def simulation_page(
         "",
         "## How long a simulation takes",
         "",
+        "Farms have a slot for each job, on nodes of 16 cores; blocks are of 1 to 9 MB and 0.1 to 1 s, read one ahead.",
+        f"Narrow cards are of {NARROW / MB:.0f} MB/s, wide ones of {WIDE / MB:.0f} MB/s; the link gives so much of",
+        "what all cards take together. A *level*, found so many times for each event, is the rate of all requests that",
+        "one resource holds back; in a *move* another one holds a request back. A *filling* computes all rates anew.",
+        "",
         scale_table(scale),
     ]
     return "\n".join(lines) + "\n", [*rows, *scale]
@@ -235,8 +281,14 @@ def real_table(rows: list[dict[str, Any]]) -> str:
 
 
 def scale_table(rows: list[dict[str, Any]]) -> str:
-    """Jobs, disks and blocks of simulations, and the seconds that they took."""
-    counts = [[str(one[name]) for name in ("jobs", "disks", "blocks")] for one in rows]
-    times = [[f"{one['simulated_makespan_s']:.1f}", f"{one['took_s']:.2f}"] for one in rows]
-    cells = [[*count, *time] for count, time in zip(counts, times, strict=True)]
-    return table(["jobs", "disks", "blocks", "simulated s", "took s"], cells)
+    """Farms, jobs and blocks of simulations, what they cost for each event, and the seconds that they took."""
+    cells = []
+    for one in rows:
+        per_event = [f"{one[name] / one['events']:.2f}" for name in ("levels", "moves")]
+        seconds = [
+            f"{one[name]:.{digits}f}" for name, digits in (("simulated_makespan_s", 1), ("took_s", 2), ("cpu_s", 2))
+        ]
+        counts = [str(one[name]) for name in ("jobs", "blocks", "events")]
+        cells.append([one["farm"], *counts, *per_event, str(one["fillings"]), *seconds])
+    head = ["farm", "jobs", "blocks", "events", "levels", "moves", "fillings", "simulated s", "took s", "CPU s"]
+    return table(head, cells)

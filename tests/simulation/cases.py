@@ -100,6 +100,22 @@ def one_link(jobs: int, seed: int) -> Case:
     return Case({"disk": 2.5e9, "site": 1.9e9}, [(["disk", "site"], 0.002, None)], cores, 1.25e9, made)
 
 
+def narrow_cards(jobs: int, seed: int) -> Case:
+    """Nodes of 16 cores with cards of 12 MB/s, behind a link that gives 95 % of what these take, and two disks."""
+    chance = Random(seed)
+    cores = [16] * (-(-jobs // 16))
+    cards = 12e6 * len(cores)
+    links = {"disk": 0.6 * cards, "other disk": 0.4 * cards, "site": 0.95 * cards}
+    ways: list[tuple[list[str], float, float | None]] = [
+        (["disk", "site"], 0.002, None), (["other disk", "site"], 0.002, None),
+    ]  # fmt: skip
+    made = []
+    for number in range(jobs):
+        way, blocks = chance.randrange(2), _blocks(chance, chance.randint(16, 26))
+        made.append(CaseJob(way, number % len(cores), blocks))
+    return Case(links, ways, cores, 12e6, made)
+
+
 def several_ways(jobs: int, seed: int) -> Case:
     """A near disk, a far one with a window over a long round trip, and a slow one; nodes with more jobs than cores."""
     chance = Random(seed)

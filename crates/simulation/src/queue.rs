@@ -41,3 +41,94 @@ impl<T: Ord> Ord for Later<T> {
         other.0.cmp(&self.0)
     }
 }
+
+/// Things by number, of which each has one time at most, that may be changed: a heap that knows where each of them is.
+#[derive(Debug, Default)]
+pub(crate) struct Timetable {
+    heap: Vec<(Time, usize)>,
+    /// Where each thing is in the heap.
+    places: Vec<Option<usize>>,
+}
+
+impl Timetable {
+    /// The earliest time, and what it is the time of; of equal times the one with the lower number.
+    pub(crate) fn first(&self) -> Option<(Time, usize)> {
+        self.heap.first().copied()
+    }
+
+    /// Gives a thing its time, or none.
+    pub(crate) fn set(&mut self, number: usize, time: Option<Time>) {
+        if number >= self.places.len() {
+            self.places.resize(number + 1, None);
+        }
+        match (self.places[number], time) {
+            (None, None) => {}
+            (None, Some(time)) => {
+                self.heap.push((time, number));
+                self.places[number] = Some(self.heap.len() - 1);
+                self.rises(self.heap.len() - 1);
+            }
+            (Some(place), Some(time)) => {
+                self.heap[place].0 = time;
+                let place = self.rises(place);
+                self.sinks(place);
+            }
+            (Some(place), None) => {
+                self.places[number] = None;
+                self.heap.swap_remove(place);
+                if let Some((_, moved)) = self.heap.get(place).copied() {
+                    self.places[moved] = Some(place);
+                    let place = self.rises(place);
+                    self.sinks(place);
+                }
+            }
+        }
+    }
+
+    fn rises(&mut self, mut place: usize) -> usize {
+        while place > 0 && self.heap[place] < self.heap[(place - 1) / 2] {
+            self.swap(place, (place - 1) / 2);
+            place = (place - 1) / 2;
+        }
+        place
+    }
+
+    fn sinks(&mut self, mut place: usize) {
+        loop {
+            let children = [2 * place + 1, 2 * place + 2].into_iter().filter(|one| *one < self.heap.len());
+            let Some(least) = children.min_by_key(|one| self.heap[*one]) else { return };
+            if self.heap[place] <= self.heap[least] {
+                return;
+            }
+            self.swap(place, least);
+            place = least;
+        }
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        self.heap.swap(one, other);
+        for place in [one, other] {
+            self.places[self.heap[place].1] = Some(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_is_first_whatever_changes() {
+        // A thing's time changes or goes; the first is that of a plain search each time.
+        let (mut table, mut times, mut chance) = (Timetable::default(), [None; 20], 7_u64);
+        for _ in 0..3000 {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let number = (chance >> 33) as usize % times.len();
+            let time = ((chance >> 40) % 4 > 0).then_some(Time(((chance >> 45) % 50) as f64));
+            times[number] = time;
+            table.set(number, time);
+            let plain = times.iter().enumerate().filter_map(|(number, time)| time.map(|time| (time, number))).min();
+            assert_eq!(table.first(), plain);
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 use crate::cached::Cached;
 use crate::error::{Error, Result};
-use crate::fluid::{FlowId, Fluid};
+use crate::fluid::{Effort, FlowId, Fluid};
 use crate::job_run::JobRun;
 use crate::plan::{Job, Plan};
 use crate::platform::{Kind, Layout, Path, Platform};
@@ -85,8 +85,8 @@ pub struct Totals {
     pub computing_s: f64,
     /// Events.
     pub events_count: u64,
-    /// How often the rates of all connected flows were computed.
-    pub fillings_count: u64,
+    /// What finding the rates of flows has cost.
+    pub effort: Effort,
 }
 
 /// Jobs on a platform.
@@ -217,7 +217,7 @@ impl Simulation {
 
     /// What is known of all jobs.
     pub fn totals(&self) -> Totals {
-        Totals { fillings_count: self.fluid.fillings_count(), ..self.totals.clone() }
+        Totals { effort: self.fluid.effort(), ..self.totals.clone() }
     }
 
     fn at(&mut self, at_s: f64, event: Event) {

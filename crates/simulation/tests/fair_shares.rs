@@ -3,7 +3,7 @@
 mod shared;
 
 use branchline_simulation::fluid::Fluid;
-use shared::{near, seed, Chance};
+use shared::{near, seed, Chance, Farm};
 
 type Route = Vec<(usize, f64)>;
 
@@ -153,4 +153,98 @@ fn no_resource_that_somebody_waits_for_is_idle() {
             assert!(near(*rate, *bound) || route.iter().any(is_full));
         }
     }
+}
+
+/// What begins and ends on a farm of many nodes, with rates by levels and by filling from nothing.
+struct Compared {
+    fluid: Fluid,
+    filled: Fluid,
+    live: Vec<usize>,
+    now_s: f64,
+}
+
+impl Compared {
+    fn new(fluid: Fluid, farm: &Farm) -> Self {
+        let mut made = Self { fluid, filled: Fluid::filling_always(), live: Vec::new(), now_s: 0.0 };
+        for units_per_s in &farm.units_per_s {
+            assert_eq!(made.fluid.add_resource(*units_per_s), made.filled.add_resource(*units_per_s));
+        }
+        made
+    }
+
+    fn begins(&mut self, chance: &mut Chance, farm: &Farm) {
+        let (route, bound) = farm.flow(chance);
+        let amount = chance.between(1.0, 50.0);
+        let id = self.fluid.start(self.now_s, amount, &route, bound);
+        assert_eq!(self.filled.start(self.now_s, amount, &route, bound), id);
+        self.live.push(id);
+    }
+
+    /// Ends the flow that is the first to, or one that is stopped.
+    fn ends(&mut self, chance: &mut Chance, case: &str) {
+        let Some((at_s, mut id)) = self.fluid.next_end() else { return };
+        let expected_s = self.filled.next_end().map_or(f64::NAN, |(at_s, _)| at_s);
+        assert!((at_s - expected_s).abs() <= 1e-9 * expected_s, "{case}: an end at {at_s} for {expected_s}");
+        self.now_s = at_s.max(expected_s);
+        if chance.below(10) == 0 {
+            id = self.live[chance.below(self.live.len())];
+        }
+        let (left, expected) = (self.fluid.stop(self.now_s, id), self.filled.stop(self.now_s, id));
+        assert!((left - expected).abs() < 1e-6, "{case}: {left} left for {expected}");
+        self.live.retain(|other| *other != id);
+    }
+
+    fn compare(&mut self, case: &str) {
+        for id in &self.live {
+            let (rate, expected) = (self.fluid.rate(*id), self.filled.rate(*id));
+            assert!((rate - expected).abs() <= 1e-8 * expected, "{case}: flow {id} has {rate} for {expected}");
+        }
+    }
+}
+
+#[test]
+fn rates_on_farms_are_those_of_filling_from_nothing() {
+    let mut chance = Chance(seed(2027));
+    for number in 0..120 {
+        let farm = Farm::random(&mut chance);
+        let case = format!("farm {number}, {farm:?}");
+        let mut compared = Compared::new(Fluid::new(), &farm);
+        let most = 10 + chance.below(150);
+        for _ in 0..400 {
+            // Several begin or end at the same moment, too.
+            if compared.live.len() < most && chance.below(20) < 11 {
+                compared.begins(&mut chance, &farm);
+            } else {
+                compared.ends(&mut chance, &case);
+            }
+            if chance.below(4) > 0 {
+                compared.compare(&case);
+            }
+        }
+        let effort = compared.fluid.effort();
+        assert!(effort.fillings_count <= 4, "{case}: {effort:?}");
+    }
+}
+
+#[test]
+fn rates_are_right_after_those_that_were_computed_from_nothing() {
+    // After few steps all connected rates are computed anew: levels go on from there.
+    let mut chance = Chance(seed(2028));
+    let (mut fillings, mut levels) = (0, 0);
+    for number in 0..60 {
+        let farm = Farm::random(&mut chance);
+        let case = format!("farm {number}, {farm:?}");
+        let mut compared = Compared::new(Fluid::filling_after(1 + chance.below(8)), &farm);
+        for _ in 0..300 {
+            if compared.live.len() < 40 && chance.below(20) < 11 {
+                compared.begins(&mut chance, &farm);
+            } else {
+                compared.ends(&mut chance, &case);
+            }
+            compared.compare(&case);
+        }
+        let effort = compared.fluid.effort();
+        (fillings, levels) = (fillings + effort.fillings_count, levels + effort.levels_count);
+    }
+    assert!(fillings > 1000 && levels > 10_000, "{fillings} fillings, {levels} levels");
 }

@@ -3,7 +3,9 @@
 
 mod shared;
 
-use branchline_simulation::{Cache, Disk, Job, JobDone, Link, Nodes, Plan, Platform, Reading, Simulation, Storage};
+use branchline_simulation::{
+    Block, Cache, Disk, Job, JobDone, Link, Nodes, Plan, Platform, Reading, Simulation, Storage,
+};
 use shared::{block, job, near, plan, platform, seed, storage, Chance};
 
 fn run(mut simulation: Simulation, plans: Vec<Plan>, jobs: &[Job]) -> (Vec<JobDone>, Simulation) {
@@ -205,14 +207,79 @@ fn another_job_at_one_shared_resource_makes_nothing_end_sooner() {
     }
 }
 
+/// Like `random_case`, on nodes whose cards are narrow, over a link that gives about what all of these take, and disks.
+fn narrow_case(chance: &mut Chance) -> (Platform, Vec<Plan>, Vec<Job>) {
+    let (_, mut plans, mut jobs) = random_case(chance);
+    let (nodes, card) = (1 + chance.below(8), chance.between(5e6, 5e7));
+    let load = [0.8, 0.95, 1.0, 1.05][chance.below(4)];
+    let mut way = platform(1e12, nodes as f64 * card * load, chance.between(0.0, 0.02), nodes, 4);
+    way.disks.extend((0..2).map(|_| Disk { bytes_per_s: nodes as f64 * card * 0.5, operations_per_s: None }));
+    way.storages.extend((1..3).map(|disk| Storage { disk: Some(disk), ..storage() }));
+    (way.nodes[0].bytes_per_s, way.nodes[0].slots) = (card, 40);
+    plans.iter_mut().flat_map(|plan| &mut plan.blocks).for_each(|block| block.bytes += 1.0);
+    jobs.iter_mut().for_each(|job| job.node = Some(chance.below(nodes)));
+    (way, plans, jobs)
+}
+
 #[test]
-fn a_thousand_jobs_are_rarely_computed_from_nothing() {
-    // 1000 jobs with 31 blocks each over one link: what begins and ends changes the level of the link, and little else.
-    let plans = vec![plan(vec![block(8e6, 0.5); 31], 1)];
-    let jobs: Vec<_> = (0..1000).map(|number| Job { start_s: f64::from(number) * 0.013, ..job(0) }).collect();
-    let way = platform(1e12, 5e9, 0.01, 63, 16);
+fn narrow_cards_and_a_link_that_is_nearly_full_give_the_times_of_filling_from_nothing() {
+    let mut chance = Chance(seed(2029));
+    for case in 0..40 {
+        let (way, plans, jobs) = narrow_case(&mut chance);
+        let (mut done, simulation) = run(Simulation::new(way.clone()).unwrap(), plans.clone(), &jobs);
+        let (mut all, filled) = run(Simulation::filling_always(way).unwrap(), plans, &jobs);
+        done.sort_by_key(|one| one.job);
+        all.sort_by_key(|one| one.job);
+        assert_eq!((done.len(), all.len()), (40, 40));
+        for (one, other) in done.iter().zip(&all) {
+            assert!((one.end_s - other.end_s).abs() < 1e-6 * other.end_s, "case {case}: {one:?} {other:?}");
+        }
+        // What held requests back, too: but a request that two resources hold back may be counted at either.
+        let limited = |of: &Simulation| -> f64 {
+            of.uses().iter().filter(|one| one.kind.name() != "cores").map(|one| one.limited_s).sum()
+        };
+        let (found, expected) = (limited(&simulation), limited(&filled));
+        assert!((found - expected).abs() < 1e-6 * expected, "case {case}: {found} s for {expected}");
+    }
+}
+
+/// A thousand jobs with 31 blocks each at some disks, on nodes of 16 cores, behind one link.
+fn a_thousand(card: f64, link: f64, disks: usize, disk: f64) -> Simulation {
+    let mut chance = Chance(1);
+    let mut way = platform(disk, link, 0.01, 63, 16);
+    way.disks = vec![Disk { bytes_per_s: disk, operations_per_s: None }; disks];
+    way.storages = (0..disks).map(|disk| Storage { disk: Some(disk), ..storage() }).collect();
+    way.nodes[0].bytes_per_s = card;
+    let plans = (0..64).map(|_| {
+        let of =
+            |_| Block { storage: chance.below(disks), ..block(chance.between(1e6, 9e6), chance.between(0.1, 1.0)) };
+        plan((0..31).map(of).collect(), 1)
+    });
+    let plans = plans.collect();
+    let jobs: Vec<_> = (0..1000).map(|number| Job { start_s: number as f64 * 0.001, ..job(number % 64) }).collect();
     let (done, simulation) = run(Simulation::new(way).unwrap(), plans, &jobs);
     assert_eq!(done.len(), 1000);
-    let totals = simulation.totals();
-    assert!(totals.events_count > 60_000 && totals.fillings_count * 20 < totals.events_count, "{totals:?}");
+    simulation
+}
+
+#[test]
+fn a_thousand_jobs_cost_few_steps_whatever_holds_them_back() {
+    // What begins and ends changes some levels, and moves flows of some nodes between the link and their cards. Where
+    // disks hold flows back, too, each level changes those of the cards that its flows pass.
+    let cards = 63.0 * 12e6;
+    for (name, card, link, disks, disk, levels_max, moves_max) in [
+        ("wide cards", 1.25e9, 5e9, 1, 1e12, 1, 1),
+        ("a link that holds most back", 12e6, 0.7 * cards, 1, 1e12, 1, 1),
+        ("a link that is nearly full", 12e6, 0.9 * cards, 1, 1e12, 1, 1),
+        ("a link that gives what all cards take", 12e6, cards, 1, 1e12, 4, 25),
+        ("a link with some room", 12e6, 1.05 * cards, 1, 1e12, 1, 1),
+        ("disks that hold some back", 12e6, 0.9 * cards, 20, 5e7, 8, 5),
+    ] {
+        let totals = a_thousand(card, link, disks, disk).totals();
+        let effort = totals.effort;
+        println!("{name}: {totals:?}");
+        assert!(totals.events_count > 90_000 && effort.fillings_count <= 10, "{name}: {totals:?}");
+        assert!(effort.levels_count <= levels_max * totals.events_count, "{name}: {totals:?}");
+        assert!(effort.moves_count <= moves_max * totals.events_count, "{name}: {totals:?}");
+    }
 }

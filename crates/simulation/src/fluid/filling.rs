@@ -3,15 +3,12 @@
 
 use std::collections::BinaryHeap;
 
-use super::parts::{Attached, Filling};
-use super::{FlowId, Fluid, ResourceId};
+use super::parts::{Attached, Filling, FlowId, ResourceId};
+use super::Fluid;
 use crate::queue::{Later, Time};
 
 /// Levels that differ by less are the same: their difference is rounding.
 const SAME_LEVEL: f64 = 1.0 + 1e-12;
-
-/// A level may grow so much until all is computed again: bounds of several levels stay apart.
-const GROWTH_MAX: f64 = 4.0;
 
 /// A flow and what holds it back.
 struct Held {
@@ -21,11 +18,8 @@ struct Held {
 }
 
 impl Fluid {
-    /// Computes the rates that a change has touched.
-    pub(super) fn settle(&mut self) {
-        if self.dirty.is_empty() {
-            return;
-        }
+    /// Computes the rates of all flows that are connected with what changes have touched.
+    pub(super) fn fill_connected(&mut self) {
         self.fillings += 1;
         let resources = self.connected();
         for one in &resources {
@@ -34,21 +28,24 @@ impl Fluid {
         }
         let held = self.fill(&resources);
         self.attach_all(&resources, &held);
-        self.find_limits(&resources, &held);
-        for one in resources {
-            self.schedule(one);
+        for one in &resources {
+            if self.resources[*one].is_full {
+                self.schedule(*one);
+            } else {
+                self.due.set(*one, None);
+                self.books(*one);
+            }
         }
+        self.touched.clear();
+        resources.iter().for_each(|one| self.resources[*one].is_touched = false);
     }
 
     /// The resources that are connected through flows with those that have changed.
     fn connected(&mut self) -> Vec<ResourceId> {
         self.marks = self.marks.wrapping_add(1);
-        let mut found = std::mem::take(&mut self.dirty);
-        found.retain(|one| {
-            let is_new = self.resources[*one].mark != self.marks;
-            self.resources[*one].mark = self.marks;
-            is_new
-        });
+        let mut found: Vec<_> = self.touched.iter().map(|Later((_, resource))| *resource).collect();
+        found.sort_unstable();
+        found.iter().for_each(|one| self.resources[*one].mark = self.marks);
         let mut next = 0;
         while next < found.len() {
             for place in 0..self.resources[found[next]].flows.len() {
@@ -131,74 +128,39 @@ impl Fluid {
         held.add(self, Held { flow, by, rate });
     }
 
-    /// Attaches flows to what holds them back. Those that were attached to it before keep their account there.
+    /// Attaches flows to what holds them back, with accounts that are all new. Flows that were attached to it before
+    /// keep their progress there.
     fn attach_all(&mut self, resources: &[ResourceId], held: &[Held]) {
-        let lefts: Vec<_> = held.iter().map(|one| self.left(one.flow)).collect();
-        for id in resources {
-            let one = &mut self.resources[*id];
-            (one.level, one.attached_demand, one.attached_count) = (f64::INFINITY, 0.0, 0);
-            (one.other_use, one.floor, one.reserved, one.is_tangled) = (0.0, 0.0, 0.0, false);
-            one.crossings.clear();
-        }
-        for (one, left) in held.iter().zip(lefts) {
-            if let Attached::Resource(resource) = one.by {
-                self.resources[resource].level = one.rate;
-            }
-            for used in &self.flows[one.flow].uses {
-                let resource = &mut self.resources[used.resource];
-                if one.by == Attached::Resource(used.resource) {
-                    resource.attached_demand += used.weight;
-                    resource.attached_count += 1;
-                } else {
-                    resource.other_use += used.weight * one.rate;
-                }
-            }
+        self.forget_accounts(resources);
+        for one in held {
             if self.flows[one.flow].attached != one.by {
-                self.flows[one.flow].attached = Attached::Nothing;
-                self.flows[one.flow].left = left;
-                match one.by {
-                    Attached::Resource(resource) => self.attach_without_schedule(one.flow, resource),
-                    _ => self.attach_to_bound(one.flow),
-                }
+                self.attach(one.flow, one.by);
             }
         }
+        for one in resources {
+            let one = &mut self.resources[*one];
+            (one.is_full, one.level) = (false, f64::INFINITY);
+        }
+        for one in held {
+            if let Attached::Resource(resource) = one.by {
+                let resource = &mut self.resources[resource];
+                (resource.is_full, resource.level) = (true, one.rate);
+            }
+        }
+        held.iter().for_each(|one| self.count_in(one.flow));
     }
 
-    /// Between which levels of resources nothing but these levels changes.
-    fn find_limits(&mut self, resources: &[ResourceId], held: &[Held]) {
+    fn forget_accounts(&mut self, resources: &[ResourceId]) {
         for id in resources {
+            for crossing in std::mem::take(&mut self.resources[*id].crosses) {
+                self.crossing_ids.remove(&(*id, self.crossings[crossing].at));
+                self.free_crossings.push(crossing);
+            }
             let one = &mut self.resources[*id];
-            let is_used = one.other_use > 0.0 && !one.is_full();
-            // Half of the room, in terms of factors, is for flows that begin.
-            one.filling.growth =
-                if is_used { (one.units_per_s / one.other_use).sqrt().max(1.0) } else { f64::INFINITY };
-            one.limit = f64::INFINITY;
-        }
-        for one in held {
-            let Attached::Resource(resource) = one.by else { continue };
-            let mut limit = self.flows[one.flow].bound.min(one.rate * GROWTH_MAX);
-            for used in self.flows[one.flow].uses.iter().filter(|used| used.resource != resource) {
-                let other = &self.resources[used.resource];
-                let highest =
-                    if other.is_full() { (one.rate * other.level).sqrt() } else { one.rate * other.filling.growth };
-                limit = limit.min(highest);
-            }
-            let own = &mut self.resources[resource];
-            own.limit = own.limit.min(limit);
-        }
-        for one in held {
-            let (own, limit) = match one.by {
-                Attached::Resource(resource) => (Some(resource), self.resources[resource].limit),
-                _ => (None, one.rate),
-            };
-            for used in self.flows[one.flow].uses.iter().filter(|used| Some(used.resource) != own) {
-                let resource = &mut self.resources[used.resource];
-                resource.reserved += used.weight * limit;
-                resource.floor = resource.floor.max(limit);
-                if let Some(own) = own.filter(|_| resource.is_full()) {
-                    self.resources[own].crosses(used.resource, used.weight);
-                }
-            }
+            one.crossed.clear();
+            (one.own_demand, one.own_count, one.own_bound) = (0.0, 0, f64::INFINITY);
+            (one.bound_use, one.bound_count, one.other_use, one.changes) = (0.0, 0, 0.0, 0);
+            (one.crosses_full, one.limit, one.floor, one.booked_use) = (0, f64::INFINITY, 0.0, 0.0);
         }
     }
 }

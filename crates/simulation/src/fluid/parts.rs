@@ -1,4 +1,4 @@
-//! Resources, flows, and when they are due.
+//! Resources, flows, and what the flows of one resource take of another.
 
 use std::collections::BinaryHeap;
 
@@ -8,9 +8,8 @@ use crate::queue::{Later, Time};
 pub type ResourceId = usize;
 /// The number of a flow; it is given again after the flow has ended.
 pub type FlowId = usize;
-
-/// Levels that a change of one may change directly: more of them cost as much as computing all again.
-const CROSSINGS_MAX: usize = 32;
+/// The number of a crossing; it is given again, too.
+pub(super) type CrossingId = usize;
 
 /// What holds a flow back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +31,8 @@ pub(super) struct Use {
     pub(super) weight: f64,
     /// Where the flow stands in the resource's list.
     pub(super) position: usize,
+    /// Where it is accounted for, if another resource of the route holds the flow back.
+    pub(super) crossing: Option<CrossingId>,
 }
 
 /// A flow.
@@ -51,28 +52,27 @@ pub(super) struct Flow {
     pub(super) mark: u32,
 }
 
-/// A flow that ends at this progress of its resource.
+/// A flow that ends at this progress of its resource, or, at its own bound, at this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    pub(super) progress: Time,
+    pub(super) at: Time,
     pub(super) flow: FlowId,
     pub(super) stamp: u32,
 }
 
-/// What comes to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum DueTo {
-    /// A flow at its own bound.
-    Flow { flow: FlowId, stamp: u32 },
-    /// The first of the flows that a resource holds back.
-    Resource { resource: ResourceId, version: u32 },
-}
-
-/// What comes to its end, and when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Due {
-    pub(super) at: Time,
-    pub(super) to: DueTo,
+/// What the flows that the resource `by` holds back take of the resource `at`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Crossing {
+    pub(super) by: ResourceId,
+    pub(super) at: ResourceId,
+    /// What they take for one unit of each, summed.
+    pub(super) demand: f64,
+    pub(super) count: usize,
+    /// Up to this level of `by` there is room in `at`; without an end where `at` is used up, and follows each change.
+    pub(super) booked: f64,
+    /// Where it stands in the list `crosses` of `by` and in the list `crossed` of `at`.
+    pub(super) in_crosses: usize,
+    pub(super) in_crossed: usize,
 }
 
 /// A resource.
@@ -81,30 +81,41 @@ pub(super) struct Resource {
     pub(super) units_per_s: f64,
     /// Its flows, and where it stands in the route of each.
     pub(super) flows: Vec<(FlowId, usize)>,
+    /// Whether it is used up and holds flows back.
+    pub(super) is_full: bool,
     /// The rate of the flows that it holds back; infinite if there are none.
     pub(super) level: f64,
     /// What each of these flows would have moved if it had been there since the begin, at the time `since_s`.
     pub(super) progress: f64,
     pub(super) since_s: f64,
     /// The weights of these flows.
-    pub(super) attached_demand: f64,
-    pub(super) attached_count: usize,
-    /// What the other flows take of it.
-    pub(super) other_use: f64,
-    /// Above this level another resource may be used up, or a flow be at its bound.
+    pub(super) own_demand: f64,
+    pub(super) own_count: usize,
+    /// None of these flows has a lower bound of its own.
+    pub(super) own_bound: f64,
+    /// What these flows take of others; first of those that are used up, of which there are so many.
+    pub(super) crosses: Vec<CrossingId>,
+    pub(super) crosses_full: usize,
+    /// Up to this level there is room in those that are not used up.
     pub(super) limit: f64,
-    /// Below this level it may hold back flows that it does not hold back now: the highest limit of these.
+    /// What flows take of it that others hold back.
+    pub(super) crossed: Vec<CrossingId>,
+    /// What flows at their own bound take of it.
+    pub(super) bound_use: f64,
+    pub(super) bound_count: usize,
+    /// If it is used up: what all flows take of it that it does not hold back.
+    pub(super) other_use: f64,
+    /// How often that was changed since it was summed anew.
+    pub(super) changes: usize,
+    /// If it is used up: no flow is faster than this that it does not hold back.
     pub(super) floor: f64,
-    /// Other resources that are used up, and what the flows that it holds back take of them for one unit each.
-    pub(super) crossings: Vec<(ResourceId, f64)>,
-    /// There are too many of them.
-    pub(super) is_tangled: bool,
-    /// The most that flows take which it does not hold back, at the limits of what does.
-    pub(super) reserved: f64,
+    /// If it is not used up: what flows take of it at the levels that are booked.
+    pub(super) booked_use: f64,
     pub(super) keys: BinaryHeap<Later<Key>>,
-    pub(super) version: u32,
     pub(super) moved: f64,
     pub(super) limited_flow_s: f64,
+    /// Whether its level is to be found again.
+    pub(super) is_touched: bool,
     /// Whether a search has been here.
     pub(super) mark: u32,
     pub(super) filling: Filling,
@@ -116,8 +127,6 @@ pub(super) struct Filling {
     pub(super) units_left: f64,
     pub(super) demand: f64,
     pub(super) count: usize,
-    /// By how much the rates of flows may grow until it is used up, with room for flows that begin.
-    pub(super) growth: f64,
 }
 
 impl Resource {
@@ -125,54 +134,53 @@ impl Resource {
         Self {
             units_per_s,
             flows: Vec::new(),
+            is_full: false,
             level: f64::INFINITY,
             progress: 0.0,
             since_s: 0.0,
-            attached_demand: 0.0,
-            attached_count: 0,
-            other_use: 0.0,
+            own_demand: 0.0,
+            own_count: 0,
+            own_bound: f64::INFINITY,
+            crosses: Vec::new(),
+            crosses_full: 0,
             limit: f64::INFINITY,
+            crossed: Vec::new(),
+            bound_use: 0.0,
+            bound_count: 0,
+            other_use: 0.0,
+            changes: 0,
             floor: 0.0,
-            crossings: Vec::new(),
-            is_tangled: false,
-            reserved: 0.0,
+            booked_use: 0.0,
             keys: BinaryHeap::new(),
-            version: 0,
             moved: 0.0,
             limited_flow_s: 0.0,
+            is_touched: false,
             mark: 0,
             filling: Filling::default(),
         }
     }
 
-    /// Whether it holds flows back.
-    pub(super) fn is_full(&self) -> bool {
-        self.attached_count > 0
-    }
-
     pub(super) fn progress_at(&self, now_s: f64) -> f64 {
-        if self.is_full() {
+        if self.own_count > 0 {
             self.progress + self.level * (now_s - self.since_s)
         } else {
             self.progress
         }
     }
 
-    /// A flow that it holds back takes more of another resource that is used up, or less.
-    pub(super) fn crosses(&mut self, resource: ResourceId, weight: f64) {
-        if let Some((_, demand)) = self.crossings.iter_mut().find(|(other, _)| *other == resource) {
-            *demand += weight;
-        } else if self.crossings.len() < CROSSINGS_MAX {
-            self.crossings.push((resource, weight));
-        } else {
-            self.is_tangled = true;
-        }
-    }
-
     /// Its progress becomes that of this time; from then on its level may change.
     pub(super) fn advance(&mut self, now_s: f64) {
         self.progress = self.progress_at(now_s);
-        self.limited_flow_s += self.attached_count as f64 * (now_s - self.since_s);
+        self.limited_flow_s += self.own_count as f64 * (now_s - self.since_s);
         self.since_s = now_s;
+    }
+
+    /// The level at which the flows that it holds back use up what others leave; below all if there are none.
+    pub(super) fn fair_level(&self) -> f64 {
+        if self.own_count > 0 {
+            ((self.units_per_s - self.other_use) / self.own_demand).max(0.0)
+        } else {
+            f64::NEG_INFINITY
+        }
     }
 }

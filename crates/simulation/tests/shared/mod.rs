@@ -63,3 +63,52 @@ pub fn plan(blocks: Vec<Block>, blocks_ahead: usize) -> Plan {
 pub fn job(plan: usize) -> Job {
     Job { plan, node: None, start_s: 0.0, prepare_s: 0.0, cpu_factor: 1.0, data: 0 }
 }
+
+/// Resources of a farm: links that many flows pass, disks with operations, and narrow cards of nodes. Some are equal,
+/// so that levels are.
+#[derive(Debug)]
+pub struct Farm {
+    pub units_per_s: Vec<f64>,
+    links: usize,
+    disks: usize,
+    bounds: Vec<f64>,
+}
+
+impl Farm {
+    /// The link gives about what all cards take together, so that now these and now the link hold flows back.
+    pub fn random(chance: &mut Chance) -> Self {
+        let (links, disks, nodes) = (1 + chance.below(2), chance.below(6), 1 + chance.below(40));
+        let card = chance.between(1.0, 20.0);
+        let spread = if chance.below(2) == 0 { 0.0 } else { 0.5 };
+        let load = [0.3, 0.7, 0.95, 1.0, 1.05, 1.5][chance.below(6)];
+        let mut units_per_s = vec![card * nodes as f64 * load; links];
+        let disk = card * nodes as f64 / disks.max(1) as f64 * [0.5, 1.0, 2.0][chance.below(3)];
+        for _ in 0..disks {
+            units_per_s.push(disk * chance.between(1.0 - spread, 1.0 + spread));
+            units_per_s.push(disk * chance.between(0.2, 3.0));
+        }
+        units_per_s.extend((0..nodes).map(|_| card * chance.between(1.0 - spread, 1.0 + spread)));
+        let bounds = (0..chance.below(3)).map(|_| card * chance.between(0.05, 2.0)).collect();
+        Self { units_per_s, links, disks, bounds }
+    }
+
+    /// A route, and a bound.
+    pub fn flow(&self, chance: &mut Chance) -> (Vec<(usize, f64)>, f64) {
+        let first_card = self.links + 2 * self.disks;
+        let card = first_card + chance.below(self.units_per_s.len() - first_card);
+        let mut route = vec![(card, 1.0)];
+        if chance.below(8) > 0 {
+            route.push((chance.below(self.links), 1.0));
+        }
+        if self.disks > 0 && chance.below(8) > 0 {
+            let disk = self.links + 2 * chance.below(self.disks);
+            route.push((disk, 1.0));
+            if chance.below(2) == 0 {
+                route.push((disk + 1, chance.between(0.1, 2.0)));
+            }
+        }
+        let is_bounded = !self.bounds.is_empty() && chance.below(2) == 0;
+        let bound = if is_bounded { self.bounds[chance.below(self.bounds.len())] } else { f64::INFINITY };
+        (route, bound)
+    }
+}
