@@ -194,9 +194,9 @@ class Key:
 class File:
     """An open file; of its contents only metadata are read. Raises MissingFileError, BadFileError, StorageError.
 
-    ``store`` is the storage element. ``recovered_count`` is how many keys were found again because the file was never
-    closed. ``uuid`` is the identifier that ROOT gave it, ``compress`` its setting of compression: 100 times the codec,
-    plus the level.
+    ``store`` is the storage element, ``is_near`` whether that is a disk of this machine. ``recovered_count`` is how
+    many keys were found again because the file was never closed. ``uuid`` is the identifier that ROOT gave it,
+    ``compress`` its setting of compression: 100 times the codec, plus the level.
     """
 
     path: str
@@ -204,6 +204,7 @@ class File:
     recovered_count: int
     size_bytes: int
     store_gap_bytes: int
+    is_near: bool
     root_version: int
     uuid: bytes
     compress: int
@@ -333,7 +334,7 @@ class Tree:
         """The columns of these branches without entries, which have their types."""
 
     def basket_borders(self) -> list[int]:
-        """Entries at which the baskets of the branch with most bytes begin."""
+        """Entries at which parts that are read apart may begin: few baskets are then read for two parts."""
 
     def bytes_per_entry(self, indices: list[int]) -> BytesPerEntry:
         """Bytes per entry of these branches."""
@@ -625,6 +626,13 @@ class WritableFile:
         Raises NoSuchKeyError, UnsupportedBranchError, StorageError.
         """
 
+    def copy_tree(self, source: File, path: str, directories: list[str], name: str, codec: str) -> list[str]:
+        """Copies a tree or an RNTuple of another file, compressed like ``codec``; of one that fails nothing is kept.
+
+        Returns sentences on what was left out. Raises NoSuchKeyError, UnsupportedBranchError, BadFileError,
+        StorageError.
+        """
+
     def add_table(self, directories: list[str], table: NewTable) -> int:
         """Begins a tree or an RNTuple, and returns its number. Raises UnsupportedBranchError, StorageError."""
 
@@ -837,10 +845,14 @@ class ResourceUse:
 
 @final
 class SimulationTotals:
-    """Seconds of requests and computations, summed; events, and how often all connected rates were computed."""
+    """Seconds of requests and computations, summed; events; and what finding rates has cost: levels of one resource
+    that were found, flows that got another bottleneck, and computations of all connected rates from nothing.
+    """
 
     round_trips_s: float
     transfers_s: float
     computing_s: float
     events_count: int
+    levels_count: int
+    moves_count: int
     fillings_count: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -369,17 +369,95 @@ def test_efficiencies_are_those_of_root(root: Any, tmp_path: Path) -> None:
         assert_equal_efficiency(file[name], theirs)
 
 
-def test_statistics_that_are_not_computed_say_so(root: Any, tmp_path: Path) -> None:
+BINS = 40
+BAYESIAN = ("kBJeffrey", "kBUniform", "kBBayesian")
+
+
+def random_efficiency(root: Any, seed: int, statistic: str, *, weighted: bool, bits: Sequence[str] = ()) -> Any:
+    """Few and many events in the bins, none and all passed among them."""
+    rng = np.random.default_rng(seed)
+    name = f"{statistic}{seed}{weighted}{''.join(bits)}"
+    passed, total = root.TH1D(f"{name}_p", "", BINS, 0, 1), root.TH1D(f"{name}_t", "", BINS, 0, 1)
+    if weighted:
+        passed.Sumw2()
+        total.Sumw2()
+    for cell in range(1, BINS + 1):
+        count = int(rng.integers(1 if weighted else 0, [3, 20, 200, 3000][cell % 4]))
+        some = {0: 0, 1: count}.get(cell % 7, int(rng.binomial(count, rng.random())))
+        weights = rng.uniform(0.2, 2.0, count) if weighted else np.ones(count)
+        for histogram, of in ((passed, weights[:some]), (total, weights)):
+            histogram.SetBinContent(cell, of.sum())
+            if weighted:
+                histogram.SetBinError(cell, np.sqrt((of**2).sum()))
+    made = root.TEfficiency(passed, total)
+    made.SetName(name)
+    made.SetDirectory(root.nullptr)
+    made.SetStatisticOption(getattr(root.TEfficiency, statistic))
+    made.SetConfidenceLevel(float(rng.uniform(0.5, 0.99)))
+    if statistic == "kBBayesian":
+        made.SetBetaAlpha(1.3)
+        made.SetBetaBeta(2.1)
+    if weighted:
+        made.SetUseWeightedEvents()
+    for bit in bits:
+        getattr(made, bit)() if bit.startswith("Set") else _set_priors(made)
+    return made
+
+
+def _set_priors(efficiency: Any) -> None:
+    for cell in range(1, BINS + 1):
+        efficiency.SetBetaBinParameters(cell, 0.5 + 0.1 * cell, 2.0)
+
+
+def assert_close_efficiency(got: Any, theirs: Any, difference: float) -> None:
+    cells = range(1, BINS + 1)
+    assert np.allclose(got.values(), [theirs.GetEfficiency(cell) for cell in cells], rtol=0, atol=1e-12)
+    low, high = got.errors()
+    assert np.allclose(low, [theirs.GetEfficiencyErrorLow(cell) for cell in cells], rtol=0, atol=difference)
+    assert np.allclose(high, [theirs.GetEfficiencyErrorUp(cell) for cell in cells], rtol=0, atol=difference)
+
+
+@pytest.mark.parametrize("statistic", [*STATISTICS, "kFFC", "kMidP"])
+def test_intervals_of_random_counts_are_those_of_root(root: Any, tmp_path: Path, statistic: str) -> None:
     def make(root: Any) -> list[Any]:
-        one = root.TEfficiency("e", "", 2, 0.0, 1.0)
-        one.Fill(True, 0.2)
+        return [random_efficiency(root, seed, statistic, weighted=False) for seed in range(5)]
+
+    wanted = write(root, tmp_path / "e.root", make)
+    file = branchline.open(tmp_path / "e.root")
+    for name, theirs in wanted.items():
+        assert_close_efficiency(file[name], theirs, 1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "bits", [(), ("priors",), ("SetShortestInterval",), ("SetPosteriorMode", "SetShortestInterval", "priors")], ids=str
+)
+def test_bayesian_intervals_are_those_of_root(root: Any, tmp_path: Path, bits: Sequence[str], weighted: bool) -> None:
+    def make(root: Any) -> list[Any]:
+        return [random_efficiency(root, 3, one, weighted=weighted, bits=bits) for one in BAYESIAN]
+
+    wanted = write(root, tmp_path / "e.root", make)
+    file = branchline.open(tmp_path / "e.root")
+    # ROOT looks for the shortest interval until it changes by no more than so much.
+    difference = 1e-7 if "SetShortestInterval" in bits else 1e-9
+    for name, theirs in wanted.items():
+        assert_close_efficiency(file[name], theirs, difference)
+
+
+def test_statistics_that_are_not_defined_say_so(root: Any, tmp_path: Path) -> None:
+    def make(root: Any) -> list[Any]:
+        passed, total = root.TH1D("p", "", 1, 0.0, 1.0), root.TH1D("t", "", 1, 0.0, 1.0)
+        passed.SetBinContent(1, 1.5)
+        total.SetBinContent(1, 2.5)
+        one = root.TEfficiency(passed, total)
+        one.SetName("e")
         one.SetStatisticOption(root.TEfficiency.kFFC)
         return [one]
 
     write(root, tmp_path / "e.root", make)
     got = branchline.open(tmp_path / "e.root")["e"]
-    assert got.values().tolist() == [1.0, 0.0]
-    with pytest.raises(branchline.UnsupportedBranchError, match="Feldman-Cousins"):
+    assert got.values().tolist() == [0.6]
+    with pytest.raises(branchline.UnsupportedBranchError, match="no whole numbers"):
         got.errors()
 
 

@@ -69,7 +69,7 @@ pub struct Link {
 /// The links to all storage elements that this process has read from.
 #[pyfunction]
 pub fn links_chosen(access: PythonAccess) -> Vec<Link> {
-    links().into_iter().map(|link| chosen(&access.0, link)).collect()
+    links(access.0.throttle.as_deref()).into_iter().map(|link| chosen(&access.0, link)).collect()
 }
 
 /// What reading would choose for a link of this round trip and bandwidth, to a store whose own gap is `gap_bytes`.

@@ -111,6 +111,12 @@ impl File {
         self.0.store_gap_bytes()
     }
 
+    /// Whether it is on a disk of this machine, or in its memory, and its store is not made slow.
+    #[getter]
+    fn is_near(&self) -> bool {
+        self.0.is_near()
+    }
+
     /// How many keys were found again because the file was never closed.
     #[getter]
     fn recovered_count(&self) -> usize {
@@ -288,7 +294,7 @@ impl Tree {
         columns_to_python(py, &chunk)
     }
 
-    /// Entries at which the baskets of the branch with most bytes begin.
+    /// Entries at which parts that are read apart may begin.
     fn basket_borders(&self) -> Vec<u64> {
         self.0.basket_borders()
     }

@@ -15,6 +15,7 @@ use crate::buffer::Buffer;
 pub struct FileFields {
     size_bytes: u64,
     is_at_a_server: bool,
+    is_near: bool,
     store_gap_bytes: u64,
     metadata: Vec<(u64, u64)>,
     entries: u64,
@@ -98,6 +99,7 @@ impl From<FileFields> for PlannedFile {
         Self {
             size_bytes: given.size_bytes,
             is_at_a_server: given.is_at_a_server,
+            is_near: given.is_near,
             store_gap_bytes: given.store_gap_bytes,
             metadata: given.metadata.into_iter().map(range).collect(),
             entries_count: given.entries,

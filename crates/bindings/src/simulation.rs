@@ -202,6 +202,8 @@ pub struct SimulationTotals {
     transfers_s: f64,
     computing_s: f64,
     events_count: u64,
+    levels_count: u64,
+    moves_count: u64,
     fillings_count: u64,
 }
 
@@ -271,7 +273,9 @@ impl Simulation {
             transfers_s: one.transfers_s,
             computing_s: one.computing_s,
             events_count: one.events_count,
-            fillings_count: one.fillings_count,
+            levels_count: one.effort.levels_count,
+            moves_count: one.effort.moves_count,
+            fillings_count: one.effort.fillings_count,
         }
     }
 }

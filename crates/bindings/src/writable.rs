@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use branchline_engine::error::Result;
+use branchline_engine::error::{ReadError, ReadErrorKind, Result};
 use branchline_engine::write::columns::Shown;
 use branchline_engine::write::{Differences, NewObject, NewTable, WritableFile as Writable};
 use branchline_format::compress::Setting;
@@ -131,6 +131,32 @@ impl WritableFile {
         let ObjectDifferences { title, numbers } = differences;
         let differences = Differences { title, numbers };
         self.with(py, |file| file.copy(&source.0, path, (&directories, name), &differences))
+    }
+
+    /// Copies a tree or an RNTuple of another file under a name of its own, compressed like `codec`. Returns sentences
+    /// on what was left out.
+    fn copy_tree(
+        &self,
+        py: Python<'_>,
+        source: &File,
+        path: &str,
+        directories: Vec<String>,
+        name: &str,
+        codec: &str,
+    ) -> PyResult<Vec<String>> {
+        let setting = setting_of(codec)?;
+        let mut signal = None;
+        let mut check = || {
+            Python::attach(|py| py.check_signals()).map_err(|error| {
+                signal = Some(error);
+                ReadError::new(ReadErrorKind::Refused, &self.path, "the copy was interrupted")
+            })
+        };
+        let copied = self.with(py, |file| file.copy_tree(&source.0, path, (&directories, name), setting, &mut check));
+        match signal {
+            Some(signal) => Err(signal),
+            None => copied.map(|copied| copied.left_out),
+        }
     }
 
     /// Begins a tree or an RNTuple. Returns the number by which it is filled.

@@ -8,6 +8,7 @@ use branchline_storage::ByteRange;
 use crate::error::Result;
 use crate::extents::Extent;
 use crate::file::File;
+use crate::limits::PART_CUT_SHARE;
 use crate::read_buffers::buffer_bytes;
 use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
@@ -83,10 +84,28 @@ impl Tree {
         boundaries
     }
 
-    /// Entries at which the baskets of the branch with most bytes in the file begin.
+    /// Entries at which parts that are read apart may begin: baskets of the branch with most bytes in the file begin
+    /// there. Baskets of other branches that reach beyond are read for both parts: they have at most an eighth of the
+    /// bytes since the entry before.
     pub fn basket_borders(&self) -> Vec<u64> {
         let entries = self.content().largest_branch().map_or_else(Vec::new, |index| self.all_basket_entries(index));
-        entries.into_iter().map(|entries| entries.start).collect()
+        let mut borders: Vec<u64> = entries.into_iter().map(|entries| entries.start).collect();
+        if !borders.is_sorted() {
+            return borders;
+        }
+        let all: Vec<usize> = (0..self.branches_count()).collect();
+        let stored = self.bytes_per_entry(&all).stored;
+        let mut cut = self.content().cut_bytes(&borders).into_iter();
+        let mut last = 0;
+        borders.retain(|border| {
+            let read_twice = cut.next().unwrap_or(0).saturating_mul(PART_CUT_SHARE) as f64;
+            let is_kept = read_twice <= (border - last) as f64 * stored;
+            if is_kept {
+                last = *border;
+            }
+            is_kept
+        });
+        borders
     }
 
     /// Bytes per entry of these branches.

@@ -244,7 +244,8 @@ impl File {
 
     /// How many requests and bytes of it may be in flight.
     pub(crate) fn choice(&self) -> Choice {
-        Choice::of(&self.access, link_to(self.store.name()), self.store.gap_bytes())
+        let link = link_to(self.store.name(), self.access.throttle.as_deref());
+        Choice::of(&self.access, link, self.store.gap_bytes())
     }
 
     /// Its size.
@@ -260,6 +261,11 @@ impl File {
     /// The gap up to which its store joins ranges by itself.
     pub fn store_gap_bytes(&self) -> u64 {
         self.store.gap_bytes()
+    }
+
+    /// Whether a read costs hardly more than copying its bytes, as on a disk of this machine.
+    pub fn is_near(&self) -> bool {
+        self.store.is_near()
     }
 
     /// Its size if all of it is in memory, or 0.

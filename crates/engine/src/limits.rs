@@ -85,6 +85,8 @@ pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
 pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Bytes of baskets that are copied at a time: enough for a store to join near ones, and little memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
+/// Memory for the baskets of a tree that a program copies into a file of its own: two bundles, beside its own arrays.
+pub const COPIED_TREE_MEMORY_BYTES: u64 = 256 << 20;
 /// Bytes that are copied at a time where reads are cheap: what fits into the cache of a core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
 /// Files on disks of this machine up to this size are read whole before they are copied.
@@ -155,3 +157,5 @@ pub const FILLED_AT_ONCE_BYTES: u64 = 4 << 20;
 /// Compressed bytes of a cluster of an RNTuple that is written: some MB of each of many columns, and a part of what
 /// reading a chunk may take.
 pub const NTUPLE_CLUSTER_BYTES: u64 = 64 << 20;
+/// Of the bytes of a part of a file at most this part is read for the next part too.
+pub const PART_CUT_SHARE: u64 = 8;

@@ -75,6 +75,10 @@ pub fn read_header(loaded: &LoadedBytes) -> std::result::Result<FileHeader, Deco
         return Err(FormatError::new(ErrorKind::NotRoot, 0, "the file is empty").into());
     }
     let bytes = loaded.get_up_to(0, HEADER_SIZE_MAX)?;
+    if bytes.starts_with(b"PAR1") {
+        let reason = "a Parquet file, where only ROOT files are taken: `branchline convert` makes one of it";
+        return Err(FormatError::new(ErrorKind::NotRoot, 0, reason).into());
+    }
     if !bytes.starts_with(b"root") {
         return Err(FormatError::new(ErrorKind::NotRoot, 0, "not a ROOT file: it does not begin with \"root\"").into());
     }

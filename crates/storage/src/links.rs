@@ -51,37 +51,43 @@ struct State {
     moved_bytes: u64,
 }
 
-static METERS: Mutex<Option<HashMap<String, Arc<Meter>>>> = Mutex::new(None);
+/// A way to a storage element: its name, and the words that make it slow, if any do. A place that is made slow is
+/// another place: what was measured without that says nothing about it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Way {
+    element: String,
+    throttle: Option<String>,
+}
 
-/// The meter of a storage element.
-pub(crate) fn meter_of(name: &str) -> Arc<Meter> {
+static METERS: Mutex<Option<HashMap<Way, Arc<Meter>>>> = Mutex::new(None);
+
+fn meter_of(element: &str, throttle: Option<&str>) -> Arc<Meter> {
     let mut meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let meters = meters.get_or_insert_default();
-    match meters.get(name) {
-        Some(known) => Arc::clone(known),
-        None => Arc::clone(meters.entry(name.to_owned()).or_default()),
-    }
+    let way = Way { element: element.to_owned(), throttle: throttle.map(str::to_owned) };
+    Arc::clone(meters.get_or_insert_default().entry(way).or_default())
 }
 
 /// The names under which elements are measured, by those that URLs have: a bucket of S3 is measured with its server.
 static MEASURED_NAMES: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
 
-/// The link to a storage element, by its own name or by that which URLs have, if something was read from there.
-pub fn link_to(name: &str) -> Option<Link> {
+/// The link to a storage element, by its own name or by that which URLs have, if something was read from there with
+/// this throttle.
+pub fn link_to(name: &str, throttle: Option<&str>) -> Option<Link> {
     let names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let measured = names.as_ref().and_then(|names| names.get(name)).cloned();
     drop(names);
-    meter_of(measured.as_deref().unwrap_or(name)).link()
+    meter_of(measured.as_deref().unwrap_or(name), throttle).link()
 }
 
-/// The links to all storage elements that this process has read from, ordered by their names.
-pub fn links() -> Vec<StorageLink> {
+/// The links to all storage elements that this process has read from with this throttle, ordered by their names.
+pub fn links(throttle: Option<&str>) -> Vec<StorageLink> {
     let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let link_of = |(element, meter): (&String, &Arc<Meter>)| {
+    let link_of = |(way, meter): (&Way, &Arc<Meter>)| {
         let (link, gap_bytes) = (meter.link()?, meter.gap_bytes.load(Ordering::Relaxed));
-        Some(StorageLink { element: element.clone(), link, gap_bytes })
+        Some(StorageLink { element: way.element.clone(), link, gap_bytes })
     };
-    let mut links: Vec<StorageLink> = meters.iter().flatten().filter_map(link_of).collect();
+    let all = meters.iter().flatten().filter(|(way, _)| way.throttle.as_deref() == throttle);
+    let mut links: Vec<StorageLink> = all.filter_map(link_of).collect();
     links.sort_by(|one, other| one.element.cmp(&other.element));
     links
 }
@@ -171,15 +177,20 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Opens a store, which may take a round trip or several. `element` is the name that its URL has.
-    pub(crate) fn open(element: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
+    /// Opens a store, which may take a round trip or several. `element` is the name that its URL has, `throttle` what
+    /// makes it slow.
+    pub(crate) fn open(
+        element: &str,
+        throttle: Option<&str>,
+        open: impl FnOnce() -> Result<Arc<dyn Store>>,
+    ) -> Result<Self> {
         let began = Instant::now();
         let inner = open()?;
         if inner.name() != element {
             let mut names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
             names.get_or_insert_default().insert(element.to_owned(), inner.name().to_owned());
         }
-        let meter = meter_of(inner.name());
+        let meter = meter_of(inner.name(), throttle);
         meter.took(began.elapsed());
         meter.gap_bytes.store(inner.gap_bytes(), Ordering::Relaxed);
         Ok(Self { inner, meter })
@@ -223,9 +234,31 @@ mod tests {
     #[allow(clippy::unwrap_used)]
     fn a_link_is_known_by_the_name_that_urls_have() {
         let open = || Ok(Arc::new(crate::Memory::new("s3://a-bucket/key", b"x".to_vec())) as Arc<dyn Store>);
-        assert_eq!(link_to("s3://a-bucket"), None);
-        Measured::open("s3://a-bucket", open).unwrap();
-        assert!(link_to("s3://a-bucket").is_some() && link_to("s3://a-bucket") == link_to("memory"));
+        let link = |name| link_to(name, None);
+        assert_eq!(link("s3://a-bucket"), None);
+        Measured::open("s3://a-bucket", None, open).unwrap();
+        assert!(link("s3://a-bucket").is_some() && link("s3://a-bucket") == link("memory"));
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn a_place_that_is_made_slow_has_a_link_of_its_own() {
+        // Without a throttle this place belongs to another test.
+        let (quick, slow) = (Some("latency=0.1ms"), Some("latency=20ms"));
+        let open = |pause_ms: u64| {
+            move || {
+                std::thread::sleep(Duration::from_millis(pause_ms));
+                Ok(Arc::new(crate::Memory::new("slowed", b"x".to_vec())) as Arc<dyn Store>)
+            }
+        };
+        Measured::open("slowed", quick, open(0)).unwrap();
+        Measured::open("slowed", slow, open(20)).unwrap();
+        Measured::open("slowed", quick, open(0)).unwrap();
+        let round_trip = |throttle| link_to("slowed", throttle).map(|link| link.round_trip).unwrap();
+        assert!(round_trip(slow) >= Duration::from_millis(20));
+        assert!(round_trip(quick) < Duration::from_millis(20));
+        let known = |throttle| links(throttle).into_iter().any(|one| one.element == "memory");
+        assert!(known(slow) && known(quick) && !known(Some("latency=21ms")));
     }
 
     #[test]

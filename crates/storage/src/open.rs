@@ -117,19 +117,20 @@ pub fn local_paths(path: &str) -> Vec<PathBuf> {
 
 /// The measured link to a file's storage element, or an expected one before anything was read there; None for what is
 /// not at a server of those that our own clients speak to.
-pub fn link_expected(path: &str) -> Option<Link> {
+pub fn link_expected(path: &str, access: &Access) -> Option<Link> {
     let path = nearest_in(path);
     let (scheme, _) = split_scheme(path)?;
     let scheme = scheme.to_ascii_lowercase();
     const OURS: [&str; 9] = ["root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3"];
-    let known = || link_to(&element_of(path));
+    let known = || link_to(&element_of(path), access.throttle.as_deref());
     let expected = || Link { round_trip: EXPECTED_ROUND_TRIP, bytes_per_second: 0.0 };
     OURS.contains(&scheme.as_str()).then(|| known().unwrap_or_else(expected))
 }
 
 /// The store of one replica, which measures the link to it.
 fn measured(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
-    Ok(Arc::new(Measured::open(&element_of(path), || troubled(path, access, settings))?))
+    let throttle = access.throttle.as_deref();
+    Ok(Arc::new(Measured::open(&element_of(path), throttle, || troubled(path, access, settings))?))
 }
 
 /// The store at its place, made slow and unreliable if that is wanted.

@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) pause: Duration,
     /// The storage element whose troubles are counted.
     pub(crate) element: String,
+    /// What makes the storage element slow, as links are known by it.
+    pub(crate) throttle: Option<String>,
     /// Requests that a user wants to be due at a time.
     pub(crate) requests_in_flight: Option<usize>,
     /// Bytes that a user wants to be due at a time.
@@ -64,6 +66,7 @@ impl Default for Settings {
             tries_max: TRIES_MAX,
             pause: RETRY_PAUSE,
             element: String::new(),
+            throttle: None,
             requests_in_flight: None,
             bytes_in_flight: None,
             first_bytes: 0,
@@ -111,14 +114,16 @@ impl Settings {
     /// The same with what is chosen for reading.
     pub(crate) fn chosen(self, access: &Access) -> Self {
         let Access { requests_in_flight, bytes_in_flight, first_bytes, streams, .. } = *access;
-        Self { requests_in_flight, bytes_in_flight, first_bytes, streams, ..self }
+        let throttle = access.throttle.clone();
+        Self { throttle, requests_in_flight, bytes_in_flight, first_bytes, streams, ..self }
     }
 
     /// How many requests of this size are in flight at a time within one read of this storage element: as many as
     /// fill the link, and no more than `most`.
     pub(crate) fn requests_within(&self, element: &str, bytes: u64, most: usize) -> usize {
         let access = Access { bytes_in_flight: self.bytes_in_flight, ..Access::default() };
-        let by_bytes = Choice::of(&access, link_to(element), 0).bytes_in_flight / bytes.max(1);
+        let link = link_to(element, self.throttle.as_deref());
+        let by_bytes = Choice::of(&access, link, 0).bytes_in_flight / bytes.max(1);
         let most = self.requests_in_flight.unwrap_or(most).min(most);
         (by_bytes.max(2) as usize).min(most).max(1)
     }

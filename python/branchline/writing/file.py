@@ -13,6 +13,7 @@ import awkward as ak
 
 from branchline import _core
 from branchline.errors import (
+    BadFileError,
     BranchlineError,
     BranchlineWarning,
     NoSuchKeyError,
@@ -23,10 +24,11 @@ from branchline.errors import (
     warn,
 )
 from branchline.layout.root_files import check_root_name
-from branchline.tree import Directory, File
+from branchline.tree import Directory, File, Tree
 from branchline.writing.codecs import USUAL, codec_of
 from branchline.writing.columns import Naming, empty_layout, layout_of, named_columns
 from branchline.writing.differences import Differences
+from branchline.writing.from_tree import StreamedTree, not_copied_error
 from branchline.writing.objects import object_bytes
 from branchline.writing.sources import source_of
 from branchline.writing.table import WritableTree, new_table
@@ -135,12 +137,24 @@ class WritableDirectory(Mapping[str, Any]):
                 yield key.path.removeprefix(begin), key
 
     def keys(self, *, recursive: bool = True, cycle: bool = True) -> list[str]:  # type: ignore[override]
-        """The names of what is in it and below, with their cycles."""
+        """The names of what is in it and below, with their cycles.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     file["plots/note"] = "none yet"
+        ...     file.keys(), file.keys(recursive=False, cycle=False)
+        (['plots;1', 'plots/note;1'], ['plots'])
+        """
         found = [f"{path};{key.cycle}" if cycle else path for path, key in self._keys() if recursive or "/" not in path]
         return list(dict.fromkeys(found))
 
     def classnames(self, *, recursive: bool = True, cycle: bool = True) -> dict[str, str]:
-        """The classes of what is in it and below, by its names."""
+        """The classes of what is in it and below, by its names.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     file["note"] = "none yet"
+        ...     file.classnames()
+        {'note;1': 'TObjString'}
+        """
         return {
             f"{path};{key.cycle}" if cycle else path: key.class_name
             for path, key in self._keys()
@@ -168,7 +182,8 @@ class WritableDirectory(Mapping[str, Any]):
         raise NoSuchKeyError(f"there is no object {name!r}", path=self.file_path, hint=hint)
 
     def __getitem__(self, name: str) -> Any:
-        """A directory, a tree that is being filled, or an object that the file had before it was updated.
+        """A directory, a tree that is being filled, the tree that was copied, or an object that the file had before
+        it was updated.
 
         Raises NoSuchKeyError, and NotHereError for an object that was just written: it is read when the file is closed.
         """
@@ -182,9 +197,13 @@ class WritableDirectory(Mapping[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         """Writes a tree, a histogram, a text or an object that was read, under a name such as ``"h"`` or ``"dir/h"``.
 
-        Raises OptionError, UnsupportedBranchError, StorageError.
+        A tree that was opened, ``file["t"] = other["t"]``, is copied with all its branches, basket by basket.
+        Raises OptionError, UnsupportedBranchError, StorageError, and what reading raises.
         """
         directories, own = self._place(name)
+        if isinstance(value, Tree):
+            self._copy_tree(name, value)
+            return
         if _is_table(value):
             self._table(name, named_columns(value), "", Naming(), is_ntuple=False).extend(value)
             return
@@ -196,6 +215,39 @@ class WritableDirectory(Mapping[str, Any]):
             name_of_one = one.below[-1] if one.below else own
             self.file.written().add(places, one.class_name, name_of_one, one.title, one.content)
 
+    def _copy_tree(self, name: str, source: Tree) -> None:
+        """Copies a tree basket by basket; one of which that is not possible is written by its values."""
+        opened = source.file
+        if not isinstance(opened, File):
+            self._stream(name, source)
+            return
+        directories, own = self._place(name)
+        path = source.object_path.lstrip("/")
+        try:
+            left_out = self.file.written().copy_tree(opened._core, path, directories, own, self.file.codec)
+        except (BadFileError, UnsupportedBranchError) as not_copied:
+            try:
+                self._stream(name, source)
+            except (BadFileError, UnsupportedBranchError) as not_written:
+                raise not_copied_error(source, not_copied, not_written) from not_written
+            return
+        self.file.remember("/".join([*directories, own]), source)
+        if left_out:
+            warn(f"of tree {path} of {source.file_path} {', '.join(left_out)} is not copied", BranchlineWarning)
+
+    def _stream(self, name: str, source: Tree) -> None:
+        """Writes the values of a tree; of one that cannot be read to its end nothing is kept."""
+        given = StreamedTree.of(source)
+        written = self._table(name, given.columns, source.title, given.naming, is_ntuple=source.outline.nests)
+        try:
+            for part in given.steps():
+                written.extend(part)
+        except BaseException:
+            # Only this cycle: there may be others of that name.
+            cycles = [key.cycle for path, key in self._keys() if path == name.strip("/")]
+            self.file.written().remove(written.path, max(cycles))
+            raise
+
     def __delitem__(self, name: str) -> None:
         """Removes an object, one cycle (``"h;1"``) or all. Its bytes stay in the file. Raises NoSuchKeyError."""
         wanted = _CYCLE.search(name)
@@ -205,12 +257,23 @@ class WritableDirectory(Mapping[str, Any]):
         self.file.written().remove(path, int(wanted[1]) if wanted else None)
 
     def update(self, values: Mapping[str, Any]) -> None:
-        """Writes several objects."""
+        """Writes several objects.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     file.update({"note": "none yet", "events": {"x": [1, 2]}})
+        ...     file.keys(cycle=False)
+        ['note', 'events']
+        """
         for name, value in values.items():
             self[name] = value
 
     def mkdir(self, name: str) -> WritableDirectory:
-        """Makes a directory, with those around it: ``"a/b"``. Raises StorageError if an object has that name."""
+        """Makes a directory, with those around it: ``"a/b"``. Raises StorageError if an object has that name.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     file.mkdir("a/b").path
+        ('a', 'b')
+        """
         directories, own = self._place(name)
         self.file.written().add_directory([*directories, own])
         return WritableDirectory(self.file, "/".join([*directories, own]))
@@ -231,20 +294,34 @@ class WritableDirectory(Mapping[str, Any]):
         ``counter_name`` names the branch that counts the elements of lists (``nx`` of ``x``), ``field_name`` those of
         the members of records (``jet_pt``). ``compression`` is that of the file unless it is given. Raises OptionError,
         UnsupportedBranchError.
+
+            >>> with branchline.recreate("out.root") as file:
+            ...     tree = file.mktree("events", {"x": "float32", "hits": "var * int16"}, compression="lz4")
+            ...     tree.extend({"x": [1.5, 2.5], "hits": [[1, 2], []]})
+            ...     tree.keys()
+            ['x', 'hits', 'nhits']
         """
         usual = Naming()
         naming = Naming(counter_name or usual.counter, field_name or usual.member)
         return self._table(name, _types(branch_types), title, naming, is_ntuple=False, compression=compression)
 
     def mkrntuple(self, name: str, field_types: Any, description: str = "", *, compression: Any = ...) -> WritableTree:
-        """Makes an empty RNTuple; ``field_types`` are types or arrays by the names of fields, as for `mktree`."""
+        """Makes an empty RNTuple; ``field_types`` are types or arrays by the names of fields, as for `mktree`.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     file.mkrntuple("events", {"jet": "var * {pt: float32}"}).classname
+        'ROOT::RNTuple'
+        """
         return self._table(name, _types(field_types), description, Naming(), is_ntuple=True, compression=compression)
 
     def copy_from(self, source: Directory | str, *, filter_name: Any = None, filter_classname: Any = None) -> None:
         """Copies objects of another file as they are, with their directories and names; trees are left out.
 
-        ``filter_name`` and ``filter_classname`` choose them as in ``source.keys``. Raises NoSuchKeyError if there are
-        none.
+        ``filter_name`` and ``filter_classname`` choose them as in ``source.keys``; a tree is written by
+        ``file["t"] = source["t"]``. Raises NoSuchKeyError if there are none.
+
+            >>> with branchline.recreate("copy.root") as file:
+            ...     file.copy_from("file.root", filter_name="folder/*")
         """
         opened = File(source) if isinstance(source, str) else source
         chosen = {
@@ -253,7 +330,11 @@ class WritableDirectory(Mapping[str, Any]):
             if name not in _TABLES and not name.startswith("TDirectory")
         }
         if not chosen:
-            raise NoSuchKeyError("there is no such object to copy", path=opened.file_path, hint="trees are not copied")
+            raise NoSuchKeyError(
+                "there is no such object to copy",
+                path=opened.file_path,
+                hint='trees are written by file["t"] = source["t"]',
+            )
         begin = opened.object_path.strip("/") if not isinstance(opened, File) else ""
         for path in chosen:
             directories, own = self._place(_CYCLE.sub("", path))
@@ -291,7 +372,7 @@ class WritableDirectory(Mapping[str, Any]):
         tree = WritableTree(
             path, self.file_path, classname, title, written, number, samples, naming, [*table.names, *counters]
         )
-        self.file.remember(tree)
+        self.file.remember(path, tree)
         return tree
 
 
@@ -338,7 +419,7 @@ class WritableFile(WritableDirectory):
         self._name = os.fspath(path)
         self._codec = codec
         self._before = before
-        self._trees: dict[str, WritableTree] = {}
+        self._trees: dict[str, WritableTree | Tree] = {}
         super().__init__(None, "")
 
     @property
@@ -370,12 +451,12 @@ class WritableFile(WritableDirectory):
             raise StorageError("the file is closed", path=self._name, hint="open it again with branchline.update")
         return self._core
 
-    def remember(self, tree: WritableTree) -> None:
-        """Keeps a tree that is being filled."""
-        self._trees[tree.path] = tree
+    def remember(self, path: str, tree: WritableTree | Tree) -> None:
+        """Keeps a tree that is being filled, or the one of which a copy has this path."""
+        self._trees[path] = tree
 
     def object_of(self, key: _core.WrittenKey) -> Any:
-        """The tree that is being filled, or the object that the file had before."""
+        """The tree that is being filled or was copied, or the object that the file had before."""
         if key.path in self._trees:
             return self._trees[key.path]
         if self._before is not None and f"{key.path};{key.cycle}" in self._before:
@@ -407,7 +488,13 @@ class WritableFile(WritableDirectory):
         return False
 
     def close(self) -> None:
-        """Ends the file, which gets its name. Raises StorageError where it cannot be written."""
+        """Ends the file, which gets its name. Raises StorageError where it cannot be written.
+
+        >>> file = branchline.recreate("out.root")
+        >>> file["note"] = "none yet"
+        >>> file.closed, file.close(), file.closed
+        (False, None, True)
+        """
         if self._core is None:
             return
         core, self._core = self._core, None
@@ -416,7 +503,12 @@ class WritableFile(WritableDirectory):
         core.finish()
 
     def abandon(self) -> None:
-        """Removes the unfinished file; what was there before stays."""
+        """Removes the unfinished file; what was there before stays.
+
+        >>> file = branchline.recreate("out.root")
+        >>> file.abandon(), file.closed
+        (None, True)
+        """
         if self._core is not None:
             self._core.abandon()
             self._core = None

@@ -6,12 +6,16 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from branchline.errors import UnsupportedBranchError
 from branchline.objects.graph import Graph
+from branchline.writing.efficiencies import NewEfficiency
+from branchline.writing.sparse import CLASS_NAME, NewSparse
 
-HINT = "a table, a histogram, a pair of values and edges, a graph (as_TGraph), a text, or an object that was read"
+HINT = (
+    "a table, a histogram, a pair of values and edges, a graph (as_TGraph), an efficiency (as_TEfficiency), "
+    "filled cells (as_THnSparse), a text, "
+    "or an object that was read"
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
         return [_text(value)]
     if isinstance(value, Graph):
         return [_from_graph(value, name, path)]
+    if isinstance(value, NewEfficiency):
+        return [ObjectBytes("TEfficiency", value.title, value.streamed(name))]
+    if isinstance(value, NewSparse):
+        return [ObjectBytes(CLASS_NAME, value.title, value.streamed(name))]
     if isinstance(value, tuple):
         return [_from_numpy(value, name, path)]
     if _is_of_uproot(value):
@@ -52,24 +60,9 @@ def _text(text: str) -> ObjectBytes:
 
 
 def _from_numpy(value: tuple[Any, ...], name: str, path: str) -> ObjectBytes:
-    """The histogram of what np.histogram, np.histogram2d and np.histogramdd return."""
-    from branchline.report.root_objects import RootAxis, RootHistogram
+    from branchline.writing.values import form_of_numpy
 
-    values = np.asarray(value[0])
-    edges = value[1] if len(value) == 2 and isinstance(value[1], list | tuple) and values.ndim > 1 else value[1:]
-    all_edges = [np.asarray(one, dtype="f8") for one in edges]
-    fits = values.dtype.kind in "biuf" and values.shape == tuple(len(one) - 1 for one in all_edges)
-    if not fits or not 1 <= values.ndim <= 3:
-        raise UnsupportedBranchError(
-            f"{name}: these values and edges are no histogram",
-            path=path,
-            hint="give what np.histogram returns: of each axis one edge more than there are bins, up to three axes",
-        )
-    axes = tuple(
-        RootAxis("", one, bool(np.allclose(np.diff(one), (one[-1] - one[0]) / (len(one) - 1), rtol=1e-12)))
-        for one in all_edges
-    )
-    form = RootHistogram("", axes, np.pad(values.astype("f8"), 1), np.zeros(0))
+    form = form_of_numpy(value, name, path)
     return ObjectBytes(form.class_name, "", form.streamed(name))
 
 
@@ -84,10 +77,10 @@ def _from_graph(graph: Graph, name: str, path: str) -> ObjectBytes:
 
 
 def _from_hist(value: Any, name: str, path: str) -> list[ObjectBytes]:
-    from branchline.report.root_file import NotInRootError, root_forms
+    from branchline.report.root_file import GRID_AXES, NotInRootError, root_forms
 
     try:
-        forms = list(root_forms(value))
+        forms = list(root_forms(value, GRID_AXES))
     except NotInRootError as reason:
         raise UnsupportedBranchError(f"{name}: ROOT has no class for this histogram: {reason}", path=path) from reason
     return [

@@ -60,7 +60,12 @@ class WritableTree:
         return self.path.rpartition("/")[2]
 
     def keys(self) -> list[str]:
-        """The names of its branches or fields, counters among them."""
+        """The names of its branches or fields, counters among them.
+
+        >>> with branchline.recreate("out.root") as file:
+        ...     file.mktree("events", {"pt": "var * float32"}).keys()
+        ['pt', 'npt']
+        """
         return list(self._names)
 
     def __len__(self) -> int:
@@ -77,6 +82,13 @@ class WritableTree:
 
         Raises OptionError for missing or other columns, for columns of different lengths, and for numbers that the
         branch cannot hold; StorageError where the file cannot be written.
+
+            >>> with branchline.recreate("out.root") as file:
+            ...     tree = file.mktree("events", {"x": "float32"})
+            ...     for step in range(3):
+            ...         tree.extend({"x": [step, step + 0.5]})
+            ...     tree.num_entries
+            6
         """
         given = named_columns(values)
         missing = [name for name in self._columns if name not in given]

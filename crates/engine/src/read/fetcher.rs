@@ -9,7 +9,7 @@ use std::sync::Arc;
 use branchline_slab::Pool;
 use crossbeam_channel::Sender;
 
-use branchline_storage::{link_expected, link_to, Choice};
+use branchline_storage::{link_expected, Choice};
 
 use crate::basket_ranges::BytesPerEntry;
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
@@ -199,8 +199,11 @@ impl Fetcher {
     /// What is prefetched at a time from where the last file was; None if nothing is.
     fn prefetch_choice(&self) -> Option<Choice> {
         let (link, gap_bytes) = match &*self.last_store.borrow() {
-            Some(LastStore { name, gap_bytes }) => (link_to(name), *gap_bytes),
-            None => (self.sources.first().and_then(|source| link_expected(source.path())), 0),
+            Some(LastStore { name, gap_bytes }) => (self.opening.link_to(name), *gap_bytes),
+            None => {
+                let access = &self.opening.options.access;
+                (self.sources.first().and_then(|source| link_expected(source.path(), access)), 0)
+            }
         };
         self.opening.strategy.choice(&self.opening.options.access, link, gap_bytes)
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use branchline_storage::limits::MAX_JOINED_BYTES;
-use branchline_storage::{link_to, Choice, Store};
+use branchline_storage::{link_to, Choice, Link, Store};
 
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
 use crate::file::{File, OpenedFile};
@@ -164,16 +164,21 @@ impl Opening {
                 Selection::All => None,
                 Selection::Named(_) => {
                     let place = FilePlace::of(store.name(), store.is_near());
-                    self.tail_sizes.tail_bytes(place, link_to(store.name()), size)
+                    self.tail_sizes.tail_bytes(place, self.link_to(store.name()), size)
                 }
             },
         }
     }
 
+    /// The link to a storage element, as this stream reads from it.
+    pub(crate) fn link_to(&self, store_name: &str) -> Option<Link> {
+        link_to(store_name, self.options.access.throttle.as_deref())
+    }
+
     /// How many reads of a file will be in flight at a time, estimated from its size.
     fn reads_expected(&self, store_name: &str, size: u64) -> usize {
         let access = &self.options.access;
-        let far = link_to(store_name).filter(|link| link.round_trip >= limits::FAR_ROUND_TRIP_MIN);
+        let far = self.link_to(store_name).filter(|link| link.round_trip >= limits::FAR_ROUND_TRIP_MIN);
         if !self.strategy.prefetches_chunks() || size <= limits::WHOLE_FILE_BYTES || far.is_none() {
             return 0;
         }

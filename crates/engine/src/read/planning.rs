@@ -28,6 +28,8 @@ pub struct PlannedFile {
     pub size_bytes: u64,
     /// Whether it is at a server, and not on a disk or mount of this machine.
     pub is_at_a_server: bool,
+    /// Whether it is on a disk of this machine, and not on a mounted file system.
+    pub is_near: bool,
     /// The gap up to which its store joins ranges.
     pub store_gap_bytes: u64,
     /// Records that opening its tree needs, besides its head.
@@ -207,9 +209,20 @@ impl<'a> Planning<'a> {
             WholeFiles::Small if !self.settings.is_named => None,
             WholeFiles::Small => {
                 let seen = self.settings.seen.map(|(tail, share)| TailSizes::having_seen(tail, share));
-                let place = if self.file.is_at_a_server { FilePlace::Server } else { FilePlace::Disk };
-                seen.unwrap_or_default().tail_bytes(place, self.settings.link, size)
+                seen.unwrap_or_default().tail_bytes(self.place(), self.settings.link, size)
             }
+        }
+    }
+
+    /// As the store of the file would say: one that is made slow or unreliable is not near.
+    fn place(&self) -> FilePlace {
+        let Access { throttle, fault, .. } = &self.settings.access;
+        if self.file.is_at_a_server {
+            FilePlace::Server
+        } else if self.file.is_near && throttle.is_none() && fault.is_none() {
+            FilePlace::Disk
+        } else {
+            FilePlace::Mount
         }
     }
 

@@ -113,6 +113,9 @@ pub(crate) trait Content: Debug + Send + Sync {
     /// The branch with most bytes in the file.
     fn largest_branch(&self) -> Option<usize>;
 
+    /// For each of these entries, in their order, the bytes of all baskets that begin before and end behind it.
+    fn cut_bytes(&self, borders: &[u64]) -> Vec<u64>;
+
     /// What these branches take in the file and after decompression.
     fn stored_bytes(&self, file: &File, branches: &[usize]) -> StoredBytes;
 

@@ -225,6 +225,23 @@ impl Content for BasketTree {
         (0..self.meta.branches.len()).max_by_key(|branch| stored_bytes(&self.meta.branches[*branch]))
     }
 
+    fn cut_bytes(&self, borders: &[u64]) -> Vec<u64> {
+        // What begins to be cut at each border, less what was cut at the one before and is no longer.
+        let mut changes = vec![0_i128; borders.len() + 1];
+        for basket in self.meta.branches.iter().flat_map(|branch| &branch.baskets) {
+            let entries = entries_of(basket);
+            let first = borders.partition_point(|border| *border <= entries.start);
+            let end = borders.partition_point(|border| *border < entries.end).max(first);
+            changes[first] += i128::from(stored_size(basket));
+            changes[end] -= i128::from(stored_size(basket));
+        }
+        let sums = changes.iter().scan(0_i128, |sum, change| {
+            *sum += change;
+            Some(u64::try_from(*sum).unwrap_or(u64::MAX))
+        });
+        sums.take(borders.len()).collect()
+    }
+
     fn stored_bytes(&self, _file: &File, branches: &[usize]) -> StoredBytes {
         let mut sum = StoredBytes::default();
         for branch in branches.iter().map(|branch| &self.meta.branches[*branch]) {

@@ -104,6 +104,31 @@ impl MergeLimits {
 }
 
 impl MergeRequest {
+    /// Of a tree that is copied into an output that has other things too, and compressed like this.
+    pub(crate) fn of_copied_tree(output: PathBuf, codec: Setting) -> Self {
+        let memory_bytes = limits::COPIED_TREE_MEMORY_BYTES;
+        Self {
+            inputs: Vec::new(),
+            access: Access::default(),
+            output,
+            tree: None,
+            branches: Branches::new(),
+            order: Order::Offset,
+            replace: false,
+            codec: Some(codec),
+            layout: None,
+            selections: HashMap::new(),
+            selected: None,
+            size_bytes_max: None,
+            fills_missing_branches: false,
+            skips_bad_files: false,
+            verifies: false,
+            skips_sync: true,
+            resumes: false,
+            limits: MergeLimits { memory_bytes, journal_bytes: u64::MAX },
+        }
+    }
+
     /// Whether the merge goes on without an input that has this error.
     pub(crate) fn skips(&self, error: &ReadError) -> bool {
         self.skips_bad_files

@@ -1,7 +1,9 @@
 //! A file that is filled with directories, objects, trees and RNTuples as a program makes them, new or on top of what
 //! a file has.
 
-use std::collections::HashSet;
+mod copied_tree;
+
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use branchline_format::compress::{Decompressor, Setting};
@@ -20,11 +22,14 @@ use crate::write::columns::{
 use crate::write::merge::info_lists::{info_list, OwnedInfoList};
 use crate::write::new_file::{mark_uuid, NewFile, ObjectName, SlotId, TOP};
 use crate::write::output::Output;
+use crate::write::process_ids::{ProcessIds, PROCESS_ID};
+use crate::write::products::output::MergeOutput;
+use crate::write::writable::copied_tree::{Copied, Target, TreeCopier};
 
 /// An object whose bytes the caller makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewObject {
-    /// Its class, one that `Described::objects` or `Described::graphs` describes.
+    /// Its class, one that a list of `Described` describes.
     pub class_name: String,
     /// Its name, after which it is found.
     pub name: String,
@@ -41,6 +46,15 @@ pub struct Differences {
     pub title: Option<String>,
     /// Numbers, with the name of their member; `cells` are those of the bins.
     pub numbers: Vec<(String, Vec<f64>)>,
+}
+
+/// A tree that was copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopiedTree {
+    /// The version number of its name.
+    pub cycle: i16,
+    /// Sentences on parts of it that were not copied.
+    pub left_out: Vec<String>,
 }
 
 /// A tree or an RNTuple to be written.
@@ -73,7 +87,8 @@ pub struct Listed {
 
 /// A file that is being written. It has its name when it is finished; dropped before, nothing is left of it.
 pub struct WritableFile {
-    file: NewFile,
+    output: MergeOutput,
+    process_ids: ProcessIds,
     date: u32,
     listed: Vec<(Listed, Option<SlotId>)>,
     open: Vec<Option<OpenTable>>,
@@ -114,17 +129,23 @@ impl WritableFile {
         output.begin_as_copy_of(path)?;
         let compress = setting.map_or(old.compress(), Setting::as_root);
         let mut made = Self::of(NewFile::continued(output, &old, compress, date)?, date);
-        for (path, place, name) in made.file.list_old(&old)? {
+        for (path, place, name) in made.output.file.list_old(&old)? {
             let ObjectName { class_name, title, cycle, .. } = name;
             made.listed.push((Listed { path, cycle, class_name, title }, Some(place)));
         }
+        // Their numbers may leave some out.
+        let numbers = made.listed().filter(|listed| listed.class_name == PROCESS_ID);
+        let numbers = numbers.filter_map(|listed| listed.path.strip_prefix("ProcessID")?.parse::<usize>().ok());
+        made.process_ids = ProcessIds::behind(numbers.max().map_or(0, |last| last.saturating_add(1)));
         made.describe(&old)?;
         Ok(made)
     }
 
     fn of(file: NewFile, date: u32) -> Self {
         let (listed, open, infos) = (Vec::new(), Vec::new(), Vec::new());
-        Self { file, date, listed, open, described: Described::default(), infos, digests: HashSet::new() }
+        let output = MergeOutput { file, codec: None, rewriters: HashMap::new(), is_torn: false };
+        let (process_ids, described, digests) = (ProcessIds::behind(0), Described::default(), HashSet::new());
+        Self { output, process_ids, date, listed, open, described, infos, digests }
     }
 
     /// What is in it, in the order in which it was written.
@@ -141,7 +162,9 @@ impl WritableFile {
     pub fn add(&mut self, directories: &[String], object: NewObject) -> Result<i16> {
         let NewObject { class_name, name, title, bytes } = object;
         let is_graph = class_name.starts_with("TGraph") || matches!(class_name.as_str(), "TProfile2D" | "TProfile3D");
+        let is_grid = class_name.starts_with("THn") || class_name == "TEfficiency";
         self.described.graphs |= is_graph;
+        self.described.grids |= is_grid;
         self.described.objects |= !is_graph;
         self.write(directories, class_name, name, title, |_| Ok(bytes))
     }
@@ -188,6 +211,32 @@ impl WritableFile {
         })
     }
 
+    /// Copies a tree or an RNTuple of another file under a name of its own, with its baskets or pages compressed like
+    /// this. `check` is called between pieces of the work, and ends it with an error. Of a tree that cannot be copied
+    /// nothing is kept.
+    pub fn copy_tree(
+        &mut self,
+        source: &File,
+        path: &str,
+        (directories, name): (&[String], &str),
+        setting: Setting,
+        check: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<CopiedTree> {
+        let directory = self.directory(directories)?;
+        let place = path_of(directories, name);
+        let cycle = self.next_cycle(&place)?;
+        let target = Target { path: place, name, cycle };
+        let mut copier = TreeCopier { output: &mut self.output, process_ids: &mut self.process_ids, check };
+        let Copied { name, process_ids, left_out } = copier.copy(source, path, &target, setting)?;
+        for ObjectName { class_name, name, title, cycle, .. } in process_ids {
+            self.listed.push((Listed { path: name, cycle, class_name, title }, None));
+        }
+        let listed = Listed { path: target.path, cycle, class_name: name.class_name, title: name.title };
+        self.listed.push((listed, self.output.file.last_slot(directory)));
+        self.describe(source)?;
+        Ok(CopiedTree { cycle, left_out })
+    }
+
     /// Begins a tree or an RNTuple. Returns the number by which it is filled.
     pub fn add_table(&mut self, directories: &[String], table: NewTable<'_>) -> Result<usize> {
         let directory = self.directory(directories)?;
@@ -196,15 +245,15 @@ impl WritableFile {
         let cycle = self.next_cycle(&path)?;
         let new = NewColumns { directory, name, description: title.clone(), cycle, date: self.date, layout };
         let (columns, class_name): (Box<dyn OpenColumns>, _) = match ntuple {
-            Some(shown) => (Box::new(OpenNtuple::begin(&mut self.file, new, &fields, &shown)?), "ROOT::RNTuple"),
-            None => (Box::new(OpenTree::begin(&mut self.file, new, &fields)?), "TTree"),
+            Some(shown) => (Box::new(OpenNtuple::begin(&mut self.output.file, new, &fields, &shown)?), "ROOT::RNTuple"),
+            None => (Box::new(OpenTree::begin(&mut self.output.file, new, &fields)?), "TTree"),
         };
         match class_name {
             "TTree" => self.described.trees = true,
             _ => self.described.ntuples = true,
         }
         let listed = Listed { path: path.clone(), cycle, class_name: class_name.to_string(), title };
-        self.listed.push((listed, self.file.last_slot(directory)));
+        self.listed.push((listed, self.output.file.last_slot(directory)));
         self.open.push(Some(OpenTable { path, cycle, columns, is_broken: false }));
         Ok(self.open.len() - 1)
     }
@@ -217,7 +266,7 @@ impl WritableFile {
                 Err(self.refused(&message))
             }
             Some(Some(open)) => {
-                let filled = open.columns.fill(&mut self.file, values, count);
+                let filled = open.columns.fill(&mut self.output.file, values, count);
                 open.is_broken = filled.is_err();
                 filled
             }
@@ -236,16 +285,16 @@ impl WritableFile {
     /// Removes what has this path: one cycle, or all. Its bytes stay in the file, and nothing points to them.
     pub fn remove(&mut self, path: &str, cycle: Option<i16>) -> Result<()> {
         let is_it = |listed: &Listed| listed.path == path && cycle.is_none_or(|cycle| listed.cycle == cycle);
-        if self.file.directory(path).is_some() {
+        if self.output.file.directory(path).is_some() {
             let error = self.refused(&format!("{path} is a directory, which cannot be removed"));
             return Err(error.with_hint("remove the objects in it"));
         }
         if !self.listed().any(is_it) {
             let message = format!("there is no object {path:?}");
-            return Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.file.path(), message));
+            return Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.output.file.path(), message));
         }
         for (_, slot) in self.listed.iter().filter(|(listed, _)| is_it(listed)) {
-            slot.iter().for_each(|slot| self.file.remove(*slot));
+            slot.iter().for_each(|slot| self.output.file.remove(*slot));
         }
         self.listed.retain(|(listed, _)| !is_it(listed));
         for open in &mut self.open {
@@ -261,13 +310,13 @@ impl WritableFile {
         for open in std::mem::take(&mut self.open).into_iter().flatten() {
             self.finish_table(open)?;
         }
-        let path = self.file.path();
+        let path = self.output.file.path();
         let lists: Vec<InfoList<'_>> = self.infos.iter().map(OwnedInfoList::borrowed).collect();
         let infos = |key_size| {
             joined_infos(&lists, self.described, key_size).map_err(|error| ReadError::from_format(&path, &error))
         };
-        let size_bytes = self.file.finish(infos)?;
-        self.file.into_output().publish()?;
+        let size_bytes = self.output.file.finish(infos)?;
+        self.output.file.into_output().publish()?;
         Ok(size_bytes)
     }
 
@@ -276,7 +325,7 @@ impl WritableFile {
             let error = self.refused(&format!("tree {} is not whole, as entries could not be added to it", open.path));
             return Err(error.with_hint("remove it with `del file[name]`, or write the file anew"));
         }
-        open.columns.finish(&mut self.file)
+        open.columns.finish(&mut self.output.file)
     }
 
     fn write(
@@ -292,15 +341,15 @@ impl WritableFile {
         let cycle = self.next_cycle(&path)?;
         let listed = Listed { path, cycle, class_name: class_name.clone(), title: title.clone() };
         let object = ObjectName { class_name, name, title, date: self.date, cycle };
-        let place = self.file.reserve(directory);
-        self.file.write_object(place, &object, plain)?;
+        let place = self.output.file.reserve(directory);
+        self.output.file.write_object(place, &object, plain)?;
         self.listed.push((listed, Some(place)));
         Ok(cycle)
     }
 
     /// The cycle that comes next for an object of this path.
     fn next_cycle(&self, path: &str) -> Result<i16> {
-        if self.file.directory(path).is_some() {
+        if self.output.file.directory(path).is_some() {
             return Err(self.refused(&format!("{path} is a directory, not an object")));
         }
         let last = self.listed().filter(|listed| listed.path == path).map(|listed| listed.cycle).max();
@@ -312,7 +361,7 @@ impl WritableFile {
         let (mut directory, mut path) = (TOP, String::new());
         for name in names {
             path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-            if let Some(known) = self.file.directory(&path) {
+            if let Some(known) = self.output.file.directory(&path) {
                 directory = known;
                 continue;
             }
@@ -323,7 +372,7 @@ impl WritableFile {
             let (title, date) = (name.clone(), self.date);
             let listed = Listed { path: path.clone(), cycle: 1, class_name: class_name.clone(), title: title.clone() };
             let object = ObjectName { class_name, name: name.clone(), title, date, cycle: 1 };
-            directory = self.file.add_directory(directory, &path, object)?;
+            directory = self.output.file.add_directory(directory, &path, object)?;
             self.listed.push((listed, None));
         }
         Ok(directory)
@@ -340,7 +389,7 @@ impl WritableFile {
     }
 
     fn refused(&self, message: &str) -> ReadError {
-        ReadError::new(ReadErrorKind::Output, &self.file.path(), message)
+        ReadError::new(ReadErrorKind::Output, &self.output.file.path(), message)
     }
 }
 

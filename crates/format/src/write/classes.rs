@@ -12,6 +12,8 @@ static OF_TREES: InfoList<'_> = InfoList { plain: include_bytes!("classes/tree.i
 static OF_HISTOGRAMS: InfoList<'_> = InfoList { plain: include_bytes!("classes/histograms.infos"), key_size: 64 };
 /// Of TGraph, TGraphErrors, TGraphAsymmErrors, TProfile2D and TProfile3D.
 static OF_GRAPHS: InfoList<'_> = InfoList { plain: include_bytes!("classes/graphs.infos"), key_size: 64 };
+/// Of TEfficiency, THnD and THnSparseD.
+static OF_GRIDS: InfoList<'_> = InfoList { plain: include_bytes!("classes/grids.infos"), key_size: 64 };
 
 /// The list of streamer infos of a file with RNTuples, for a key of `key_size` bytes.
 pub fn ntuple_infos(key_size: u64) -> Result<Vec<u8>> {
@@ -30,6 +32,8 @@ pub struct Described {
     pub objects: bool,
     /// Graphs, and profiles over several axes.
     pub graphs: bool,
+    /// Efficiencies, and histograms over more than three axes.
+    pub grids: bool,
     /// TTrees.
     pub trees: bool,
     /// RNTuples.
@@ -42,6 +46,7 @@ pub fn joined_infos(lists: &[InfoList<'_>], described: Described, key_size: u64)
     let own = [
         (described.objects || nothing, OF_HISTOGRAMS),
         (described.graphs, OF_GRAPHS),
+        (described.grids, OF_GRIDS),
         (described.trees, OF_TREES),
         (described.ntuples, OF_NTUPLES),
     ];
@@ -67,6 +72,11 @@ mod tests {
         let graphs = Described { graphs: true, ..Described::default() };
         let infos = ClassInfos::read(&joined_infos(&[], graphs, 80).unwrap(), 80).unwrap();
         for (class_name, version) in [("TGraph", 5), ("TGraphAsymmErrors", 3), ("TProfile2D", 8), ("TProfile3D", 8)] {
+            assert!(infos.get(class_name, version).is_some(), "{class_name}");
+        }
+        let grids = Described { grids: true, ..Described::default() };
+        let infos = ClassInfos::read(&joined_infos(&[], grids, 80).unwrap(), 80).unwrap();
+        for (class_name, version) in [("TEfficiency", 2), ("THnT<double>", 1), ("THnSparseT<TArrayD>", 1)] {
             assert!(infos.get(class_name, version).is_some(), "{class_name}");
         }
         let infos = ClassInfos::read(&ntuple_infos(64).unwrap(), 64).unwrap();

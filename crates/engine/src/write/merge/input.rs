@@ -9,13 +9,13 @@ use branchline_format::file::TKey;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::write::FileFrame;
 use branchline_storage::{local_paths, was_written_to, Access};
-use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::metadata_reader::MetadataReader;
 use crate::write::new_file::{mark_uuid, ObjectName};
+use crate::write::process_ids::{ProcessId, PROCESS_ID};
 use crate::write::products::kind::Opening;
 use crate::write::products::list::AnyContent;
 use crate::write::products::source::{stored_object, Source};
@@ -25,8 +25,6 @@ use crate::write::request::Branches;
 /// In files of older versions ROOT takes baskets that are as long as their plain bytes for compressed ones
 /// (`TBasket::ReadBasketBuffers`); in files that are written here they are not.
 const SHORT_BASKETS_VERSION: i32 = 30402;
-/// The class of the names by which objects refer to others (TRef).
-const PROCESS_ID: &str = "TProcessID";
 
 /// What is read of an input.
 #[derive(Clone, Copy)]
@@ -51,14 +49,6 @@ pub(crate) struct Input {
     pub(crate) notes: Vec<String>,
     /// A digest that changes when the file changes; 0 if it was not computed.
     pub(crate) identity: u128,
-}
-
-/// The name of a process whose objects others refer to (TProcessID). The title of the key identifies it.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ProcessId {
-    pub(crate) name: ObjectName,
-    pub(crate) object_size: u64,
-    pub(crate) stored: Bytes,
 }
 
 /// A key and what it leads to.

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use branchline_format::compress::Setting;
 
-use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::error::Result;
 use crate::write::merge::info_lists::InfoLists;
-use crate::write::merge::input::{Input, Item, ProcessId};
+use crate::write::merge::input::{Input, Item};
 use crate::write::merged::Merged;
-use crate::write::new_file::{NewFile, ObjectName, TOP};
+use crate::write::new_file::{NewFile, ObjectName};
 use crate::write::output::Output;
+use crate::write::process_ids::ProcessIds;
 use crate::write::products::list::{AnyProduct, AnyWritten};
 use crate::write::products::output::{MergeOutput, Transfer};
 use crate::write::products::source::Source;
@@ -20,7 +21,7 @@ pub(crate) struct Volume {
     output: MergeOutput,
     products: Products,
     infos: InfoLists,
-    process_ids: Vec<ProcessId>,
+    process_ids: ProcessIds,
     left_out: Vec<String>,
     notes: Vec<String>,
     files_count: u64,
@@ -68,7 +69,7 @@ impl Volume {
             output: MergeOutput { file, codec, rewriters: HashMap::new(), is_torn: false },
             products: Products::default(),
             infos,
-            process_ids: Vec::new(),
+            process_ids: ProcessIds::behind(0),
             left_out: Vec::new(),
             notes: Vec::new(),
             files_count: 0,
@@ -107,7 +108,7 @@ impl Volume {
         self.prepare(&mut input, &transfer.request.branches)?;
         let new_infos = self.infos.new_of(&input)?;
         let mark = self.output.file.mark();
-        let process_ids_count = self.process_ids.len();
+        let process_ids_count = self.process_ids.count();
         let written = self.write(&input, transfer).and_then(|written| {
             // Entries that were put into new baskets stay in them.
             self.output.is_torn |= transfer.request.has_new_baskets();
@@ -157,36 +158,13 @@ impl Volume {
 
     /// Writes baskets, pages, and objects that are copied.
     fn write(&mut self, input: &Input, transfer: &mut Transfer<'_, '_>) -> Result<Vec<AnyWritten>> {
-        transfer.process_ids_before = self.write_process_ids(&input.process_ids)?;
+        transfer.process_ids_before = self.process_ids.write(&input.process_ids, &mut self.output)?;
         let (products, output) = (&self.products, &mut self.output);
         let write = |item: &Item| {
             let known = products.get(&item.entry.path).map(|known| &known.product);
             item.content.write(known, &item.source(&input.file), output, transfer)
         };
         input.items.iter().map(write).collect()
-    }
-
-    /// Process ids of an input come behind those of others, unless they are there in this order already. Returns
-    /// how many stand before (TTreeCloner::CopyProcessIds).
-    fn write_process_ids(&mut self, ids: &[ProcessId]) -> Result<u16> {
-        let count = self.process_ids.len();
-        let is_there = |first: &usize| self.process_ids.get(*first..first + ids.len()).is_some_and(|some| some == ids);
-        let first = (0..count).find(is_there).unwrap_or(count);
-        let first = if ids.is_empty() { 0 } else { first };
-        if first == count && !ids.is_empty() {
-            self.output.settle()?;
-            for id in ids {
-                let number = format!("ProcessID{}", self.process_ids.len());
-                let name = ObjectName { name: number, ..id.name.clone() };
-                let slot = self.output.file.reserve(TOP);
-                self.output.file.write_stored(slot, &name, id.object_size, &id.stored)?;
-                self.process_ids.push(id.clone());
-            }
-        }
-        u16::try_from(first).map_err(|_| {
-            let path = self.output().path().display().to_string();
-            ReadError::new(ReadErrorKind::Unsupported, &path, "more process ids than ROOT has room for")
-        })
     }
 
     /// Adds what was written to the products.

@@ -51,6 +51,13 @@ pub(crate) struct MergedTree {
     totals: Totals,
 }
 
+impl MergedTree {
+    /// Gives the tree another name than that of the first input.
+    pub(crate) fn rename(&mut self, name: &str) {
+        self.totals.name = Some(name.to_string());
+    }
+}
+
 impl Content for TreeInput {
     fn is_of(file: &File, key: &TKey) -> bool {
         file.is_tree(key)

@@ -29,6 +29,8 @@ pub(crate) struct Totals {
     pub(crate) first: TreeInput,
     /// The file that it is from.
     pub(crate) first_path: String,
+    /// The name that the tree gets, if not that of the first one.
+    pub(crate) name: Option<String>,
     class_name: String,
     infos: Arc<ClassInfos>,
     /// How baskets are compressed, unless they are copied.
@@ -81,6 +83,7 @@ impl Totals {
             filled: FilledColumns::default(),
             first,
             first_path: source.file_path().to_string(),
+            name: None,
             class_name: source.key().class_name.clone(),
             infos: Arc::clone(source.file.class_infos()),
         }
@@ -219,6 +222,7 @@ impl Totals {
         let mut changes = Changes::new();
         changes.without(&self.first.dropped);
         self.change_tree(recording, &mut changes)?;
+        self.rename(recording, &mut changes)?;
         let by_id: HashMap<u64, usize> =
             recording.owners.iter().enumerate().map(|(number, owner)| (owner.id, number)).collect();
         for (branch, totals) in self.first.tree.branches.iter().zip(&self.branches) {
@@ -256,6 +260,16 @@ impl Totals {
         match &self.index {
             Index::Merged(index) => changes.link(recording, TREE, "fTreeIndex", index.pointed()?),
             Index::Unknown | Index::None | Index::Lost => changes.no_link(recording, TREE, "fTreeIndex"),
+        }
+    }
+
+    fn rename(&self, recording: &Recording<'_>, changes: &mut Changes) -> std::result::Result<(), FormatError> {
+        let old = &self.first.tree.name;
+        let Some(name) = self.name.as_ref().filter(|name| *name != old) else { return Ok(()) };
+        let bases = self.infos.first_bases(&self.class_name);
+        match changes.rename(recording, &bases, old, (name, None))? {
+            true => Ok(()),
+            false => Err(FormatError::unsupported("its record has no name that could be changed")),
         }
     }
 

@@ -1,0 +1,36 @@
+"""Filled cells that do not belong together are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import branchline
+from branchline.errors import OptionError
+
+EDGES = [np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0])]
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "values", "edges", "match"),
+    [
+        ([[1, 1]], [1.0, 2.0], EDGES, "shape"),
+        ([[1, 1, 1]], [1.0], EDGES, "2 axes"),
+        ([[0.5, 1.0]], [1.0], EDGES, "type float64"),
+        ([[4, 1]], [1.0], EDGES, "outside"),
+        ([[-1, 1]], [1.0], EDGES, "outside"),
+        ([[1, 1], [1, 1]], [1.0, 2.0], EDGES, "same cell"),
+        ([[1]], [1.0], [np.array([0.0, 0.0])], "do not rise"),
+        ([], [], [], "0 axes"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(coordinates: Any, values: Any, edges: Any, match: str) -> None:
+    with pytest.raises(OptionError, match=match):
+        branchline.as_THnSparse(coordinates, values, edges)
+
+
+def test_variances_have_the_shape_of_the_values() -> None:
+    with pytest.raises(OptionError, match="shape"):
+        branchline.as_THnSparse([[1, 1]], [1.0], EDGES, variances=[1.0, 2.0])
