@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
-import re
-
-from branchline.errors import MemoryLimitError, OptionError
+from branchline.errors import MemoryLimitError
+from branchline.sizes import SIZE_BYTES_END as SIZE_BYTES_END
+from branchline.sizes import parse_bytes as parse_bytes
 
 MB = 10**6
 
@@ -18,8 +17,9 @@ SUBJOBS_BETWEEN_FIXED_CUTS = 4
 # Where files of several storage elements are mixed in a dataset, its order is kept up to this many times as many
 # sub-jobs as there would be with the files of each element together.
 SHARES_BY_ELEMENT_MAX = 2
-# Below 4 MB of compressed data the fixed costs of a sub-job (threads, one message, one addition) begin to show.
-SUBJOB_MIN_BYTES = 4 * MB
+# Below 4 MB of compressed data the fixed costs of a sub-job (threads, a message, an addition) begin to show. Parts of
+# a file have so many times that: awkward takes 20 ms for each chunk and variation of a wagon, few events or many.
+SUBJOB_MIN_BYTES, PARTS_OF_MIN = 4 * MB, 2
 # Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.
 SUBJOB_MAX_BYTES = 256 * MB
 # This many a worker reads as one where files are far away: small files of some tens of MB, which fill a link between
@@ -33,7 +33,6 @@ SUBJOB_MAX_FILES = 256
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
 # and none has more than this many.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
-
 # This many neighbouring results are folded into one: four stages do for 160 000 sub-jobs, a worker holds twenty results
 # at most, and a stage on a farm reads each result once more than adding in place would. Another number gives sums of
 # floating-point numbers that differ in their last bits.
@@ -45,12 +44,15 @@ LEDGER_RUNS_KEPT = 5
 # SQLite takes 10^9 bytes in a row; what is larger takes longer to write and read than most sub-jobs to run.
 LEDGER_ROW_MAX_BYTES = 900 * MB
 
+# Values of a tree that is written into another file, a step at a time: a few clusters for all cores to compress.
+STREAMED_STEP = "32 MiB"
+# Names that braces in one path stand for: each pair multiplies them, and more are a mistake.
+BRACE_NAMES_MAX = 100_000
 # Folders at servers that a pattern looks into: more means a mistake, or a link that leads back.
 FOLDERS_LISTED_MAX = 10_000
 # At a time: most of a listing is waiting.
 FOLDERS_LISTED_TOGETHER = 16
-# Files whose size is in no listing of a folder are asked for one by one, up to this many; more would take longer than
-# what is won by cutting a job along their sizes.
+# Files whose size is in no listing are asked for it one by one, up to this many: for more it takes longer than it wins.
 SIZES_ASKED_MAX = 32
 
 # How soon a worker notices that its job was killed.
@@ -155,18 +157,20 @@ PROOF_S = 180.0
 LOOK_FILES = 5
 # A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
 STEP_MAX_ENTRIES = 50_000_000
-
 # Less than this does not hold the few baskets that a chunk is made of at the least, each of which may have some MB.
 MEMORY_LIMIT_MIN_BYTES = 16 * 2**20
+# What a process with wagons keeps of freed memory, and the blocks below this size that it takes from there: the largest
+# that the C library of GNU comes to by itself.
+FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES = 64 * 2**20, 32 * 2**20
 # A chunk of a train may take this part of the memory limit: two streams live side by side, each with some chunks in the
 # making, and a chunk takes about twice its plain bytes.
 CHUNK_MEMORY_SHARE = 16
-
+# The same of Parquet, decoded twice; bytes fetched at a time; entries at a time of texts that may all be one long one.
+PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MIN, PARQUET_TEXTS_MAX = 4, 2**20, 1024, 65_536
 # A worker reports its progress so often: the terminal is redrawn at this pace, and more would cost CPU time.
 PROGRESS_INTERVAL_S = 0.2
 # Points of the timeline in job.json: one a second for a job of an hour, and never more than this.
 TIMELINE_MAX_POINTS = 3600
-
 # After Ctrl-C workers have this long to leave the chunk they are in and hand over what they have.
 STOP_GRACE_S = 10.0
 # How often the job looks whether that time is over.
@@ -283,8 +287,8 @@ MISSING_NAMED = 5
 # Decoded chunks that a worker holds at a time: the one with the wagons, one ready, one being decoded.
 CHUNKS_HELD = 3
 
-# Drawing a histogram takes about this long, and so does writing the records and the page.
-PICTURE_S = 0.2
+# Drawing takes about this long for each histogram, most of which have one axis, and so does writing records and page.
+PICTURE_S = 0.02
 RECORDS_S = 0.5
 
 # A histogram of many dimensions is made whole up to this many cells, some hundred MB; above it only its filled cells,
@@ -481,32 +485,6 @@ TRIAL_CPU_TELLING_S = 0.05
 TRIAL_WAITING_SHARE = 0.5
 TRIAL_BRANCHES_MANY = 300
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-# What the operating system counts with.
-SIZE_BYTES_END = 2**63
-_SIZE_HINT = 'write it like "100 MB" or "1 GiB"'
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-
-
-def parse_bytes(text: str | int) -> int:
-    """``"100 MB"`` -> 100 000 000, ``"1 GiB"`` -> 2**30; a number is bytes. Raises OptionError if it is neither."""
-    if not isinstance(text, str):
-        try:
-            return _checked_bytes(operator.index(text), text)
-        except TypeError:
-            raise OptionError(f"{text!r} is not a size", hint=_SIZE_HINT) from None
-    # So many digits are more than any size, and fit into a float.
-    found = re.fullmatch(r"\s*([0-9]{1,100}(?:\.[0-9]{1,100})?)\s*([A-Za-z]*)\s*", text)
-    if found is None or found.group(2).upper() not in _UNITS:
-        raise OptionError(f"{text!r:.80} is not a size", hint=_SIZE_HINT)
-    return _checked_bytes(int(float(found.group(1)) * _UNITS[found.group(2).upper()]), text)
-
-
-def _checked_bytes(size_bytes: int, given: str | int) -> int:
-    if not 0 <= size_bytes < SIZE_BYTES_END:
-        raise OptionError(f"a size of {given} is impossible", hint="no file and no memory is larger than 8 EiB")
-    return size_bytes
-
 
 def memory_limit_bytes(limit: str | int) -> int:
     """The bytes of a memory limit of a train. Raises MemoryLimitError for one that is too small to work with."""
@@ -568,8 +546,7 @@ TOKEN_DAYS_MAX = 400
 USED_NOTED_S = 300.0
 # Wrong passwords for a name, and from an address, before both have to wait; passwords checked at once, of 32 MB each.
 LOGIN_TRIES_MAX, LOGIN_TRIES_S = 10, 900.0
-LOGINS_AT_ONCE = 2
-LOGIN_MAX_BYTES = 64 * 1024
+LOGINS_AT_ONCE, LOGIN_MAX_BYTES = 2, 64 * 1024
 LOGIN_PLACES_MAX = 10_000
 # Requests a minute by a person: a job reports 12 times a minute.
 REQUESTS_PER_MINUTE_MAX = 30_000
@@ -591,7 +568,6 @@ SECRET_SHOWN_S = 120.0
 
 # Profiles of wagons: how often the stack is looked at, and how much of what was seen is kept.
 PROFILE_INTERVAL_S = 0.005
-PROFILE_DEPTH_MAX = 60
-PROFILE_STACKS_MAX = 300
+PROFILE_DEPTH_MAX, PROFILE_STACKS_MAX = 60, 300
 # Lines that the page of a trial shows.
 PROFILE_LINES_SHOWN = 12

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from branchline import _core
 from branchline.errors import DatasetError
+from branchline.limits import BRACE_NAMES_MAX
 
 #: Between several replicas of a file, which are named in the place of one path.
 BETWEEN_REPLICAS = " | "
@@ -21,6 +22,9 @@ NOT_CHAINED = ("file", "root", "roots", "xroot", "xroots", "http", "https", "dav
 FILE_WITHOUT_HOST = re.compile(r"file:(?!//)(.+)", re.IGNORECASE | re.DOTALL)
 # A file whose name ends as those of ROOT files do, and what is behind its colon.
 ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
+
+# Alternatives in braces, as a shell has them: `{1,2}`. Without a comma braces are letters of a name.
+ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 def text_of(location: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
@@ -95,6 +99,32 @@ def replicas_in(location: str) -> list[str]:
     if BETWEEN_REPLICAS not in location or os.path.exists(location):
         return [location]
     return [one.strip() for one in location.split(BETWEEN_REPLICAS) if one.strip()]
+
+
+def without_braces(path: str) -> list[str]:
+    """The paths, URLs or patterns that braces stand for, in their order: two for ``x_{1,2}.root``, as in a shell.
+
+    The name of a file that is there, a chain of fsspec, replicas, and the query of a URL are left as they are. Raises
+    DatasetError for more of them than a mistake would have.
+    """
+    if not ALTERNATIVES.search(path) or len(replicas_in(path)) > 1 or len(links_in(path)) > 1 or os.path.exists(path):
+        return [path]
+    path, mark, query = path.partition("?") if is_url(path) else (path, "", "")
+    found = [path]
+    while any(ALTERNATIVES.search(one) for one in found):
+        found = list(dict.fromkeys(name for one in found for name in _alternatives_in(one)))
+        if len(found) > BRACE_NAMES_MAX:
+            hint = "give a pattern with *, or a list of files"
+            raise DatasetError(f"braces stand for more than {BRACE_NAMES_MAX} names", path=shown(path), hint=hint)
+    return [one + mark + query for one in found]
+
+
+def _alternatives_in(path: str) -> list[str]:
+    """The path with each alternative of its first braces, or as it is."""
+    braces = ALTERNATIVES.search(path)
+    if braces is None:
+        return [path]
+    return [path[: braces.start()] + one + path[braces.end() :] for one in braces[1].split(",")]
 
 
 def without_secrets(location: str) -> str:

@@ -25,6 +25,11 @@ def count(number: float) -> str:
     return f"{round(number):,}".replace(",", " ")
 
 
+def weighted(total: float) -> str:
+    """A sum of weights: a count where it is whole, else six digits."""
+    return count(total) if float(total).is_integer() else significant(total, 6)
+
+
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun in the right form: ``1 file``, ``12 300 files``."""
     return f"{count(number)} {noun if number == 1 else plural or noun + 's'}"

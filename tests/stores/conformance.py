@@ -4,10 +4,13 @@ servers takes them all.
 
 from __future__ import annotations
 
+import io
 import random
 import threading
 
 import awkward as ak
+import numpy as np
+import pyarrow.parquet
 import pytest
 from tests.stores.conftest import BYTES_COUNT
 from tests.stores.places import Place
@@ -130,3 +133,18 @@ def test_a_tree_is_read_as_from_the_local_disk(place: Place) -> None:
     expected = branchline.open(str(place.originals / "events.root"))["events"].arrays()
     found = branchline.open(place.url("events.root"))["events"].arrays()
     assert ak.array_equal(found, expected)
+
+
+def test_a_parquet_file_is_read_as_from_the_local_disk(place: Place) -> None:
+    values = ak.Array({"x": np.arange(5000) / 7, "hits": [list(range(number % 5)) for number in range(5000)]})
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(ak.to_arrow_table(values, extensionarray=False), buffer, row_group_size=1700)
+    name = place.own_name("columns").replace(".bin", ".parquet")
+    place.write(name, buffer.getvalue())
+    try:
+        found = branchline.open(place.url(name))["events"].arrays()
+        assert ak.array_equal(found, values, dtype_exact=False)
+        (hits,) = branchline.iterate(place.url(name), ["hits"], "x > 700")
+        assert ak.array_equal(hits.hits, values.hits[values.x > 700], dtype_exact=False)
+    finally:
+        place.remove(name)

@@ -91,7 +91,7 @@ def test_ctrl_c_waits_for_no_thread_that_waits_for_a_server() -> None:
     code = (
         "import time\n"
         "from branchline.dataset.server_files import in_threads\n"
-        "in_threads(lambda number: print(number, flush=True) or time.sleep(600), [1, 2])\n"
+        "in_threads(lambda number: print(f'{number}\\n', end='', flush=True) or time.sleep(600), [1, 2])\n"
     )
     waiting = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1

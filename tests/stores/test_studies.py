@@ -7,9 +7,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.stores.servers import Folder, Nginx, certificates
 
+import branchline
 from branchline.lab.study import JobSettings
 from branchline.lab.study_file import load_study
 from branchline.lab.study_files import JobFiles
@@ -17,6 +19,7 @@ from branchline.lab.study_running import SAMPLES, StudyRun
 from branchline.lab.study_samples import SampleFile, StudySample
 from branchline.lab.study_verdict import sentences
 from branchline.lab.taking import HereAtOnce, Turn
+from branchline.lab.traces import ranges_on, trace_path
 
 DIES_IN = 1
 STUDY = """
@@ -107,3 +110,46 @@ def test_the_pair_in_which_a_server_dies_is_dropped_counted_and_named(
     assert "curl ended with code" in lost.error
     assert any(one.startswith("left out of round 2: storage server (arm)") for one in said)
     assert any(one.startswith("storage server: left out 1 time: ") and "curl" in one for one in sentences(found))
+
+
+BLOCKS = """
+question = "How fast is the server?"
+precision = "90%"
+budget = "2 min"
+rounds = 1
+[job]
+where = "{url}"
+files = ["a.root", "b.root"]
+jobs = 2
+tree = "events"
+cold = true
+[factors.disk]
+unknown = {{ served_from = "{elsewhere}" }}
+known = {{ served_from = "{data}" }}
+[baseline]
+disk = "unknown"
+"""
+
+
+def test_the_ranges_of_a_server_are_repeated_on_the_disk_behind_it(server: tuple[Nginx, Path], tmp_path: Path) -> None:
+    nginx, data = server
+    (data / "one.root").unlink()
+    for name in "ab":
+        with branchline.create(data / f"{name}.root") as file:
+            file["events"] = {"x": np.random.default_rng(1).random(30_000)}
+    (tmp_path / "elsewhere").mkdir()
+    text = BLOCKS.format(data=data, elsewhere=tmp_path / "elsewhere", url=f"http://127.0.0.1:{nginx.port}")
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    found = StudyRun(load_study(tmp_path / "study.toml", {}), out, 1, HereAtOnce(out), lambda _: None).run()
+    unknown, known = ({one.kind for one in arm.limits} for arm in found.arms)
+    assert known - unknown == {"blocks"}
+    samples = [one for one in SampleFile(out / SAMPLES).read() if one.arm == "disk known"]
+    repeated = [one for one in samples if one.kind == "blocks"]
+    assert not [one.error for one in samples if one.error]
+    for number, name in enumerate("ab"):
+        wanted = ranges_on(trace_path(out, "disk known", number), [str(data / f"{name}.root")])
+        moved = sum(size for _, _, size in wanted)
+        assert moved > 0
+        assert [one.jobs[number].bytes_read for one in repeated] == [moved, moved]
+    assert all(one.cached_bytes == 0 for one in repeated)

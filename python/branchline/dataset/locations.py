@@ -14,19 +14,30 @@ from branchline.locations import (
     replicas_in,
     split_location,
     text_of,
+    without_braces,
     without_secrets,
 )
 
-ROOT_SUFFIX = ".root"
+# Of a folder the ROOT files are taken, or the Parquet files of one that has none.
+ROOT_SUFFIX, PARQUET_SUFFIX = ".root", ".parquet"
 
 
 def expand(location: str, template: DataFile) -> list[DataFile]:
     """The files that a location stands for, sorted by name; ``template`` gives everything but path and tree.
 
-    Raises DatasetError if a directory or a glob matches nothing. A plain path is taken as it is: whether it is there
-    is found when the dataset is complete, so that all missing files are reported at once.
+    Those of braces come one alternative after the other, each file once. Raises DatasetError if a directory or a glob
+    matches nothing. A plain path is taken as it is: whether it is there is found when the dataset is complete, so that
+    all missing files are reported at once.
     """
     path, tree = split_location(location)
+    alternatives = without_braces(path)
+    if len(alternatives) > 1:
+        below = replace(template, tree=tree or template.tree)
+        return list(dict.fromkeys(file for one in alternatives for file in _expanded(one, None, below)))
+    return _expanded(path, tree, template)
+
+
+def _expanded(path: str, tree: str | None, template: DataFile) -> list[DataFile]:
     if is_url(path) and len(replicas_in(path)) == 1:
         # Imported late: local files do not need it.
         from branchline.dataset.server_files import expand_url, is_url_pattern
@@ -38,7 +49,7 @@ def expand(location: str, template: DataFile) -> list[DataFile]:
                 for one in expand_url(path)
             ]
     path = os.path.expanduser(path)
-    paths = _paths_of(path, location)
+    paths = _paths_of(path)
     template = template.changed(tree=tree) if tree else template
     return [_file_at(one, template) for one in paths]
 
@@ -49,28 +60,29 @@ def _file_at(location: str, template: DataFile) -> DataFile:
     return template.changed(path=path, location="" if path == first else first, replicas=tuple(replicas))
 
 
-def _paths_of(path: str, location: str) -> list[str]:
+def _paths_of(path: str) -> list[str]:
     if is_url(path) or len(replicas_in(path)) > 1:
         return [path]
     if os.path.isdir(path):
-        found = _root_files_below(path)
+        found = _files_below(path, ROOT_SUFFIX) or _files_below(path, PARQUET_SUFFIX)
         if not found:
-            raise DatasetError(f"the directory {path} holds no file named *{ROOT_SUFFIX}", path=path)
+            what = f"the directory {path} holds no file named *{ROOT_SUFFIX}, and none named *{PARQUET_SUFFIX}"
+            raise DatasetError(what, path=path)
         return found
     if is_pattern(path):
         found = files_matching(path)
         if not found:
             raise DatasetError(
-                f"no file matches {location}",
+                f"no file matches {path}",
                 hint=f"the pattern is looked up from {os.getcwd()}" if not os.path.isabs(path) else None,
             )
         return found
     return [path]
 
 
-def _root_files_below(folder: str) -> list[str]:
+def _files_below(folder: str, ending: str) -> list[str]:
     found = []
     for parent, folders, names in os.walk(folder):
         folders.sort()
-        found += [os.path.join(parent, name) for name in names if name.lower().endswith(ROOT_SUFFIX)]
+        found += [os.path.join(parent, name) for name in names if name.lower().endswith(ending)]
     return sorted(found)

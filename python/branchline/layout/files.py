@@ -11,7 +11,7 @@ from branchline.errors import NoSuchKeyError
 from branchline.layout.extents import Clusters, DiskPages, Extents, Gaps, Spread, Travel, as_numbers
 from branchline.limits import DISK_PAGE_BYTES
 from branchline.locations import split_location
-from branchline.tree import Branch, File, ReadRequest, Tree
+from branchline.tree import Branch, File, ReadRequest, Tree, is_parquet
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class FileLayout:
     size_bytes: int
     tree: str
     is_ntuple: bool
+    format: str
     entries: int
     branches: tuple[BranchLayout, ...]
     wanted: tuple[str, ...]
@@ -86,7 +87,7 @@ class FileLayout:
             "path": self.path,
             "size_bytes": self.size_bytes,
             "tree": self.tree,
-            "format": "RNTuple" if self.is_ntuple else "TTree",
+            "format": self.format,
             "entries": self.entries,
             "compressed_bytes": self.compressed_bytes,
             "plain_bytes": self.plain_bytes,
@@ -108,6 +109,12 @@ def inspect_file(
     return layout_of(file.tree(name), file, branches, page_bytes)
 
 
+def _format_of(tree: Tree) -> str:
+    if is_parquet(tree.file_path):
+        return "Parquet"
+    return "RNTuple" if tree.outline.nests else "TTree"
+
+
 def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes: int) -> FileLayout:
     """The layout of a tree that is open."""
     owners = _with_values(tree)
@@ -119,6 +126,7 @@ def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes
         size_bytes=file.size_bytes,
         tree=tree.path,
         is_ntuple=tree.outline.nests,
+        format=_format_of(tree),
         entries=tree.entries_count,
         branches=tuple(_branch(*pair, every) for pair in zip(owners, codecs_of(tree, owners), strict=True)),
         wanted=tuple(branch.path for branch in wanted),

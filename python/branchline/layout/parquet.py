@@ -73,18 +73,21 @@ class ParquetFile:
 def _table(plan: FieldPlan, chunk: ak.Array) -> pa.Table:
     names = [field.name for field in plan.fields]
     layouts = plan.layouts(chunk)
-    columns, refused = {}, {}
+    columns, may_miss, refused = {}, {}, {}
     for name, layout in zip(names, layouts, strict=True):
         try:
             array = ak.transform(_stored, ak.Array(layout))
             columns[name] = ak.to_arrow(array, extensionarray=False, list_to32=True, string_to32=True)
+            may_miss[name] = array.layout.is_option or array.layout.is_unknown or columns[name].null_count > 0
         except (pa.ArrowException, TypeError, ValueError, IndexError) as error:
             refused[name] = str(error).strip().splitlines()[0]
     if refused:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
         hint = f"leave them out: --drop '{','.join(refused)}'"
         raise UnsupportedBranchError(f"Parquet cannot hold these branches: {reasons}", hint=hint)
-    return pa.table(columns)
+    # A column without missing values is read as such again.
+    fields = [pa.field(name, array.type, nullable=may_miss[name]) for name, array in columns.items()]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None:

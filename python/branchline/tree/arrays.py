@@ -5,6 +5,7 @@ buffers alive.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import awkward as ak
 import numpy as np
@@ -17,7 +18,14 @@ TEXT = {"__array__": "string"}
 CHARACTERS = {"__array__": "char"}
 
 
-def layout_of(column: Column) -> ak.contents.Content:
+@dataclass(frozen=True)
+class LaidColumn:
+    """A column that is a layout already, as one of a Parquet file."""
+
+    layout: ak.contents.Content
+
+
+def layout_of(column: Column | LaidColumn) -> ak.contents.Content:
     """The awkward layout of a column."""
     # The most frequent kinds are first: wide trees have tens of thousands of columns.
     match column:
@@ -42,6 +50,8 @@ def layout_of(column: Column) -> ak.contents.Content:
             return _option(valid, layout_of(content))
         case Column.Union(tags, contents):
             return _union(tags, [layout_of(one) for one in contents])
+        case LaidColumn(layout):
+            return layout
         case Column.Tuple(contents, count):
             return ak.contents.RecordArray([layout_of(one) for one in contents], None, length=count)
     raise TypeError(f"{type(column).__name__} is no column")
@@ -98,7 +108,7 @@ def _regular(column: Column) -> ak.contents.Content:
     return numbers_of(values.reshape((-1, *shape)))
 
 
-def record_of_columns(columns: Mapping[str, Column], entries_count: int) -> ak.contents.RecordArray:
+def record_of_columns(columns: Mapping[str, Column | LaidColumn], entries_count: int) -> ak.contents.RecordArray:
     """The layout of several columns together."""
     contents = [layout_of(column) for column in columns.values()]
     return record_of(contents, list(columns), entries_count)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from weakref import WeakValueDictionary
 
-from branchline import _core
 from branchline.access import Access, access_of
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
 from branchline.limits import TREES_KEPT
@@ -22,6 +21,7 @@ from branchline.tree.branch import Compression
 from branchline.tree.entries import Entries
 from branchline.tree.names import name_filter, near_names_hint, with_near_names
 from branchline.tree.options import check_opening_options
+from branchline.tree.parquet import opened
 from branchline.tree.shape import Shape
 from branchline.tree.steps import recovered
 from branchline.tree.tree import Tree
@@ -262,7 +262,8 @@ class Directory:
 class File(Directory):
     """An open ROOT file: ``file["tree"]`` is a Tree, ``file["folder"]`` a Directory. Raises what ``open`` raises.
 
-    ``size_bytes`` is its size. It keeps the trees that were opened last, so that opening them again costs nothing.
+    A Parquet file is one with a single tree, whose branches are the columns. ``size_bytes`` is its size.
+    It keeps the trees that were opened last, so that opening them again costs nothing.
 
         >>> with branchline.open("file.root") as file:
         ...     pt = file["Events/Muon_pt"].array()
@@ -270,13 +271,13 @@ class File(Directory):
 
     def __init__(self, path: str | bytes | os.PathLike[str], access: Access | str | None = None) -> None:
         self.access = access_of(access)
-        core = _core.File(text_of(path), self.access)
+        core = opened(text_of(path), self.access)
         self._core = core
         # It refers to the engine's file alone: with this object in it, both would live until Python looks for circles.
         self._shape_of = lru_cache(maxsize=TREES_KEPT)(lambda name: Shape(core.tree(name)))
         self._open_trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
         self._path = ""
-        self.entries = Entries(self._core)
+        self.entries = Entries(core)
         self._is_closed = False
         self.path: str = self._core.path
         self.size_bytes: int = self._core.size_bytes

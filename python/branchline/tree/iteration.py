@@ -9,7 +9,7 @@ from typing import Any
 
 from branchline.access import Access, access_of
 from branchline.errors import DatasetError, OptionError
-from branchline.locations import files_matching, is_pattern, split_location, text_of
+from branchline.locations import files_matching, is_pattern, split_location, text_of, without_braces
 from branchline.tree.branch import Branch, BranchFilter
 from branchline.tree.file import File
 from branchline.tree.options import check_opening_options
@@ -44,7 +44,11 @@ def _tree_name(tree: Any) -> str | None:
 
 
 def _expanded(path: str) -> list[str]:
-    path = os.path.expanduser(path)
+    """The files of a pattern, each once. Raises DatasetError if there is none for one of the alternatives in braces."""
+    return list(dict.fromkeys(file for one in without_braces(os.path.expanduser(path)) for file in _matching(one)))
+
+
+def _matching(path: str) -> list[str]:
     if not is_pattern(path):
         return [path]
     found = files_matching(path)

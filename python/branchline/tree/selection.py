@@ -327,7 +327,7 @@ class Selector:
         return NoSuchKeyError(what, path=self._tree.file_path, hint=near_names_hint(text, self._names()))
 
     def _all_of(self, indices: Sequence[int]) -> dict[str, Field]:
-        """Branches under their own names, or under their paths where two have the same.
+        """Branches under their own names, or under their paths where two have the same; fields of an RNTuple always so.
 
         A group of which none or not all of the branches are meant comes as a record, in place of these.
         """
@@ -343,7 +343,8 @@ class Selector:
         fields: dict[str, Field] = {}
         for index in [*sorted(meant), *sorted(top)]:
             name = self._outline.names[index]
-            key = name if counts[name] == 1 else self._outline.path_from(index, self._under.number)
+            is_alone = counts[name] == 1 and not self._outline.nests
+            key = name if is_alone else self._outline.path_from(index, self._under.number)
             field = self._group(index) if index in top else BranchField(self._outline.paths[index])
             if field is not None:
                 fields[key] = field

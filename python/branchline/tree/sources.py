@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from branchline import _core
@@ -41,3 +41,12 @@ class SkippedFile:
     error: str
     #: Which of the sources of its stream it was.
     source_index: int = 0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A source that a stream over Parquet files could not read, or not from ``chunk`` on."""
+
+    source_index: int
+    error: Exception
+    chunk: Any = None

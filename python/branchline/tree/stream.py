@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import groupby
 from typing import Any
 
 import awkward as ak
@@ -15,9 +18,10 @@ from branchline.tree.arrays import layout_of, record_of_columns
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import array_of, group_of
 from branchline.tree.names import near_names_hint, with_near_names
+from branchline.tree.parquet import is_parquet, open_stream, opened
 from branchline.tree.request import Step, StreamRequest, check_entries, positive_bytes
 from branchline.tree.shape import Shape
-from branchline.tree.sources import SkippedFile, Source
+from branchline.tree.sources import Failure, SkippedFile, Source
 from branchline.tree.stream_records import StreamRecords
 
 
@@ -165,7 +169,29 @@ class ChunkStream:
         self._request = request
         self.skipped: list[SkippedFile] = []
         self._shape: tuple[int, Shape] | None = None
-        self._core = _core.Stream(self._sources, request)
+        # Runs of sources of one format: a stream of its own reads each, the next one when the one before is over.
+        self._runs = [list(run) for _, run in groupby(self._sources, lambda one: is_parquet(one.path))]
+        self._first_source = 0
+        self._over: list[StreamRecords] = []
+        self._core = self._stream_of(0)
+
+    def _stream_of(self, run: int) -> _core.Stream:
+        sources = self._runs[run] if self._runs else []
+        return (
+            open_stream(sources, self._request)
+            if sources and is_parquet(sources[0].path)
+            else _core.Stream(sources, self._request)
+        )
+
+    def _goes_on(self) -> bool:
+        """Goes on with the next run of sources, if there is one."""
+        if len(self._runs) < 2:
+            return False
+        self._over.append(_counted_from(self._core.records(), self._first_source))
+        self._core.close()
+        self._first_source += len(self._runs.pop(0))
+        self._core = self._stream_of(0)
+        return True
 
     def __iter__(self) -> Iterator[Chunk]:
         return self
@@ -174,12 +200,17 @@ class ChunkStream:
         while True:
             item = self._core.next()
             if item is None:
+                if self._goes_on():
+                    continue
                 raise StopIteration
-            if not isinstance(item, _core.FailedSource):
-                if self._shape is None or self._shape[0] != item.source_index:
-                    self._shape = (item.source_index, Shape(item.tree()))
-                return Chunk(item, self._shape[1])
-            self._failed(item.source_index, item.error, item.chunk)
+            index = self._first_source + item.source_index
+            if not isinstance(item, _core.FailedSource | Failure):
+                if self._shape is None or self._shape[0] != index:
+                    self._shape = (index, Shape(item.tree()))
+                chunk = Chunk(item, self._shape[1])
+                chunk.source_index = index
+                return chunk
+            self._failed(index, item.error, item.chunk)
 
     def _failed(self, source_index: int, error: BaseException, chunk: _core.Chunk | None) -> None:
         source = self._sources[source_index]
@@ -197,7 +228,8 @@ class ChunkStream:
 
     def records(self) -> StreamRecords:
         """What was read so far and what it cost."""
-        return self._core.records()
+        now = _counted_from(self._core.records(), self._first_source)
+        return reduce(StreamRecords.plus, [*self._over, now])
 
     def close(self) -> None:
         """Stops prefetching."""
@@ -210,10 +242,17 @@ class ChunkStream:
         self.close()
 
 
+def _counted_from(read: StreamRecords, first: int) -> StreamRecords:
+    """The same with the numbers of sources counted over all runs."""
+    if first == 0:
+        return read
+    return replace(read, files=[replace(one, source_index=one.source_index + first) for one in read.files])
+
+
 def _entries_in(source: Source, access: Access) -> int | None:
     """The number of entries of a source that cannot be read, if its file still has it."""
     try:
-        entries_count = _core.File(source.path, access).tree(source.tree).entries_count
+        entries_count = opened(source.path, access).tree(source.tree).entries_count
     except FILE_ERRORS:
         return None
     start, stop = check_entries(source.entry_start, source.entry_stop, entries_count)
@@ -223,7 +262,7 @@ def _entries_in(source: Source, access: Access) -> int | None:
 def _hint_for(source: Source, branches: Sequence[str], access: Access) -> str | None:
     """The nearest names for a source whose tree, or one of whose branches, is not there."""
     try:
-        file = _core.File(source.path, access)
+        file = opened(source.path, access)
         trees = [key.path for key in file.keys_below("") if key.is_tree]
         try:
             tree = file.tree(source.tree)

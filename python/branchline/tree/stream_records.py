@@ -98,6 +98,15 @@ class StreamRecords:
     wait: ReaderWait
     threads: int
 
+    def plus(self, later: StreamRecords) -> StreamRecords:
+        """These together with those of a stream over other sources."""
+        branches = {one.name: one for one in self.branches}
+        for one in later.branches:
+            branches[one.name] = _more(branches[one.name], one) if one.name in branches else one
+        return replace(
+            self, files=self.files + later.files, branches=list(branches.values()), wait=self.wait.plus(later.wait)
+        )
+
     def since(self, earlier: StreamRecords, is_wanted: Callable[[FileReading], bool]) -> StreamRecords:
         """The wanted files, and what was spent on branches and on waiting since an earlier record of the stream."""
         before = {one.name: one for one in earlier.branches}
@@ -108,6 +117,13 @@ class StreamRecords:
             branches=[one for one in branches if one.baskets],
             wait=_less(self.wait, earlier.wait),
         )
+
+
+def _more(one: BranchReading, other: BranchReading) -> BranchReading:
+    """Both together, with the codec of the later one."""
+    numbers = [name.name for name in fields(one) if isinstance(getattr(one, name.name), int | float)]
+    sums = {name: getattr(one, name) + getattr(other, name) for name in numbers}
+    return replace(one, codec=other.codec or one.codec, **sums)
 
 
 def _less(now: Counts, before: Counts) -> Counts:

@@ -242,7 +242,7 @@ class Tree(Branches[Branch]):
         return self.core.entry_offsets(index)
 
     def basket_borders(self) -> list[int]:
-        """Entries at which the baskets of the branch with most bytes begin."""
+        """Entries at which parts that are read apart may begin: few baskets are then read for two parts."""
         return self.core.basket_borders()
 
     def plain_bytes_per_entry(self, paths: list[str]) -> float:

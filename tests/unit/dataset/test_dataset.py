@@ -54,6 +54,31 @@ def test_a_glob_is_sorted(folder: Path) -> None:
     assert paths(Dataset.of("**/*.root")) == ["a.root", "b.root", "deep/c.root"]
 
 
+def test_braces_stand_for_alternatives_in_their_order(folder: Path) -> None:
+    assert paths(Dataset.of("{b,a}.root")) == ["b.root", "a.root"]
+    assert {one.tree for one in Dataset.of("{b,a}.root:events")} == {"events"}
+    assert paths(Dataset.of("{deep/,}{c,a}.root")) == ["deep/c.root", "deep/a.root", "c.root", "a.root"]
+    assert paths(Dataset.of("{b,d*/{c,c*}}.root")) == ["b.root", "deep/c.root"]
+    assert paths(Dataset.of({"zh": {"files": {"{a,b}.root": "events"}}})) == ["a.root", "b.root"]
+    assert paths(Dataset.of("root://host//{a,b}.root?x={1,2}")) == [
+        f"root://host//{one}.root?x={{1,2}}" for one in "ab"
+    ]
+
+
+def test_braces_name_what_is_missing(folder: Path) -> None:
+    assert [one.path for one in Dataset.of("{a,gone}.root").missing] == ["gone.root"]
+    with pytest.raises(DatasetError, match=r"no file matches gone\*\.root"):
+        Dataset.of("{a,gone*}.root")
+    with pytest.raises(DatasetError, match="braces stand for more than 100000 names"):
+        Dataset.of("{0,1}" * 20 + ".root")
+
+
+def test_braces_in_the_name_of_a_file_are_its_letters(folder: Path) -> None:
+    for name in ("x{1,2}.root", "y{entry}.root"):
+        (folder / name).write_bytes(b"x")
+        assert paths(Dataset.of(name)) == [name]
+
+
 def test_a_directory_gives_all_the_root_files_below_it_sorted(folder: Path) -> None:
     assert paths(Dataset.of(folder)) == [str(folder / name) for name in ("a.root", "b.root", "deep/c.root")]
 

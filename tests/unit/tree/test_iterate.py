@@ -11,6 +11,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+import uproot
 from tests.unit.tree.conftest import Sample
 
 import branchline
@@ -115,6 +116,15 @@ def test_memory_of_any_size_gives_the_same_values(samples: list[Sample]) -> None
     wanted = ak.concatenate([one.values for one in samples])
     for limit in ("200 kB", "1 MiB", "1 GiB"):
         assert_equal(list(branchline.iterate(locations, memory_limit=limit, workers=2)), wanted)
+
+
+def test_braces_name_the_files_that_uproot_reads(samples: list[Sample], tmp_path: Path) -> None:
+    for number, one in enumerate(samples[:3]):
+        shutil.copy(one.path, tmp_path / f"x_{number}.root")
+    for names in ("x_{2,0}.root", "x_{1,[02]}.root", "{x,x}_{0,1}.root"):
+        wanted = uproot.concatenate(f"{tmp_path}/{names}:{samples[0].tree}", ["number"])
+        assert ak.array_equal(branchline.concatenate(f"{tmp_path}/{names}:{samples[0].tree}", ["number"]), wanted)
+        assert ak.array_equal(branchline.concatenate({f"{tmp_path}/{names}": samples[0].tree}, ["number"]), wanted)
 
 
 def test_a_pattern_that_matches_nothing_is_told(tmp_path: Path) -> None:

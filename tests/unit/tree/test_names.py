@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
+import awkward as ak
+import numpy as np
 import pytest
 import uproot
 from tests.unit.tree.conftest import CODECS, Sample, write_sample
@@ -154,3 +157,16 @@ def test_the_table_shows_every_branch_with_its_sizes(tree: Any, capsys: pytest.C
     into = io.StringIO()
     tree.show(stream=into)
     assert into.getvalue().splitlines() == lines
+
+
+def test_fields_of_an_rntuple_come_under_their_paths(tmp_path: Path) -> None:
+    jets = ak.zip({"pt": np.array([1.0, 2.0]), "eta": np.array([4.0, 5.0])})
+    values = {"jet": jets, "pt": np.arange(2)}
+    with branchline.recreate(tmp_path / "f.root") as file:
+        file.mkrntuple("events", values).extend(values)
+    events = branchline.open(tmp_path / "f.root")["events"]
+    assert events.arrays(filter_name="jet.*").fields == ["jet.pt", "jet.eta"]
+    assert events.arrays(["jet.*", "pt"]).fields == ["jet.pt", "jet.eta", "pt"]
+    assert events.arrays(filter_name="*pt").tolist() == [{"jet.pt": 1.0, "pt": 0}, {"jet.pt": 2.0, "pt": 1}]
+    # Below a field names are as they are there.
+    assert events["jet"].arrays(filter_name="p*").fields == ["pt"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uproot
-from tests.page_cache import in_page_cache, is_in_page_cache
+from tests.page_cache import in_page_cache, in_page_cache_except, is_in_page_cache
 from tests.unit.tree.conftest import Sample
 
 import branchline
@@ -98,12 +97,14 @@ def test_neighbouring_baskets_of_a_large_file_come_in_one_call(large: Path) -> N
 def test_a_read_that_is_partly_in_the_page_cache_takes_one_call_more(large: Path) -> None:
     with in_page_cache(large):
         (whole,) = records_of(large, None).files
-    with large.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 2 << 20, 1 << 20, os.POSIX_FADV_DONTNEED)
-    if is_in_page_cache(large):
-        pytest.skip("the file system keeps all of the file in memory")
-    (partly,) = records_of(large, None).files
+    for _ in range(3):
+        with in_page_cache_except(large, range(2 << 20, 3 << 20)):
+            if is_in_page_cache(large):
+                pytest.skip("the file system keeps all of the file in memory")
+            (partly,) = records_of(large, None).files
+        # The kernel may have read the pages ahead meanwhile, for whoever reads the file beside.
+        if partly.read_calls != whole.read_calls:
+            break
     assert partly.read_calls == whole.read_calls + 1
     assert partly.bytes_read == whole.bytes_read
 

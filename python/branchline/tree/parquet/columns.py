@@ -1,0 +1,194 @@
+"""The columns of a Parquet file as branches: structures and lists of structures have their members below them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from branchline.errors import BadFileError
+
+#: Bytes of a value, by its physical type; others take what their pages have.
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+#: Views by their names, which older versions of pyarrow do not have.
+VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+#: Encodings in which the bytes of texts are as many as they say.
+AS_THEY_ARE = {"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"}
+#: ROOT's numbers of the codecs that it has too: 100 times the codec, plus a level that Parquet does not keep.
+ROOT_SETTINGS = {"GZIP": 101, "LZ4": 401, "LZ4_RAW": 401, "ZSTD": 501}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A branch: the numbers of the leaves that hold its values, and the names that lead to it from its column.
+
+    ``kind`` is ``data`` or ``unreadable``, for which ``reason`` is why.
+    """
+
+    path: str
+    name: str
+    field: pa.Field
+    parent: int | None
+    leaves: range
+    kind: Literal["data", "unreadable"]
+    reason: str | None
+    #: The number of the column at the top, whose types it is read with, and the members on the way down.
+    top: int
+    members: tuple[str, ...] = ()
+
+
+def columns_of(schema: pa.Schema) -> list[Column]:
+    """The branches of a file, a parent before its children. The leaves of Parquet are in the order of the schema."""
+    found: list[Column] = []
+    leaf = 0
+    for top, field in enumerate(schema):
+        twice = len(schema.get_all_field_indices(field.name)) > 1
+        leaf += _add(found, field, None, leaf, top, (), "another column has the same name" if twice else None)
+    # A column may be called as a member of another one is: ``a.b``.
+    counts = Counter(one.path for one in found)
+    return [replace(one, path=f"{one.path}#{one.top}") if counts[one.path] > 1 else one for one in found]
+
+
+def plain_type(of: pa.DataType, *, keeps_extensions: bool = True) -> pa.DataType:
+    """The type of the same values without dictionaries and views, which awkward does not know in all their forms."""
+    if isinstance(of, pa.BaseExtensionType):
+        return of if keeps_extensions else plain_type(of.storage_type, keeps_extensions=False)
+    if pa.types.is_dictionary(of):
+        return plain_type(of.value_type, keeps_extensions=keeps_extensions)
+    if str(of) in VIEWS:
+        return VIEWS[str(of)]
+
+    def plain(field: pa.Field) -> pa.Field:
+        return field.with_type(plain_type(field.type, keeps_extensions=keeps_extensions))
+
+    if pa.types.is_struct(of):
+        return pa.struct([plain(member) for member in of])
+    if pa.types.is_fixed_size_list(of):
+        return pa.list_(plain(of.value_field), of.list_size)
+    if pa.types.is_large_list(of):
+        return pa.large_list(plain(of.value_field))
+    if pa.types.is_list(of):
+        return pa.list_(plain(of.value_field))
+    return of
+
+
+def plain_table(batch: pa.RecordBatch) -> pa.Table:
+    """What was decoded, with plain types."""
+    types = [plain_type(field.type, keeps_extensions=False) for field in batch.schema]
+    arrays = [one if one.type == kind else one.cast(kind) for one, kind in zip(batch.columns, types, strict=True)]
+    return pa.table(arrays, names=batch.schema.names)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema with plain types."""
+    return pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
+
+
+def _add(
+    found: list[Column],
+    field: pa.Field,
+    parent: int | None,
+    leaf: int,
+    top: int,
+    members: tuple[str, ...],
+    reason: str | None,
+) -> int:
+    """Adds a field and its members; gives the number of its leaves."""
+    count = leaves_in(field.type)
+    path = field.name if parent is None else f"{found[parent].path}.{field.name}"
+    if reason is not None and parent is None:
+        path = f"{path}#{top}"
+    reason = reason or _why_not(field.type)
+    index = len(found)
+    kind: Literal["data", "unreadable"] = "data" if reason is None else "unreadable"
+    found.append(Column(path, field.name, field, parent, range(leaf, leaf + count), kind, reason, top, members))
+    inside = _item(field.type)
+    if pa.types.is_struct(inside) and kind == "data":
+        at = leaf
+        for member in inside:
+            at += _add(found, member, index, at, top, (*members, member.name), None)
+    return count
+
+
+def _item(of: pa.DataType) -> pa.DataType:
+    """What the elements of a list are; anything else as it is."""
+    return of.value_type if _is_list(of) else of
+
+
+def _is_list(of: pa.DataType) -> bool:
+    return bool(pa.types.is_list(of) or pa.types.is_large_list(of))
+
+
+def _is_list_view(of: pa.DataType) -> bool:
+    return str(of).startswith(("list_view<", "large_list_view<"))
+
+
+def _inner(of: pa.DataType) -> Iterator[pa.DataType]:
+    if pa.types.is_map(of):
+        yield from (of.key_type, of.item_type)
+    elif _is_list(of) or pa.types.is_fixed_size_list(of) or _is_list_view(of):
+        yield of.value_type
+    elif pa.types.is_struct(of):
+        yield from (one.type for one in of)
+
+
+def leaves_in(of: pa.DataType) -> int:
+    """How many columns of Parquet hold the values of a type."""
+    inner = list(_inner(of))
+    return sum(map(leaves_in, inner)) if inner else 1
+
+
+def _why_not(of: pa.DataType) -> str | None:
+    """Why values of a type are not read; None if they are."""
+    if isinstance(of, pa.BaseExtensionType):
+        return f"values of the extension type {of.extension_name} are not read"
+    if pa.types.is_decimal(of):
+        return f"there are no arrays of {of}: store it as double"
+    if pa.types.is_map(of):
+        return f"there are no arrays of {of}: store it as a list of structs"
+    if _is_list_view(of):
+        return f"there are no arrays of {of}: store it as a list"
+    if pa.types.is_struct(of) and len({one.name for one in of}) < of.num_fields:
+        return "two of its members have the same name"
+    return next((reason for one in _inner(of) if (reason := _why_not(one)) is not None), None)
+
+
+def range_of(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Where the pages of a column chunk are: offset and size. Raises BadFileError."""
+    offset = chunk.data_page_offset
+    if chunk.has_dictionary_page and chunk.dictionary_page_offset and chunk.dictionary_page_offset < offset:
+        offset = chunk.dictionary_page_offset
+    size = chunk.total_compressed_size
+    if offset < 0 or size < 0:
+        raise BadFileError(f"column {chunk.path_in_schema} is said to be {size} bytes at offset {offset}")
+    return offset, size
+
+
+def plain_bytes_of(chunk: pq.ColumnChunkMetaData) -> int:
+    """The bytes of the values of a column chunk, without dictionary."""
+    width = WIDTHS.get(chunk.physical_type)
+    return int(chunk.total_uncompressed_size if width is None else width * chunk.num_values)
+
+
+def packs_texts(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether the values of a column chunk may be much larger than its metadata say: a text that is stored once."""
+    return chunk.physical_type not in WIDTHS and not set(chunk.encodings) <= AS_THEY_ARE
+
+
+def codec_of(chunk: pq.ColumnChunkMetaData) -> str:
+    """The codec of a column chunk, as records name it."""
+    name = str(chunk.compression).lower()
+    return {"gzip": "zlib", "lz4_raw": "lz4", "uncompressed": "none"}.get(name, name)
+
+
+def has_no_missing(metadata: pq.FileMetaData, leaf: int) -> bool:
+    """Whether the file says that no value of a leaf is missing."""
+    for group in range(metadata.num_row_groups):
+        statistics: Any = metadata.row_group(group).column(leaf).statistics
+        if statistics is None or not statistics.has_null_count or statistics.null_count:
+            return False
+    return True
