@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from branchline.errors import NotHereError, UnsupportedBranchError
+from branchline.errors import UnsupportedBranchError
+from branchline.objects import intervals
 from branchline.objects.counts import refused
 from branchline.objects.histogram import Histogram
 from branchline.objects.record import Record
@@ -26,6 +28,17 @@ STATISTICS = (
     "mid-P",
 )
 BAYESIAN = ("Jeffrey", "uniform prior", "Bayesian")
+Interval = Callable[[Any, Any, float], tuple[Any, Any]]
+BY_LEVEL: dict[str, Interval] = {
+    "Clopper-Pearson": intervals.clopper_pearson,
+    "Feldman-Cousins": intervals.feldman_cousins,
+    "mid-P": intervals.mid_p,
+}
+BY_KAPPA: dict[str, Interval] = {
+    "normal": intervals.normal,
+    "Wilson": intervals.wilson,
+    "Agresti-Coull": intervals.agresti_coull,
+}
 # Bits of TEfficiency: EStatusBits.
 POSTERIOR_MODE, SHORTEST_INTERVAL, USE_BIN_PRIOR, USE_WEIGHTS = (1 << bit for bit in (15, 16, 17, 18))
 
@@ -79,26 +92,26 @@ class Efficiency:
     def errors(self, flow: bool = False) -> tuple[Any, Any]:
         """The distances to the lower and to the upper end of the interval in each bin (GetEfficiencyErrorLow and Up).
 
-        Raises UnsupportedBranchError for statistics of which only ROOT has the intervals, NotHereError where those of
+        Raises UnsupportedBranchError for statistics that are not defined for these counts, NotHereError where those of
         the beta distribution need SciPy and it is not installed.
         """
-        if self._is(USE_BIN_PRIOR) or (self.statistics in BAYESIAN and self._is(SHORTEST_INTERVAL)):
-            raise self._refused("with a prior for each bin, or with shortest intervals")
+        values, (passed, total) = self.values(flow=flow), self._numbers(flow=flow)
+        if self.statistics in BAYESIAN:
+            interval = intervals.shortest if self._is(SHORTEST_INTERVAL) else intervals.central
+            low, high = interval(*self._posterior(flow=flow), self.confidence_level)
+            return values - low, high - values
         if self._is(USE_WEIGHTS):
             return self._weighted_errors(flow=flow)
-        passed, total = self._numbers(flow=flow)
-        values = self.values(flow=flow)
-        if self.statistics in BAYESIAN:
-            low, high = self._beta_interval(*self._posterior(flow=flow), *self._posterior(flow=flow))
-            return values - low, high - values
-        interval = _INTERVALS.get(self.statistics)
-        if self.statistics == "Clopper-Pearson":
-            low, high = self._beta_interval(passed, total - passed + 1, passed + 1, total - passed)
-        elif interval is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                low, high = interval(passed, total, NormalDist().inv_cdf((1 + self.confidence_level) / 2))
-        else:
-            raise self._refused(f"of the kind {self.statistics}")
+        if self.statistics == "Feldman-Cousins" and np.any((passed % 1 != 0) | (total % 1 != 0)):
+            raise self._refused("of the kind Feldman-Cousins for counts that are no whole numbers")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.statistics in BY_LEVEL:
+                low, high = BY_LEVEL[self.statistics](passed, total, self.confidence_level)
+            elif self.statistics in BY_KAPPA:
+                kappa = NormalDist().inv_cdf((1 + self.confidence_level) / 2)
+                low, high = BY_KAPPA[self.statistics](passed, total, kappa)
+            else:
+                raise self._refused(f"of the kind {self.statistics}")
         is_there = total != 0
         return values - np.where(is_there, np.maximum(low, 0), 0), np.where(is_there, np.minimum(high, 1), 1) - values
 
@@ -113,21 +126,22 @@ class Efficiency:
             with np.errstate(divide="ignore", invalid="ignore"):
                 norm = np.where(squares > 0, total / squares, 0.0)
             passed, total = passed * norm, total * norm
-        return passed + self.prior[0], total - passed + self.prior[1]
+        alpha, beta = self._priors(flow=flow) if self._is(USE_BIN_PRIOR) else self.prior
+        return passed + alpha, total - passed + beta
 
-    def _beta_interval(self, alpha_low: Any, beta_low: Any, alpha_high: Any, beta_high: Any) -> tuple[Any, Any]:
-        """The central interval, of two beta distributions; 0 and 1 where they have none."""
-        try:
-            from scipy.special import betaincinv  # type: ignore[import-untyped]
-        except ImportError:
-            hint = "install it as branchline[efficiencies], or compute with passed and total"
-            raise NotHereError("these intervals need SciPy, which is not installed", hint=hint) from None
-        part = (1 - self.confidence_level) / 2
-        low = np.where(
-            alpha_low > 0, betaincinv(np.maximum(alpha_low, 1e-300), np.maximum(beta_low, 1e-300), part), 0.0
-        )
-        high = np.where(beta_high > 0, betaincinv(alpha_high, np.maximum(beta_high, 1e-300), 1 - part), 1.0)
-        return low, high
+    def _priors(self, *, flow: bool) -> tuple[Any, Any]:
+        """The parameters of the prior in each bin. Raises UnsupportedBranchError if there are not as many as bins."""
+        stored = self.record.raw("fBeta_bin_params")
+        shape = np.asarray(self.total.values(flow=True)).shape
+        if len(stored) != math.prod(shape):
+            raise self._refused(f"with a prior for each bin, of which it has {len(stored)}")
+        numbers = np.array([(one.raw("first"), one.raw("second")) for one in stored], "f8")
+        # ROOT's first axis runs fastest.
+        alpha, beta = (column.reshape(shape[::-1]).T for column in numbers.T)
+        if flow:
+            return alpha, beta
+        inner = tuple(slice(1, -1) for _ in shape)
+        return alpha[inner], beta[inner]
 
     def _weighted_errors(self, *, flow: bool) -> tuple[Any, Any]:
         """The normal approximation for weighted events, within 0 and 1."""
@@ -152,29 +166,3 @@ def _mode(alpha: Any, beta: Any) -> Any:
     inner = (alpha - 1) / (alpha + beta - 2)
     at_borders = np.where(alpha < beta, 0.0, np.where(alpha > beta, 1.0, 0.5))
     return np.where((alpha > 1) & (beta > 1), inner, at_borders)
-
-
-def _normal(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    average = passed / total
-    delta = kappa * np.sqrt(average * (1 - average) / total)
-    return average - delta, average + delta
-
-
-def _wilson(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    average = passed / total
-    mode = (passed + kappa**2 / 2) / (total + kappa**2)
-    delta = kappa / (total + kappa**2) * np.sqrt(total * average * (1 - average) + kappa**2 / 4)
-    return mode - delta, mode + delta
-
-
-def _agresti_coull(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    mode = (passed + kappa**2 / 2) / (total + kappa**2)
-    delta = kappa * np.sqrt(mode * (1 - mode) / (total + kappa**2))
-    return mode - delta, mode + delta
-
-
-_INTERVALS: dict[str, Callable[[Any, Any, float], tuple[Any, Any]]] = {
-    "normal": _normal,
-    "Wilson": _wilson,
-    "Agresti-Coull": _agresti_coull,
-}

@@ -1,12 +1,9 @@
-"""What is written on the pictures of histograms: the meaning of a bin's height, titles, categories; and room for it."""
+"""What matplotlib writes on the pictures of histograms: heights, titles, categories; and room for it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import boost_histogram
 import numpy
 from matplotlib.axes import Axes
 from matplotlib.cbook import is_math_text
@@ -14,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 
-from branchline.report.root_file import axis_label, category_labels
+from branchline.report.picture_meaning import Title, height_words
+from branchline.report.root_file import category_labels
 from branchline.report.texts import one_line
 
 _LABEL_LENGTH_MAX = 60
@@ -26,16 +24,6 @@ _LEVEL_LETTERS_MAX, _SLANTED_POINTS, _UPRIGHT_POINTS_MIN = 50, 22.0, 6.5
 _SMALLEST = 0.65
 #: Share of the figure left free at its edges.
 _EDGE = 0.012
-
-_UNIT = re.compile(r"[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
-
-
-class Title(NamedTuple):
-    """What stands above a picture: the wagon, the histogram's own name, and a note on the right."""
-
-    wagon: str
-    name: str
-    right: str
 
 
 def text(written: str) -> str:
@@ -51,59 +39,9 @@ def text(written: str) -> str:
     return shown
 
 
-# --- the height of a bin ---------------------------------------------------------------------------------------------
-
-
 def height_label(histogram: Any, axis: Any = None, edges: numpy.ndarray | None = None) -> str:
-    """Return what a bin's height means: in its author's words, else by its storage and per width of the bin.
-
-    The author's words are the histogram's ``label``, or ``label`` and ``unit`` in its ``metadata``.
-    """
-    own = _own_label(histogram)
-    if own:
-        return text(own)
-    if histogram.kind == boost_histogram.Kind.MEAN:
-        return "Mean"
-    word = _content(histogram)
-    if edges is None or isinstance(axis, boost_histogram.axis.Integer):
-        return word
-    widths = numpy.diff(edges)
-    if not numpy.allclose(widths, widths[0], rtol=1e-6, atol=0):
-        return f"{word} / bin"
-    unit = _UNIT.search(axis_label(axis))
-    width = _number(float(widths[0]))
-    if unit is None:
-        return f"{word} / bin" if width == "1" else f"{word} / {width}"
-    return text(f"{word} / {width} {unit.group(1)}")
-
-
-def _own_label(histogram: Any) -> str:
-    # boost_histogram warns when metadata are read that were never set.
-    label, metadata = getattr(histogram, "label", None), getattr(histogram, "__dict__", {}).get("metadata")
-    if isinstance(label, str) and label.strip():
-        return label
-    if isinstance(metadata, str):
-        return metadata.strip()
-    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("label"), str):
-        return ""
-    unit = metadata.get("unit")
-    return f"{metadata['label']} [{unit}]" if isinstance(unit, str) and unit else str(metadata["label"])
-
-
-def _content(histogram: Any) -> str:
-    """Return what was added up: entries of weight one, weights, or - without squared weights - some content."""
-    values, variances = histogram.values(flow=True), histogram.variances(flow=True)
-    if histogram.storage_type is boost_histogram.storage.Weight:
-        return "Entries" if numpy.array_equal(values, variances) else "Sum of weights"
-    finite = values[numpy.isfinite(values)]
-    return "Entries" if numpy.array_equal(finite, numpy.round(finite)) else "Content"
-
-
-def _number(value: float) -> str:
-    """Return a number with three digits, as a power of ten where it is long."""
-    written = f"{value:.3g}"
-    mantissa, _, exponent = written.partition("e")
-    return rf"${mantissa}\times 10^{{{int(exponent)}}}$" if exponent else written
+    """Return what a bin's height means, as matplotlib can draw it."""
+    return text(height_words(histogram, axis, edges))
 
 
 # --- titles, categories, remarks --------------------------------------------------------------------------------------
@@ -131,27 +69,6 @@ def write_title(figure: Figure, axes: Axes, title: Title) -> None:
         va="bottom",
     )
     _fit(name, room - _width(left) - 12)
-
-
-def remark_on(histogram: Any) -> str:
-    """Return notes on what a picture cannot show: bins that are not numbers, and why it is empty."""
-    filled = histogram.counts(flow=True) if histogram.kind == boost_histogram.Kind.MEAN else None
-    values = histogram.values(flow=True)
-    odd = ~numpy.isfinite(values) if filled is None else ~numpy.isfinite(values) & (filled > 0)
-    if odd.any():
-        several = f"{odd.sum()} bins are" if odd.sum() > 1 else "1 bin is"
-        return f"{several} not a finite number"
-    contents = values if filled is None else filled
-    if not contents.any():
-        return "no entries"
-    inner = tuple(inner_bins(axis) for axis in histogram.axes)
-    return "" if contents[inner].any() else "all entries lie outside of the axes"
-
-
-def inner_bins(axis: Any) -> slice:
-    """Return where the axis' own bins stand among those with under- and overflow."""
-    start = 1 if axis.traits.underflow else 0
-    return slice(start, start + len(axis))
 
 
 def write_remark(axes: Axes, remark: str) -> None:

@@ -7,6 +7,7 @@ mesh, more as their projections.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import re
 import warnings
@@ -27,14 +28,19 @@ from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT, TICKUP
 from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator, ScalarFormatter
 
 from branchline.report.names import PICTURES
-from branchline.report.picture_words import (
+from branchline.report.picture_meaning import (
+    ERROR_BARS_BINS_MAX,
     Title,
+    finite,
+    inner_bins,
+    remark_on,
+    spans_decades,
+)
+from branchline.report.picture_words import (
     fit_labels,
     height_label,
-    inner_bins,
     label_bins,
     make_room,
-    remark_on,
     text,
     write_remark,
     write_title,
@@ -44,12 +50,8 @@ from branchline.report.whole_files import whole_file
 
 #: Categories drawn as lines of their own; more cannot be distinguished by colour, and the legend has their number.
 LINES_MAX = 8
-#: A histogram whose largest and smallest filled bins differ by more than this is drawn on a logarithmic scale.
-LINEAR_RANGE_MAX = 300.0
 #: A colour mesh whose highest bin stands this far above the usual filled one needs logarithmic colours to show it.
 PEAK_OVER_MEDIAN_MAX = 30.0
-#: Above this many bins error bars hide the line that they belong to.
-ERROR_BARS_BINS_MAX = 250
 #: Axes of a histogram with more than two that are drawn, in two columns.
 PROJECTIONS_MAX = 6
 #: Bins of a line, and of each side of a colour mesh; finer ones are no longer seen and cost seconds.
@@ -64,6 +66,8 @@ _FALLBACK_FONTS = [
     for name in ("DejaVu Sans", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "IPAGothic", "Noto Sans Symbols2", "Symbola")
     if name in matplotlib.font_manager.get_font_names()
 ]
+# For each root it says once more that a name of its own is no letter, and draws the root.
+logging.getLogger("matplotlib.mathtext").addFilter(lambda record: "__radicalbig__" not in str(record.args))
 _STYLE: dict[str, Any] = {
     **mplhep.style.ROOT,
     "figure.figsize": (8.0, 6.0),
@@ -193,19 +197,15 @@ def _kept(histogram: Any, kept: list[int]) -> _Bins:
     """Return the bins of the axes ``kept``, in their order, summed over everything in the other axes."""
     if issubclass(histogram.storage_type, boost_histogram.storage.Mean | boost_histogram.storage.WeightedMean):
         projected = histogram if kept == list(range(len(histogram.axes))) else histogram.project(*kept)
-        means = numpy.where(projected.counts() > 0, _finite(projected.values()), numpy.nan)
-        return _Bins(means, numpy.sqrt(numpy.maximum(_finite(projected.variances()), 0)))
+        means = numpy.where(projected.counts() > 0, finite(projected.values()), numpy.nan)
+        return _Bins(means, numpy.sqrt(numpy.maximum(finite(projected.variances()), 0)))
     inner = tuple(inner_bins(axis) if index in kept else slice(None) for index, axis in enumerate(histogram.axes))
     summed = tuple(index for index in range(len(histogram.axes)) if index not in kept)
     values = histogram.values(flow=True)[inner].sum(axis=summed)
     variances = histogram.variances(flow=True)
     if variances is None:
-        return _Bins(_finite(values), None)
-    return _Bins(_finite(values), numpy.sqrt(numpy.maximum(_finite(variances[inner].sum(axis=summed)), 0)))
-
-
-def _finite(values: numpy.ndarray) -> numpy.ndarray:
-    return numpy.nan_to_num(numpy.asarray(values, dtype=numpy.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        return _Bins(finite(values), None)
+    return _Bins(finite(values), numpy.sqrt(numpy.maximum(finite(variances[inner].sum(axis=summed)), 0)))
 
 
 def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[int]) -> Axes:
@@ -400,16 +400,11 @@ def _draw_minor_ticks(axes: Axes) -> None:
             axes.plot(*points, transform=transform, marker=marker, **_MINOR_TICK)
 
 
-def _spans_decades(values: numpy.ndarray) -> bool:
-    filled = values[values > 0]
-    return filled.size > 2 and not (values < 0).any() and filled.max() > LINEAR_RANGE_MAX * filled.min()
-
-
 def _scale_heights(axes: Axes, lines: list[_Bins], headroom: float) -> None:
     """Start the heights at zero, or use a logarithmic scale where they span decades."""
     values = numpy.concatenate([bins.values for bins in lines])
     highest = max(float((b.values + (0 if b.errors is None else b.errors)).max()) for b in lines)
-    if _spans_decades(values):
+    if spans_decades(values):
         lowest = values[values > 0].min()
         axes.set_yscale("log")
         axes.set_ylim(lowest * 0.5, highest * (highest / lowest) ** (headroom - 1.0))

@@ -58,3 +58,13 @@ def doubles(values: Sequence[float]) -> bytes:
 def doubles_array(values: numpy.ndarray) -> bytes:
     """A TArrayD, in which x runs fastest."""
     return struct.pack(">i", values.size) + values.astype(">f8").tobytes(order="F")
+
+
+def cells_array(shape: Sequence[int], values: numpy.ndarray) -> bytes:
+    """A TNDArrayT<double> (version 2): the cells in the volume that each axis spans, then the values, if there are any,
+    of which the last axis runs fastest. Both are vectors.
+    """
+    spans = numpy.cumprod([1, *reversed(shape)])[::-1]
+    sizes = counted(10, struct.pack(">i", spans.size), spans.astype(">i8").tobytes())
+    content = counted(10, struct.pack(">i", values.size), values.astype(">f8").tobytes(order="C"))
+    return counted(2, counted(2, root_object(0), sizes), content)

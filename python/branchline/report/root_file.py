@@ -28,6 +28,8 @@ FILE_NAME = "results.root"
 CELLS_MAX = OBJECT_BYTES_MAX // 16 - 1_000_000
 #: As ROOT's own default, which every version of ROOT reads.
 CODEC = "zlib:1"
+#: The axes of ROOT's histograms and profiles. A THnD has any number, of which branchline writes so many.
+ROOT_AXES, GRID_AXES = 3, 32
 #: One directory each: more categories than this belong into a table, not into a ROOT file.
 CATEGORIES_MAX = 1000
 
@@ -96,14 +98,15 @@ def category_labels(axis: Any) -> list[str]:
     return [str(bool(label)) if isinstance(axis, boost_histogram.axis.Boolean) else str(label) for label in axis]
 
 
-def root_forms(histogram: Any) -> Iterator[tuple[tuple[str, ...], RootHistogram]]:
-    """Yield (directories below the histogram's name, histogram that ROOT has a class for).
+def root_forms(histogram: Any, axes_max: int = ROOT_AXES) -> Iterator[tuple[tuple[str, ...], RootHistogram]]:
+    """Yield (directories below the histogram's name, histogram that ROOT has a class for): over more than three axes a
+    THnD, if ``axes_max`` allows it.
 
     Raises NotInRootError.
     """
     categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]
     numeric_count = len(histogram.axes) - len(categories)
-    _check(histogram, numeric_count or len(categories), categories)
+    _check(histogram, numeric_count or len(categories), categories, axes_max)
     if numeric_count == 0:
         yield (), _labelled(histogram)
         return
@@ -117,10 +120,11 @@ def root_forms(histogram: Any) -> Iterator[tuple[tuple[str, ...], RootHistogram]
         yield tuple(safe[at] for safe, at in zip(names, chosen, strict=True)), form
 
 
-def _check(histogram: Any, dimensions: int, categories: list[int]) -> None:
+def _check(histogram: Any, dimensions: int, categories: list[int], axes_max: int) -> None:
     """Raise NotInRootError for what ROOT has no class for."""
-    if not 1 <= dimensions <= 3:
-        raise NotInRootError(f"it has {dimensions} axes, ROOT's histograms have up to 3")
+    most = ROOT_AXES if histogram.kind == boost_histogram.Kind.MEAN else axes_max
+    if not 1 <= dimensions <= most:
+        raise NotInRootError(f"it has {dimensions} axes, ROOT's histograms have up to {most}")
     if math.prod(axis.extent for axis in histogram.axes) > CELLS_MAX:
         raise NotInRootError("it is larger than one object in a ROOT file may be")
     if categories and math.prod(histogram.axes[index].extent for index in categories) > CATEGORIES_MAX:

@@ -16,6 +16,7 @@ import numpy
 from branchline.report.root_bytes import (
     IN_DIRECTORY,
     ON_HEAP,
+    cells_array,
     counted,
     doubles,
     doubles_array,
@@ -75,13 +76,15 @@ class RootHistogram:
         """ROOT's class for it."""
         if self.weights is not None:
             return "TProfile" if len(self.axes) == 1 else f"TProfile{len(self.axes)}D"
+        if len(self.axes) > 3:
+            return "THnT<double>"
         return f"TH{len(self.axes)}D"
 
     def streamed(self, name: str) -> bytes:
         """Its bytes after a key, without references to other objects."""
         if self.weights is not None:
             return self._profile(name)
-        return self._counts(name)
+        return self._grid(name) if len(self.axes) > 3 else self._counts(name)
 
     def _counts(self, name: str) -> bytes:
         """A TH1D, TH2D or TH3D."""
@@ -105,6 +108,22 @@ class RootHistogram:
             doubles([0.0, 0.0, *sums_y]),  # no limits of y
             doubles_array(squares),
         )
+
+    def _grid(self, name: str) -> bytes:
+        """A THnD (version 1), whose last axis runs fastest. Where it keeps squares, it keeps sums too."""
+        has_squares = self.squares.size > 0
+        inside = (slice(1, -1),) * len(self.axes)
+        contents = self.contents[inside] if has_squares else numpy.zeros(())
+        sums = numpy.zeros((2, len(self.axes)))
+        for index, axis in enumerate(self.axes if has_squares else ()):
+            along = contents.sum(axis=tuple(other for other in range(len(self.axes)) if other != index))
+            sums[:, index] = (along * axis.middles).sum(), (along * axis.middles**2).sum()
+        total_squares = float(self.squares[inside].sum()) if has_squares else -1.0  # no errors are kept
+        totals = (self.entries, float(contents.sum()), total_squares)
+        base = grid_base(named(name, self.title), self.axes, totals, sums)
+        shape = self.contents.shape
+        squares = cells_array(shape, self.squares if has_squares else numpy.zeros(0))
+        return counted(1, counted(1, base, squares), cells_array(shape, self.contents))
 
     def _th1(self, name: str) -> bytes:
         unused = RootAxis("", numpy.array([0.0, 1.0]))
@@ -176,6 +195,22 @@ def _axis(axis: RootAxis, short_name: str) -> bytes:
         root_string(""),
         _labels(axis.labels),
         struct.pack(">I", 0),  # no changed labels
+    )
+
+
+def grid_base(
+    named_base: bytes, axes: Sequence[RootAxis], totals: tuple[float, float, float], sums: numpy.ndarray
+) -> bytes:
+    """A THnBase: entries, sum of weights and of their squares, and of each axis those of w*x and of w*x*x."""
+    streamed = [pointed("TAxis", _axis(axis, f"axis{number}")) for number, axis in enumerate(axes)]
+    return counted(
+        1,
+        named_base,
+        struct.pack(">i", len(axes)),
+        counted(3, root_object(ON_HEAP), root_string(""), struct.pack(">ii", len(streamed), 0), *streamed),
+        doubles(totals),
+        doubles_array(sums[0]),
+        doubles_array(sums[1]),
     )
 
 

@@ -33,6 +33,7 @@ from branchline.report.activity import (
 from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.conditions import conditions
+from branchline.report.cutflows import CutflowTable, cutflow_tables
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import delivered_bytes, partial_note, unwanted_bytes
 from branchline.report.sites import SiteTable, site_table
@@ -114,6 +115,7 @@ class PageContent(NamedTuple):
     nodes: Rows[NodeRow]
     wagons: Rows[WagonRow]
     misses: str
+    cutflows: Rows[CutflowTable]
     branches: Table[BranchRow]
     files: Files
     unwanted_reads: str
@@ -141,6 +143,7 @@ def page_content(job: JobRecord) -> PageContent:
         nodes=first_rows(node_rows(job)),
         wagons=first_rows(wagon_rows(job)),
         misses=late_reads(job),
+        cutflows=first_rows(cutflow_tables(job)),
         branches=branch_table(job),
         files=file_costs(job),
         unwanted_reads=_unwanted_reads(job),

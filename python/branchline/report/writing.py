@@ -12,9 +12,11 @@ from branchline.errors import BranchlineError, InternalError, StorageError, Wago
 from branchline.extras import left_out
 from branchline.quantities import counted
 from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parquet, write_job, write_sensors
+from branchline.report.light_pictures import write_light_picture
 from branchline.report.names import PAGE, SafeNames
 from branchline.report.open_formats import RESULTS, write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
+from branchline.report.picture_meaning import Title, remark_on
 from branchline.report.reading_formats import part_form
 from branchline.report.records import first_only, partial_note
 from branchline.report.result_forms import form_of
@@ -30,7 +32,7 @@ Pictures = Literal["svg", "both", "none"]
 SVG: Pictures = "svg"
 SVG_AND_PNG: Pictures = "both"
 NO_PICTURES: Pictures = "none"
-#: Drawing takes about 0.1 s each: more pictures would cost minutes.
+#: Drawing takes up to 0.1 s each: more pictures would cost minutes.
 PICTURES_MAX = 300
 
 
@@ -95,6 +97,8 @@ class _Writing:
         self._pictures = pictures
         self._wants_pictures = pictures != NO_PICTURES
         self._no_sensors = left_out(f"{SENSORS} is", "pyarrow")
+        # Found out when there is one that is not simple.
+        self._no_pictures: str | None = None
         self._no_page = left_out(f"{PAGE} is", "jinja2", "markupsafe")
         self.out_dir = out_dir
         self._was_asked_to_stop = was_asked_to_stop
@@ -108,10 +112,7 @@ class _Writing:
 
     def left_out(self) -> list[str]:
         """Return a sentence for each file that is not written because a package is not installed."""
-        pictures = (
-            left_out("pictures are", "matplotlib", "mplhep") if self._histograms and self._wants_pictures else None
-        )
-        return [one for one in (pictures, self._no_sensors, self._no_page) if one is not None]
+        return [one for one in (self._no_pictures, self._no_sensors, self._no_page) if one is not None]
 
     def load(self) -> None:
         """Load what the records are written with."""
@@ -222,7 +223,7 @@ class _Writing:
 
     def pictures(self) -> None:
         """Draw the histograms, the first PICTURES_MAX of them."""
-        if not self._histograms or not self._wants_pictures or left_out("pictures", "matplotlib", "mplhep"):
+        if not self._wants_pictures:
             return
         for part, row in self._histograms[:PICTURES_MAX]:
             if self._was_asked_to_stop():
@@ -237,15 +238,19 @@ class _Writing:
             _add_note(row, f"no picture: only the first {PICTURES_MAX} histograms are drawn")
 
     def _picture(self, part: Part, row: ResultRecord) -> None:
-        # Matplotlib takes a second to load, which a job without histograms need not pay.
-        from branchline.report.picture_words import Title, remark_on
-        from branchline.report.pictures import write_picture
-
         events = partial_note(self._job, part.wagon) or counted(self._job.events, "event")
         events += ", the first only" if first_only(self._job) else ""
         title = Title(part.wagon, part.title, events)
         with_png = self._pictures == SVG_AND_PNG
-        row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
+        row.picture = None if with_png else write_light_picture(self.out_dir, part.path, part.value, title)
+        if row.picture is None:
+            self._no_pictures = left_out("pictures of some histograms are", "matplotlib", "mplhep")
+            if self._no_pictures is not None:
+                return
+            # Matplotlib takes a second to load, which a job with simple histograms need not pay.
+            from branchline.report.pictures import write_picture
+
+            row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
         _add_note(row, remark_on(part.value))
 
     def records(self, result: Result, advise: Adviser | None) -> None:

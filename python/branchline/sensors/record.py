@@ -69,11 +69,29 @@ class WagonFault:
 
 
 @dataclass
+class CutRecord:
+    """The events that pass a cut and all before it, and the sum of their weights; None if that is no finite number."""
+
+    name: str
+    events: int = 0
+    weight: float | None = None
+
+
+@dataclass
+class CutflowRecord:
+    """A cutflow that a wagon returned; ``name`` is where it stands in what it returned, empty if it is all of that."""
+
+    name: str
+    cuts: list[CutRecord] = field(default_factory=list)
+
+
+@dataclass
 class WagonRecord:
     """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; in ``core_wait_s`` of it
     other threads had the cores. ``subjobs_reused`` counts sub-jobs whose result comes from an earlier run;
     ``not_reusable`` is the reason why no result can be reused. ``code_sha256`` is the hash of the source of its class,
-    None if there is no source. ``parameters`` are those that it declares, with their values.
+    None if there is no source. ``parameters`` are those that it declares, with their values; ``cutflows`` the first of
+    those that it returned.
     """
 
     name: str
@@ -90,6 +108,7 @@ class WagonRecord:
     subjobs_reused: int = 0
     not_reusable: str = ""
     parameters: list[ParameterRecord] = field(default_factory=list)
+    cutflows: list[CutflowRecord] = field(default_factory=list)
     error: WagonFault | None = None
     status: str = FINISHED
 

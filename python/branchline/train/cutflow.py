@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from branchline.errors import WagonError
+from branchline.quantities import count, weighted
+from branchline.sensors.record import CutflowRecord, CutRecord
+
+#: Cutflows of a wagon that the record of a job has: a table for each is still looked at. The results have all.
+_RECORDED_MAX = 20
 
 
 @dataclass
@@ -33,9 +40,19 @@ class Cutflow:
 
     @classmethod
     def of(cls, weights: Any, first: str = "all") -> Cutflow:
-        """One that begins with all events, of which these are the weights; a number of events has weights of 1."""
+        """One that begins with all events, of which these are the weights; a number of events has weights of 1.
+
+        Raises WagonError for what is neither.
+        """
         flow = cls()
-        values = np.ones(weights) if isinstance(weights, int) else np.asarray(weights, dtype=np.float64)
+        if isinstance(weights, int | np.integer) and weights >= 0:
+            values = np.ones(int(weights))
+        else:
+            values = _plain(weights, "the weights of a cutflow")
+        if values.ndim != 1 or values.dtype.kind not in "buif":
+            what = f"the weights of a cutflow have the shape {values.shape} and the type {values.dtype}"
+            raise WagonError(what, hint="give one number for each event, or the number of events")
+        values = values.astype(np.float64)
         flow._weights, flow._mask = values, np.ones(len(values), dtype=bool)
         flow._note(first)
         return flow
@@ -54,9 +71,11 @@ class Cutflow:
             raise WagonError(
                 "cuts are added to the cutflow of a chunk", hint="begin with branchline.Cutflow.of(weights)"
             )
+        if not isinstance(name, str):
+            raise WagonError(f"a cut of a cutflow is called {name!r}, which is no text")
         if name in self.names:
             raise WagonError(f"two cuts of a cutflow are called {name!r}")
-        values = np.asarray(mask)
+        values = _plain(mask, f"the mask of cut {name!r}")
         if values.dtype != np.bool_ or values.shape != self._mask.shape:
             what = f"the mask of cut {name!r} has {values.shape} values of {values.dtype}"
             raise WagonError(what, hint=f"give true or false for each of the {len(self._mask)} events")
@@ -101,7 +120,40 @@ class Cutflow:
         return iter(zip(self.names, self.events, self.sums, strict=True))
 
     def __str__(self) -> str:
-        width = max((len(one) for one in self.names), default=0)
+        rows = [(name, count(events), weighted(one)) for name, events, one in self]
+        widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
         return "\n".join(
-            f"{name:<{width}}  {events:>12,}  {one:>14.6g}".replace(",", " ") for name, events, one in self
+            f"{name:<{widths[0]}}  {events:>{widths[1]}}  {one:>{widths[2]}}" for name, events, one in rows
         )
+
+
+def _plain(values: Any, what: str) -> np.ndarray:
+    """Values as an array. Raises WagonError for lists of other lengths, and where values are missing: nobody knows
+    whether such an event passes.
+    """
+    hint = "give one value for each event: ak.fill_none(values, False) counts what is missing as not passed"
+    try:
+        plain = np.asanyarray(values)
+    except (TypeError, ValueError) as error:
+        reason = next(iter(str(error).splitlines()), "")
+        raise WagonError(f"{what} cannot be made an array with a value for each event: {reason}", hint=hint) from error
+    if np.ma.is_masked(plain):
+        raise WagonError(f"{what} has values that are missing", hint=hint)
+    return np.asarray(plain)
+
+
+def cutflows_in(output: Any, name: str = "") -> Iterator[tuple[str, Cutflow]]:
+    """The cutflows in what a wagon returned, in dicts at any depth, each with its keys behind ``name``."""
+    if isinstance(output, Cutflow):
+        yield name, output
+    elif isinstance(output, Mapping):
+        for key, value in output.items():
+            yield from cutflows_in(value, f"{name}/{key}" if name else str(key))
+
+
+def cutflow_records(output: Any) -> list[CutflowRecord]:
+    """The first of the cutflows in what a wagon returned, as a job's record has them."""
+    return [
+        CutflowRecord(name, [CutRecord(cut, events, one if math.isfinite(one) else None) for cut, events, one in flow])
+        for name, flow in islice(cutflows_in(output), _RECORDED_MAX)
+    ]

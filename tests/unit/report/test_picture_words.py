@@ -11,7 +11,8 @@ import numpy
 import pytest
 from matplotlib.figure import Figure
 
-from branchline.report.picture_words import Title, height_label, remark_on
+from branchline.report.picture_meaning import Title, remark_on
+from branchline.report.picture_words import height_label
 from branchline.report.pictures import draw, styled
 
 NEW = hist.Hist.new

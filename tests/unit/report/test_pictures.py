@@ -10,7 +10,7 @@ import hist
 import numpy
 import pytest
 
-from branchline.report.picture_words import Title
+from branchline.report.picture_meaning import Title
 from branchline.report.pictures import draw, write_picture
 
 TITLE = Title("spectra", "pt", "60 000 events")
@@ -66,6 +66,12 @@ def test_labels_that_are_no_formulas_are_drawn_as_they_are(tmp_path: Path, label
     histogram: Any = hist.Hist.new.Reg(3, 0, 1, label=label).Double().fill([0.5])
     relative = write_picture(tmp_path, ("w", "h"), histogram, Title(label, label, label), with_png=True)
     ElementTree.parse(tmp_path / str(relative))
+
+
+def test_a_root_in_a_label_is_drawn_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    histogram = hist.Hist.new.Reg(5, 0, 5, label=r"$\sqrt{s}$ [GeV]").Reg(5, 0, 5).Double().fill(1, 2)
+    assert write_picture(tmp_path, ("w", "h"), histogram, TITLE, with_png=True) is not None
+    assert not caplog.records
 
 
 def test_the_same_histogram_gives_the_same_picture(tmp_path: Path) -> None:

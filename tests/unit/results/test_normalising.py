@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ import branchline
 from branchline.dataset import Dataset, Sample
 from branchline.errors import DatasetError, WagonError
 from branchline.report.summary import summary
+from branchline.sensors.record import CutflowRecord, CutRecord
+from branchline.train.cutflow import cutflow_records
 
 EVENTS, PER_FILE = 200, 100
 SUMS = (40.0, 60.5)
@@ -271,3 +276,34 @@ def test_a_wrong_cut_is_refused() -> None:
     with pytest.raises(WagonError, match="two cuts"):
         found.cut("a", np.ones(3, dtype=bool))
     assert (found + branchline.Cutflow.of(2)).events == [5, 2]
+
+
+def test_a_run_prints_cutflows_with_numbers_as_everything_else(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "events.root") as file:
+        file["events"] = {"x": np.arange(12345.0)}
+    lines = ["import branchline", "class Flow:", "    name = 'flow'", "    def process(self, events):"]
+    lines += ["        found = branchline.Cutflow.of(len(events))", "        found.cut('large', events.x >= 10000)"]
+    lines += ["        return {'of': {'x': found}}"]
+    (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arguments = ["run", str(tmp_path / "wagon.py"), str(tmp_path / "events.root"), "-o", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "branchline", *arguments, "--no-pictures", "--workers", "1"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "cutflow/flow/of/x: events, weights\n  all    12 345  12 345\n  large   2 345   2 345\n" in printed
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8").replace("\u202f", " ")
+    section = page[page.index("<h2>Cutflows</h2>") :]
+    section = section[: section.index("</section>")]
+    assert "flow <small>of/x</small>" in section
+    assert re.findall(r'<td class="n">([^<]*)</td>', section) == [
+        *("12 345", "100 %", "100 %", "12 345"),
+        *("2 345", "19.0 %", "19.0 %", "2 345"),
+    ]
+
+
+def test_a_record_has_cutflows_with_weights_that_json_can_have() -> None:
+    flow = branchline.Cutflow.of(np.array([1.0, np.inf, 2.5]))
+    flow.cut("finite", np.array([True, False, True]))
+    [(alone)] = cutflow_records(flow)
+    assert alone == CutflowRecord("", [CutRecord("all", 3, None), CutRecord("finite", 2, 3.5)])
+    many = cutflow_records({"by": {str(number): flow for number in range(100)}, "other": 7})
+    assert [one.name for one in many][:2] == ["by/0", "by/1"]
+    assert len(many) == 20

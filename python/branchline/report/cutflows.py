@@ -1,0 +1,50 @@
+"""The report's cutflows: for each that a wagon returned, the events after each cut, and what part each keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from branchline.quantities import count, significant, weighted
+from branchline.sensors.record import CutflowRecord, JobRecord
+
+
+class CutRow(NamedTuple):
+    """One cut: how many events pass it and all before it, as parts of those before and of all, and their weights."""
+
+    name: str
+    events: str
+    of_last: str
+    of_all: str
+    weight: str
+
+
+class CutflowTable(NamedTuple):
+    """One cutflow: the wagon that returned it, where in what it returned, and its cuts in their order."""
+
+    wagon: str
+    name: str
+    rows: list[CutRow]
+
+
+def cutflow_tables(job: JobRecord) -> list[CutflowTable]:
+    """Return the cutflows of all wagons, in their order."""
+    return [
+        CutflowTable(wagon.name, flow.name, list(_rows(flow)))
+        for wagon in job.wagons
+        for flow in wagon.cutflows
+        if flow.cuts
+    ]
+
+
+def _rows(flow: CutflowRecord) -> Iterator[CutRow]:
+    first = last = flow.cuts[0].events
+    for cut in flow.cuts:
+        weight = "-" if cut.weight is None else weighted(cut.weight)
+        yield CutRow(cut.name, count(cut.events), _part(cut.events, last), _part(cut.events, first), weight)
+        last = cut.events
+
+
+def _part(number: int, of: int) -> str:
+    """Three digits: few events of many are what a selection looks for."""
+    return f"{significant(100 * number / of)} %" if of else "-"
