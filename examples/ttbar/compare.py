@@ -7,6 +7,7 @@ Each runs in a process of its own, on one core, once to warm the files and then 
 
 import ast
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -64,12 +65,20 @@ def outcome(name, list_of_samples):
 
 
 def measured(name, list_of_samples):
-    """The outcome in a process of its own, with its wall seconds of the second time there, and all of the process."""
+    """The outcome in a process of its own, with seconds of a core and wall seconds of the second time there, and wall
+    seconds of all of the process.
+    """
     begin = time.monotonic()
     words = [sys.executable, __file__, "--one", name, str(list_of_samples)]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
     found = json.loads(ended.stdout.splitlines()[-1])
-    return found["results"], found["seconds"], time.monotonic() - begin
+    return found["results"], found["cpu"], found["seconds"], time.monotonic() - begin
+
+
+def of_this_process():
+    """Seconds of cores that this process took, of all its threads and of the system for it."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def equal(first, second):
@@ -84,18 +93,19 @@ def main(list_of_samples, names=NAMES):
     found = {name: measured(name, list_of_samples) for name in names}
     reference = found[names[0]][0]
     same = {name: equal(reference, one[0]) for name, one in found.items()}
-    print("| with | lines | seconds | seconds with start and first run | bins |\n|---|---|---|---|---|")
-    for name, (_, seconds, whole) in found.items():
+    print("| with | lines | of a core | seconds | seconds with start and first run | bins |\n|---|---|---|---|---|---|")
+    for name, (_, of_a_core, seconds, whole) in found.items():
         bins = "equal" if same[name] else "differ"
-        print(f"| {name} | {lines_of(HERE / FILES[name])} | {seconds:.1f} | {whole:.1f} | {bins} |")
+        print(f"| {name} | {lines_of(HERE / FILES[name])} | {of_a_core:.1f} | {seconds:.1f} | {whole:.1f} | {bins} |")
     return all(same.values())
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--one":
         outcome(*sys.argv[2:])
-        start = time.monotonic()
+        start, before = time.monotonic(), of_this_process()
         results = outcome(*sys.argv[2:])
-        print(json.dumps({"seconds": time.monotonic() - start, "results": results}))
+        used = {"seconds": time.monotonic() - start, "cpu": of_this_process() - before}
+        print(json.dumps(used | {"results": results}))
     else:
         sys.exit(0 if main(sys.argv[1]) else 1)

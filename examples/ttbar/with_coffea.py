@@ -14,7 +14,6 @@ from coffea import processor
 from coffea.nanoevents import BaseSchema
 
 BTAG = 0.5
-VARIATIONS = ("nominal", "pileup_up", "pileup_down", "jes_up", "jes_down")
 
 
 def trijet_mass(jets):
@@ -29,18 +28,17 @@ class Ttbar(processor.ProcessorABC):
         sample = events.metadata["dataset"]
         is_data = sample == "data"
         nominal = np.ones(len(events)) if is_data else events.genWeight
-        results = {}
-        for variation in VARIATIONS[:1] if is_data else VARIATIONS:
-            factor = {"jes_up": np.float32(1.03), "jes_down": np.float32(0.97)}.get(variation, np.float32(1))
-            weight = nominal
-            if variation == "pileup_up":
-                weight = nominal * events.puUp
-            if variation == "pileup_down":
-                weight = nominal * events.puDown
-            results[variation] = self.regions(events, events.Jet_pt * factor, weight)
+        weights = {"nominal": nominal}
+        if not is_data:
+            weights |= {"pileup_up": nominal * events.puUp, "pileup_down": nominal * events.puDown}
+        results = self.regions(events, events.Jet_pt, weights)
+        if not is_data:
+            results |= self.regions(events, events.Jet_pt * np.float32(1.03), {"jes_up": nominal})
+            results |= self.regions(events, events.Jet_pt * np.float32(0.97), {"jes_down": nominal})
         return {sample: results}
 
-    def regions(self, events, pt, weight):
+    def regions(self, events, pt, weights):
+        """The selection once, and histograms for each of the weights."""
         jets = ak.zip(
             {"pt": pt, "eta": events.Jet_eta, "phi": events.Jet_phi, "mass": events.Jet_mass, "btag": events.Jet_btag},
             with_name="Momentum4D",
@@ -51,12 +49,16 @@ class Ttbar(processor.ProcessorABC):
         tagged = ak.sum(jets.btag > BTAG, axis=1)
         four = muons & (ak.num(jets.pt) >= 4)
         one, two = four & (tagged == 1), four & (tagged >= 2)
-        trijets = hist.Hist.new.Reg(20, 50, 550, name="mass", label="m(jjj) [GeV]").Weight()
-        momenta = hist.Hist.new.Reg(20, 100, 700, name="ht", label="H_T [GeV]").Weight()
-        return {
-            "4j1b": momenta.fill(ak.sum(jets.pt[one], axis=1), weight=weight[one]),
-            "4j2b": trijets.fill(trijet_mass(jets[two]), weight=weight[two]),
-        }
+        ht, mass = ak.sum(jets.pt[one], axis=1), trijet_mass(jets[two])
+        results = {}
+        for variation, weight in weights.items():
+            trijets = hist.Hist.new.Reg(20, 50, 550, name="mass", label="m(jjj) [GeV]").Weight()
+            momenta = hist.Hist.new.Reg(20, 100, 700, name="ht", label="H_T [GeV]").Weight()
+            results[variation] = {
+                "4j1b": momenta.fill(ht, weight=weight[one]),
+                "4j2b": trijets.fill(mass, weight=weight[two]),
+            }
+        return results
 
     def postprocess(self, accumulator):
         return accumulator

@@ -53,7 +53,17 @@ if TYPE_CHECKING:
     from branchline.train import Cutflow, Shared, TrainResult, forecast, varied
     from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
     from branchline.tree.nanoevents import nanoevents
-    from branchline.writing import WritableDirectory, WritableFile, WritableTree, as_TGraph, create, recreate, update
+    from branchline.writing import (
+        WritableDirectory,
+        WritableFile,
+        WritableTree,
+        as_TEfficiency,
+        as_TGraph,
+        as_THnSparse,
+        create,
+        recreate,
+        update,
+    )
 
 __all__ = [
     "Access",
@@ -99,7 +109,9 @@ __all__ = [
     "WritableFile",
     "WritableTree",
     "__version__",
+    "as_TEfficiency",
     "as_TGraph",
+    "as_THnSparse",
     "concatenate",
     "create",
     "dask",
@@ -161,6 +173,8 @@ _find = lazily(
             "WritableDirectory",
             "WritableFile",
             "WritableTree",
+            "as_TEfficiency",
+            "as_THnSparse",
             "as_TGraph",
             "create",
             "recreate",

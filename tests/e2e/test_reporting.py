@@ -15,9 +15,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from distributed import LocalCluster
 from tests.e2e.conftest import EVENTS, FILES, Branchline, Running
 from tests.e2e.control_room import TOKEN, Room
+from tests.local_dask import local_cluster
 from tests.stores.servers import free_port
 
 import branchline as package
@@ -248,7 +248,7 @@ def test_runs_in_python_report_from_every_place(
 ) -> None:
     if where == "dask":
         settings = {"dashboard_address": "127.0.0.1:0", "local_directory": str(tmp_path / "dask")}
-        with LocalCluster(n_workers=2, threads_per_worker=1, **settings) as cluster:
+        with local_cluster(2, threads_per_worker=1, **settings) as cluster:
             result = package.run(str(plain_wagons), str(data), tmp_path / "out", on=cluster, report_to=room.url)
     elif where == "executor":
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:

@@ -21,6 +21,7 @@ import pytest
 import uproot
 from tests.clusters.conformance import when
 from tests.clusters.event_files import write_events
+from tests.peers.peers import imported
 
 import branchline
 from branchline.running import run_quietly
@@ -127,7 +128,7 @@ def test_a_table_has_the_rows_of_the_input_in_its_order(run: Run, data: Path, fo
 
 @pytest.mark.parametrize("format_", ["ttree", "rntuple"])
 def test_root_reads_a_table(run: Run, data: Path, format_: str) -> None:
-    root = pytest.importorskip("ROOT")
+    root = imported("ROOT")
     file = run(Skim(format_)).outputs["skim"]["events"]
     frame = root.RDataFrame(file.tree, file.path)
     wanted = expected(data)

@@ -26,7 +26,7 @@ class Sums:
     def process(self, events):
         return float(np.sum(np.asarray(events.px)))
 
-shares.SUBJOB_MIN_BYTES = {subjob_bytes}
+shares.SUBJOB_MIN_BYTES, shares.PARTS_OF_MIN = {subjob_bytes}, 1
 result = branchline.run([Sums()], sys.argv[1], workers=1)
 totals = result.job["totals"]
 print(json.dumps([result.outputs["Sums"], result.job["subjobs"], totals["read_calls"], totals["bytes_read"]]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
+from branchline.jobs.freed_memory import keep_freed_memory
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.subjob import Context, Draw, Finished, Folded, Held, Note, SubJob, Wait, Work
 
@@ -28,6 +29,7 @@ class InThisProcess:
         """Yields what the callable yields. It is called again when it leaves before the end, as behind a sub-job that
         failed.
         """
+        keep_freed_memory()
         again: deque[SubJob] = deque()
         held: dict[int, SubJob] = {}
 

@@ -23,6 +23,7 @@ from typing import Any
 import cloudpickle
 
 from branchline.jobs.connection import WorkerConnection
+from branchline.jobs.freed_memory import keep_freed_memory
 from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY
@@ -53,6 +54,7 @@ def load_module(name: str, path: str) -> Any:
 
 def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
     """Works until there are no more sub-jobs or the other side is gone."""
+    keep_freed_memory()
     start: WorkerStart = connection.receive()
     sys.path[:] = start.path
     if start.directory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -122,7 +122,17 @@ class Events:
     that they are in, ``"nominal"`` otherwise; ``events.weight`` is the weight that ``branchline.varied`` gives.
     """
 
-    __slots__ = ("_columns", "_made", "_replaced", "_selections", "metadata", "outputs", "variation")
+    __slots__ = (
+        "_asked_for_variation",
+        "_columns",
+        "_made",
+        "_originals",
+        "_replaced",
+        "_selections",
+        "_variation",
+        "metadata",
+        "outputs",
+    )
 
     def __init__(
         self,
@@ -135,11 +145,25 @@ class Events:
     ) -> None:
         self._columns = columns
         self._replaced = replaced or {}
-        self.variation = variation
+        self._variation = variation
+        self._asked_for_variation: Callable[[], object] | None = None
         self._selections = selections
         self._made: dict[str, ak.Array] = {}
+        # All events of the chunk, for the variations and selections of these, too.
+        self._originals: dict[str, ak.Array] = {}
         self.metadata = metadata
         self.outputs = outputs or {}
+
+    @property
+    def variation(self) -> str:
+        """The name of the variation."""
+        if self._asked_for_variation is not None:
+            self._asked_for_variation()
+        return self._variation
+
+    def when_asked_for_variation(self, call: Callable[[], object]) -> None:
+        """Calls a function when somebody asks for the name of the variation."""
+        self._asked_for_variation = call
 
     def __len__(self) -> int:
         return (
@@ -173,8 +197,7 @@ class Events:
             raise TypeError(
                 "events are selected by a mask, a slice or an array of positions: events[i:i+1], not events[i]"
             )
-        selections = (*self._selections, where)
-        return Events(self._columns, self.metadata, self.outputs, selections, self._replaced, self.variation)
+        return self._changed((*self._selections, where), self._replaced, self._variation)
 
     def varied(self, variation: str, columns: Mapping[str, Any]) -> Events:
         """The same events under the name of a variation, with other arrays for some columns.
@@ -188,14 +211,14 @@ class Events:
         for name, array in columns.items():
             group, point, member = name.partition(".")
             if point:
-                whole = replaced[group] if group in replaced else self._columns.group(group)
+                whole = replaced[group] if group in replaced else self._group(group)
                 if whole is None:
                     raise NoSuchBranchError(f"there is no group {group!r} with a member {member!r}")
                 replaced[group] = ak.with_field(whole, array, member)
                 replaced[f"{group}_{member}"] = array
             else:
                 replaced[name] = array
-        return Events(self._columns, self.metadata, self.outputs, self._selections, replaced, variation)
+        return self._changed(self._selections, replaced, variation)
 
     def __iter__(self) -> Iterator[NoReturn]:
         raise TypeError("events are columns: loop over events.px or over events[['px', 'py']], not over events")
@@ -207,9 +230,24 @@ class Events:
         if name in self._replaced and name not in self._made:
             self._made[name] = self._selected(array_view(self._replaced[name]))
         if name not in self._made:
-            group = self._columns.group(name)
-            self._made[name] = self._selected(array_view(self._columns.array(name)) if group is None else group)
+            group = self._group(name)
+            whole = array_view(self._columns.array(name) if group is None else group)
+            self._made[name] = self._selected(whole)
         return self._made[name]
+
+    def _group(self, name: str) -> ak.Array | None:
+        if name not in self._originals:
+            group = self._columns.group(name)
+            if group is None:
+                return None
+            self._originals[name] = group
+        return self._originals[name]
+
+    def _changed(self, selections: tuple[Any, ...], replaced: Mapping[str, Any], variation: str) -> Events:
+        events = Events(self._columns, self.metadata, self.outputs, selections, replaced, variation)
+        events._asked_for_variation = self._asked_for_variation
+        events._originals = self._originals
+        return events
 
     def _selected(self, array: Any) -> Any:
         for selection in self._selections:

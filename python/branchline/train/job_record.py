@@ -41,6 +41,7 @@ from branchline.sensors.record import (
 )
 from branchline.sensors.versions import branchline_version, code_sha256, versions
 from branchline.train.clock import PHASES, PhaseClock
+from branchline.train.cutflow import cutflow_records
 from branchline.train.faults import fault_of, reason
 from branchline.train.folding import FoldedResult
 from branchline.train.missing import Missing
@@ -248,6 +249,7 @@ class RecordMaker:
             requires=list(wagon.requires),
             code_sha256=code_sha256(wagon.code),
             parameters=parameter_records(wagon),
+            cutflows=cutflow_records(output),
             error=share.error,
         )
 

@@ -11,6 +11,7 @@ import ast
 import dis
 import importlib.machinery
 import importlib.metadata
+import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -193,18 +194,25 @@ def user_modules(wagons: Sequence[Wagon], loaded: Sequence[ModuleFile]) -> list[
                 unread.append(found[name])
 
     add(part for name in _held_by(wagons) for part in _with_packages(name))
-    folders = {one.path.parent for one in found.values()}
-    add(name for name, path in _loaded_files() if folders & set(path.parents))
+    below = tuple({f"{one.path.parent}{os.sep}" for one in found.values()})
+    add(name for name, path in (_loaded_files() if below else ()) if path.startswith(below))
     while unread:
         add(_imports(unread.pop()))
     return sorted(found.values(), key=lambda one: one.name)
 
 
-def _loaded_files() -> Iterator[tuple[str, Path]]:
-    for name, module in list(sys.modules.items()):
+def _loaded_files() -> Iterator[tuple[str, str]]:
+    # A copy is made at once; a list of items may be broken by an import that the garbage collector causes.
+    for name, module in sys.modules.copy().items():
         path = getattr(module, "__file__", None)
         if isinstance(path, str) and path.endswith(".py"):
-            yield name, Path(path).resolve()
+            yield name, _resolved(path)
+
+
+@cache
+def _resolved(path: str) -> str:
+    """The file of a loaded module. Programs have some thousand, and notebooks run trains again and again."""
+    return os.path.realpath(path)
 
 
 def _imports(module: UserModule) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,8 @@ from branchline.train.stored_sources import StoredModule, StoredSources
 
 #: Variables by which numbers can change: random order of sets, threads, instruction sets. None of them has a secret.
 _VARIABLES = ("PYTHONHASHSEED", "PYTHONOPTIMIZE", "LANG", "LC_ALL", "TZ")
+#: Names of files that git is given at a time.
+NAMES_AT_ONCE = 200
 _PREFIXES = ("OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "NPY_", "MALLOC_")
 
 
@@ -38,9 +40,7 @@ class Provenance:
             stored = StoredSources.of(loaded.wagons, loaded.modules)
         except OSError:
             return cls(environment=_environment())
-        git = _Git()
-        sources = tuple(git.record_of(one) for one in stored.modules)
-        return cls(stored, sources, _versions(stored), _environment())
+        return cls(stored, _source_records(stored.modules), _versions(stored), _environment())
 
 
 def _environment() -> dict[str, str]:
@@ -63,36 +63,47 @@ def _versions(stored: StoredSources) -> dict[str, str]:
     return found
 
 
+def _source_records(modules: Sequence[StoredModule]) -> tuple[SourceRecord, ...]:
+    """The records of files: their commits, and whether they are as they were committed."""
+    records = [SourceRecord(one.name, one.path, one.sha256, len(one.content)) for one in modules]
+    by_folder: dict[Path, list[SourceRecord]] = {}
+    for record in records:
+        if top := next((one for one in Path(record.path).parents if (one / ".git").exists()), None):
+            by_folder.setdefault(top, []).append(record)
+    for top, there in by_folder.items():
+        for start in range(0, len(there), NAMES_AT_ONCE):
+            _Git(top).fill(there[start : start + NAMES_AT_ONCE])
+    return tuple(records)
+
+
 class _Git:
-    """Asks git about files, once for each folder that git has."""
+    """Asks git about files of a folder that it has, about all of them at once."""
 
-    def __init__(self) -> None:
-        self._commits: dict[Path, str] = {}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    def record_of(self, module: StoredModule) -> SourceRecord:
-        """The record of a file: its commit, and whether it is as it was committed."""
-        path = Path(module.path)
-        record = SourceRecord(module.name, module.path, module.sha256, len(module.content))
-        top = next((one for one in path.parents if (one / ".git").exists()), None)
-        if top is None:
-            return record
-        if top not in self._commits:
-            self._commits[top] = self._said(top, "rev-parse", "HEAD")
-        record.commit = self._commits[top]
-        name = str(path.relative_to(top))
-        if not record.commit or not self._said(top, "ls-files", "--", name):
-            record.state = NOT_IN_GIT
-        else:
-            record.state = CHANGED if self._said(top, "status", "--porcelain", "--", name) else COMMITTED
-        return record
+    def fill(self, records: Sequence[SourceRecord]) -> None:
+        """Sets commits and states of the files."""
+        names = {str(Path(one.path).relative_to(self._folder)): one for one in records}
+        commit = self._said("rev-parse", "HEAD").strip()
+        known = set(self._said("ls-files", "-z", "--", *names).split("\0"))
+        # Each line has two letters and a space before the name.
+        lines = self._said("status", "--porcelain", "--no-renames", "-z", "--", *names).split("\0")
+        changed = {line[3:] for line in lines}
+        for name, record in names.items():
+            record.commit = commit
+            if not commit or name not in known:
+                record.state = NOT_IN_GIT
+            else:
+                record.state = CHANGED if name in changed else COMMITTED
 
-    def _said(self, folder: Path, *words: str) -> str:
+    def _said(self, *words: str) -> str:
         """What git says; nothing where it cannot."""
         # These two settings of a repository name programs that git would start, which may be of somebody else.
         settings = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
         try:
             ended = subprocess.run(  # noqa: S603 - no shell, and names of files come behind --
-                ["git", *settings, "-C", str(folder), *words],  # noqa: S607 - that of the user
+                ["git", "--literal-pathspecs", *settings, "-C", str(self._folder), *words],  # noqa: S607 - that of the user
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
                 timeout=PROVENANCE_GIT_S,
@@ -100,4 +111,4 @@ class _Git:
             )
         except (OSError, subprocess.SubprocessError):
             return ""
-        return ended.stdout.decode(errors="replace").strip()
+        return os.fsdecode(ended.stdout)

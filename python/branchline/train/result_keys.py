@@ -34,7 +34,7 @@ from branchline.train.source_code import (
 from branchline.train.wagons import Wagon
 
 #: Raised when Branchline makes other results of the same wagons and files, as by another way of adding.
-RESULT_VERSION = 1
+RESULT_VERSION = 2
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
 
 

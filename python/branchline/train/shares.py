@@ -18,6 +18,7 @@ from branchline.dataset import DataFile, absolute
 from branchline.errors import BranchlineError
 from branchline.limits import (
     CHUNK_MEMORY_SHARE,
+    PARTS_OF_MIN,
     SHARES_BY_ELEMENT_MAX,
     STEP_MAX_ENTRIES,
     SUBJOB_MAX_BYTES,
@@ -126,15 +127,15 @@ def cut(files: Sequence[DataFile]) -> list[Share]:
 def _cut_at_size(files: Sequence[DataFile], limit: int, unknown_bytes: int) -> list[Share]:
     shares: list[Share] = []
     together: list[DataFile] = []
-    size_bytes = 0
+    size_bytes, part_bytes = 0, max(limit, PARTS_OF_MIN * SUBJOB_MIN_BYTES)
     for one in files:
         size = unknown_bytes if one.size_bytes is None else one.size_bytes
         full = size_bytes + size > limit or len(together) == SUBJOB_MAX_FILES
         if together and (full or _begins_share(one, size, limit)):
             shares.append(Share(tuple(together)))
             together, size_bytes = [], 0
-        if size >= 2 * limit and one.size_bytes is not None:
-            shares += _parts(one, -(-size // limit))
+        if size >= 2 * part_bytes and one.size_bytes is not None:
+            shares += _parts(one, -(-size // part_bytes))
         else:
             together.append(one)
             size_bytes += size
@@ -176,8 +177,8 @@ def _parts(one: DataFile, count: int) -> Iterator[Share]:
 def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int]) -> tuple[int, int]:
     """The entries of the file of a share that is one part of it.
 
-    The ends of parts are moved to where baskets begin in the branch that holds most bytes, so that few baskets are read
-    for two parts; a file of fewer baskets than parts leaves some parts empty.
+    The ends of parts are moved to ``basket_borders``, so that few baskets are read for two parts; a file of fewer
+    borders than parts leaves some parts empty.
     """
     one = share.files[0]
     stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)

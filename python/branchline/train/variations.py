@@ -1,7 +1,8 @@
-"""Named variations of a wagon: it runs once for each, on events with other columns or other weights."""
+"""Named variations of a wagon: it runs on events with other columns, and for several weights at a time."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
@@ -12,10 +13,13 @@ import numpy as np
 from branchline.errors import WagonError
 from branchline.train.events import NOMINAL, Events
 from branchline.train.function_wagon import OfUser, checked_function
+from branchline.train.shared_weights import SharedRun
 from branchline.train.wagons import is_coffea_processor
 
 #: The column that varied events have their weights in.
 WEIGHT = "weight"
+#: Wagons of this process that ran for one weight at a time, as they will in the next chunk.
+_APART: weakref.WeakSet[VariedWagon] = weakref.WeakSet()
 Columns = Mapping[str, Callable[[Any], Any]]
 
 
@@ -27,7 +31,11 @@ def varied(
     columns: Mapping[str, Columns] | None = None,
     only_simulation: bool = True,
 ) -> VariedWagon:
-    """A wagon that runs once for the nominal events and once for each variation: its result is a dict by their names.
+    """A wagon that runs for the nominal events and for each variation: its result is a dict by their names.
+
+    It runs once for the nominal weights and all ``weights`` together, as far as what it does with ``events.weight`` can
+    be done for several weights at a time: selections, calculations with functions of numpy and awkward, histograms
+    that are filled. Otherwise it runs once for each, with the same results.
 
     ``events.weight`` in the wagon is the product of the nominal ``weight`` and, in a variation of ``weights``, of its
     factor. ``columns`` are variations of columns: by their names the functions that make the new ones, such as
@@ -90,13 +98,13 @@ class VariedWagon(OfUser):
         """The results by the name of the variation."""
         is_data = bool(events.metadata.get("is_data")) and self._only_simulation
         ones = np.ones(len(events))
-        nominal = ones if self._weight is None or is_data else self._weight(events)
-        results = {NOMINAL: self.thing.process(events.varied(NOMINAL, {WEIGHT: ak.Array(nominal)}))}
+        nominal = ak.Array(ones if self._weight is None or is_data else self._weight(events))
+        weights = {NOMINAL: nominal}
+        if not is_data:
+            weights |= {name: nominal * factor(events) for name, factor in self._weights.items()}
+        results = dict(self._with_weights(events, weights))
         if is_data:
             return results
-        for name, factor in self._weights.items():
-            weight = ak.Array(nominal) * factor(events)
-            results[name] = self.thing.process(events.varied(name, {WEIGHT: weight}))
         for name, columns in self._columns.items():
             made = {column: make(events) for column, make in columns.items()}
             varied_events = events.varied(name, made)
@@ -104,6 +112,30 @@ class VariedWagon(OfUser):
             weight = ones if self._weight is None else self._weight(varied_events)
             results[name] = self.thing.process(varied_events.varied(name, {WEIGHT: ak.Array(weight)}))
         return results
+
+    def _with_weights(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, Any]:
+        """The results for each of the weights: of one run of the wagon, if it can be."""
+        results = self._together(events, weights) if len(weights) > 1 and self not in _APART else None
+        if results is None:
+            results = {
+                name: self.thing.process(events.varied(name, {WEIGHT: weight})) for name, weight in weights.items()
+            }
+        return results
+
+    def _together(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, Any] | None:
+        """The results of one run of the wagon; None if it has to run for one weight at a time. What it raises then
+        counts, and is raised there again.
+        """
+        run = SharedRun(weights)
+        shared = events.varied(NOMINAL, {WEIGHT: run.weights})
+        shared.when_asked_for_variation(run.end)
+        try:
+            with run.running():
+                result = self.thing.process(shared)
+            return run.results(result)
+        except Exception:  # noqa: BLE001 - whatever it was, a run for each weight tells whether it is the wagon's
+            _APART.add(self)
+            return None
 
     def postprocess(self, total: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the wagon makes of each sum."""

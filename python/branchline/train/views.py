@@ -13,7 +13,8 @@ from branchline.train.sharing import Shared
 
 def array_view(array: Any) -> Any:
     """An array over the same buffers: assigning a field to it leaves the original as it is."""
-    if not isinstance(array, ak.Array):
+    # Several weights at a time say of themselves that they are one array, and are not.
+    if not issubclass(type(array), ak.Array):
         return array
     return ak.Array(array.layout, behavior=array.behavior, attrs=dict(array.attrs))
 

@@ -388,6 +388,8 @@ class Worker:
         opened.files = opened.files[position + 1 :]
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)
+        # Kept open until the stream has opened it, too: else a staged file would be copied again.
+        opened.tree = tree
         sources = [_source_of(one) for one in opened.files]
         opened.stream = self._stream(sources, branches, step, opened.obeys.access, share) if sources else None
 

@@ -305,7 +305,7 @@ def test_entry_ranges_of_a_fileset_are_kept_to(run: Run, folder: Path) -> None:
 
 
 def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 5000)
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 2500)
     results = [run([Spectra(), FailsAt()], str(folder / "f2.root"), workers=workers) for workers in (1, 2)]
     for result in results:
         assert result.job["subjobs"] > 3

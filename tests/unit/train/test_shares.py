@@ -108,7 +108,7 @@ def test_labels_name_files() -> None:
     small, large = files_of([MB, MB, MB]), files_of([100 * MB])
     assert cut(small)[0].label == "3 files from /data/f0.root to /data/f2.root"
     assert cut(small[:1])[0].label == "/data/f0.root"
-    assert cut(large)[1].label == "part 2 of 25 of /data/f0.root"
+    assert cut(large)[1].label == "part 2 of 13 of /data/f0.root"
 
 
 def test_while_learning_only_one_sub_job_is_out() -> None:
