@@ -28,7 +28,6 @@ from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
-from branchline.control.findings.finding import AVOID_ELEMENT
 from branchline.control.history.rows import row_schema
 from branchline.control.history.writing import HistoryFile, list_file
 from branchline.control.intake import checked, take
@@ -41,6 +40,7 @@ from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonS
 from branchline.control.room import ControlRoom
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, TrialOutcome
+from branchline.forecast.corrections import AVOID_ELEMENT
 from branchline.limits import HISTORY_GROUP_ROWS
 from branchline.sensors import FINISHED, JobRecord, TrainStatus
 from branchline.sensors.batch import JobIdentity, ReportBatch

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.clusters.event_files import write_events
+from tests.clusters.htcondor import HTCondor
 from tests.clusters.places import PLACES, PlaceHere
 from tests.clusters.slurm import Slurm
 
@@ -59,3 +60,14 @@ def slurm() -> Iterator[Slurm]:
         yield farm
     finally:
         farm.close()
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[HTCondor]:
+    """A HTCondor with four slots."""
+    pool = HTCondor()
+    try:
+        pool.start()
+        yield pool
+    finally:
+        pool.close()

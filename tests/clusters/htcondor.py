@@ -1,6 +1,7 @@
 """A real HTCondor: Debian's in a folder of its own, as bookworm has none, on the loopback and with four slots.
 
-The folder is made once, in target/clusters or where BRANCHLINE_HTCONDOR_ROOT says. Jobs run as an unprivileged user.
+The folder is made once, in target/clusters or where BRANCHLINE_HTCONDOR_ROOT says, and each pool has a copy. Jobs run
+as an unprivileged user.
 Its daemons are in a mount namespace of their own, so that nothing is left mounted when they end.
 """
 
@@ -19,15 +20,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.debian_folder import debian_folder
 from tests.stores.servers import free_port, program
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VARIABLE = "BRANCHLINE_HTCONDOR_ROOT"
+PACKAGES = ("minicondor", "python3", "procps", "sudo", "bubblewrap", "mount")
+# What says that all of them are there.
+PROGRAMS = ("usr/sbin/condor_master", "usr/bin/sudo", "usr/bin/bwrap", "usr/bin/umount")
 USER = "alice"
 USER_NUMBER = 20_001
 SLOTS = 4
 START_TIMEOUT_S = 60
-MAKE_TIMEOUT_S = 1500
 CALL_TIMEOUT_S = 100
 
 CONFIGURATION = """
@@ -61,36 +65,18 @@ mount --rbind /dev {root}/dev
 mount --bind /sys {root}/sys
 {binds}
 cd {root}
-exec chroot {root} condor_master -f
+# Not chroot, in which no program makes a user namespace, as the sandbox of a control room does.
+mkdir -p before
+pivot_root . before
+/usr/bin/umount --lazy /before
+exec condor_master -f </dev/null
 """
 
 
 def root_folder() -> Path:
-    """The folder with Debian and HTCondor; made if it is not there, which takes some minutes. Skips where it cannot."""
-    root = Path(os.environ.get(VARIABLE) or REPOSITORY / "target" / "clusters" / "trixie-minicondor")
-    if (root / "usr" / "sbin" / "condor_master").exists():
-        return root
-    if os.geteuid() != 0:
-        pytest.skip("only root may make the folder in which HTCondor runs")
-    making = root.with_suffix(".making")
-    shutil.rmtree(making, ignore_errors=True)
-    making.parent.mkdir(parents=True, exist_ok=True)
-    words = [program("mmdebstrap"), "--variant=apt", "--include=minicondor,python3,procps", "trixie", str(making)]
-    done = subprocess.run([*words, *_mirror()], capture_output=True, text=True, timeout=MAKE_TIMEOUT_S, check=False)
-    if done.returncode:
-        shutil.rmtree(making, ignore_errors=True)
-        pytest.skip(f"HTCondor cannot be installed: {done.stderr[-500:]}")
-    making.rename(root)
-    return root
-
-
-def _mirror() -> list[str]:
-    """Where this machine gets its packages."""
-    for path in Path("/etc/apt/sources.list.d").glob("*.sources"):
-        for line in path.read_text().splitlines():
-            if line.startswith("URIs:"):
-                return line.split()[1:2]
-    return []
+    """The folder with Debian and HTCondor; made if it is not there. Skips where it cannot."""
+    folder = Path(os.environ.get(VARIABLE) or REPOSITORY / "target" / "clusters" / "trixie-minicondor")
+    return debian_folder(folder, PACKAGES, PROGRAMS, "HTCondor")
 
 
 class HTCondor:
@@ -101,11 +87,16 @@ class HTCondor:
             pytest.skip("only root may start HTCondor for another user")
         for name in ("unshare", "nsenter", "chroot"):
             program(name)
-        self._root = root_folder()
+        made = root_folder()
         # Not in the temporary folder, which each job has for itself.
         (REPOSITORY / "target" / "clusters").mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix="pool-", dir=REPOSITORY / "target" / "clusters"))
         self.folder.chmod(0o755)
+        # Each pool has its own, as several are there at a time and write into it. Files are shared by links: one that
+        # is changed is removed first.
+        self._root = self.folder / "root"
+        is_beside = made.stat().st_dev == self.folder.stat().st_dev
+        subprocess.run(["cp", "-al" if is_beside else "-a", str(made), str(self._root)], check=True, timeout=300)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -156,6 +147,19 @@ class HTCondor:
         for one in [folder, *folder.rglob("*")]:
             os.chown(one, USER_NUMBER, USER_NUMBER)
 
+    def add_user(self, name: str, number: int) -> None:
+        """Makes a user of the pool's machine."""
+        if f"{name}:" not in (self._root / "etc" / "passwd").read_text():
+            words = ["useradd", "-m", "-u", str(number), "-s", "/bin/bash", name]
+            subprocess.run([program("chroot"), str(self._root), *words], check=True, capture_output=True)
+
+    def write(self, name: str, text: str, mode: int) -> None:
+        """Writes a file of root's on the pool's machine."""
+        path = self._root / name
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+
     def close(self) -> None:
         """Ends the daemons, and with them all that they started."""
         if self._process is not None:
@@ -171,21 +175,12 @@ class HTCondor:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _prepare(self) -> None:
-        """Writes the configuration and makes the user, in the folder that stays."""
-        configuration = self._root / "etc" / "condor" / "config.d" / "99-test.conf"
-        configuration.write_text(CONFIGURATION.format(port=free_port(), slots=SLOTS))
+        """Writes the configuration and makes the user."""
+        text = CONFIGURATION.format(port=free_port(), slots=SLOTS)
+        self.write("etc/condor/config.d/99-test.conf", text, 0o644)
         # The interpreter may lie in the home of root.
         (self._root / "root").chmod(0o755)
-        users = self._root / "etc" / "passwd"
-        if f"{USER}:" not in users.read_text():
-            subprocess.run(
-                [program("chroot"), str(self._root), "useradd", "-m", "-u", str(USER_NUMBER), "-s", "/bin/bash", USER],
-                check=True,
-                capture_output=True,
-            )
-        for name in ("spool", "execute"):
-            for one in (self._root / "var" / "lib" / "condor" / name).glob("*"):
-                shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink()
+        self.add_user(USER, USER_NUMBER)
 
     def _has_slots(self) -> bool:
         assert self._process is not None

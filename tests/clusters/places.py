@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.clusters.slurm import Slurm
+from tests.local_dask import local_cluster
 from tests.stores.servers import Process, free_port
 
 
@@ -47,14 +48,12 @@ def processes(_folder: Path) -> Iterator[PlaceHere]:
 
 
 def dask_cluster(folder: Path) -> Iterator[PlaceHere]:
-    from distributed import LocalCluster
-
     settings: dict[str, Any] = {
         "threads_per_worker": 1,
         "dashboard_address": "127.0.0.1:0",
         "local_directory": str(folder),
     }
-    with LocalCluster(n_workers=2, **settings) as cluster:
+    with local_cluster(2, **settings) as cluster:
         yield PlaceHere({"on": cluster}, revives=True)
 
 

@@ -31,6 +31,7 @@ from tests.clusters.conformance import digest
 from tests.clusters.event_files import write_events
 from tests.clusters.places import dask_servers
 from tests.clusters.wagons import PLAIN, write_wagons
+from tests.local_dask import local_cluster
 
 import branchline
 from branchline.errors import BranchlineError
@@ -89,12 +90,8 @@ class Stage:
             self._cluster.close()
             self._cluster = None
         if self._cluster is None:
-            from distributed import LocalCluster
-
             settings: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-            self._cluster = self.shared.enter_context(
-                LocalCluster(n_workers=2, local_directory=str(self.folder), **settings)
-            )
+            self._cluster = self.shared.enter_context(local_cluster(2, local_directory=str(self.folder), **settings))
         return self._cluster
 
     def _is_whole(self, cluster: Any) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import LocalCluster
 from tests.clusters.farm import Train, files_of, wait_until
 from tests.clusters.slurm import Slurm
+from tests.local_dask import local_cluster
 from tests.pages.conftest import NARROW, WIDE, Keep, browser, expect, picture  # noqa: F401 - fixtures
 from tests.unit.web.server import Server
 
@@ -261,9 +261,7 @@ def test_an_operator_goes_from_wagons_to_merged_results_on_slurm(
 
 def test_a_train_on_dask_has_the_results_of_this_machine(room: Room) -> None:
     with ExitStack() as stack:
-        cluster = stack.enter_context(
-            LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
-        )
+        cluster = stack.enter_context(local_cluster(2, threads_per_worker=1, processes=True, dashboard_address=None))
         number = room.ordered(f"dask={cluster.scheduler_address}")
         assert room.ended(number)["state"] == "finished", room.values(f"/trains/{number}")["log"]
     assert files_of(room.results(number)) == files_of(room.results(room.here))

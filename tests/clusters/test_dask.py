@@ -14,6 +14,7 @@ from tests.clusters.conformance import EVENTS, FILES, Case, digest, when
 from tests.clusters.farm import Train, run_branchline
 from tests.clusters.places import PlaceHere, dask_servers
 from tests.clusters.wagons import PLAIN, SLOW, write_wagons
+from tests.local_dask import local_cluster
 from tests.stores.servers import free_port
 
 import branchline
@@ -49,7 +50,7 @@ def empty_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         "dashboard_address": "127.0.0.1:0",
         "local_directory": str(tmp_path),
     }
-    with LocalCluster(n_workers=0, **settings) as cluster:
+    with local_cluster(0, **settings) as cluster:
         yield cluster
 
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import psutil
 import pytest
-from distributed import LocalCluster
 from tests.clusters.conformance import EVENTS, Case, digest, when
 from tests.clusters.places import PlaceHere, dask_servers
 from tests.clusters.wagons import CRASHING, PLAIN, SLOW, STUCK, write_wagons
+from tests.local_dask import local_cluster
 from tests.stores.servers import Process
 
 # Takes real memory for each chunk that is not small, and keeps it for a moment.
@@ -101,7 +101,7 @@ def test_workers_that_leave_in_good_order_are_no_failures(data: Path, tmp_path: 
     marks.mkdir()
     wagons = write_wagons(tmp_path / "wagons", SLOW, FOLDER=marks, PAUSE_S=0.5)
     is_over = threading.Event()
-    with LocalCluster(n_workers=1, **settings) as cluster:
+    with local_cluster(1, **settings) as cluster:
 
         def replace_workers() -> None:
             for _ in range(8):
@@ -135,7 +135,7 @@ def test_memory_that_a_dask_worker_does_not_have_is_not_taken(data: Path, tmp_pa
     """The processes that work for it are no children that its nanny knows: they are ended before they take more."""
     settings: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     wagons = write_wagons(tmp_path / "wagons", GREEDY, SIZE_BYTES=10**9)
-    with LocalCluster(n_workers=2, memory_limit="800MB", local_directory=str(tmp_path), **settings) as cluster:
+    with local_cluster(2, memory_limit="800MB", local_directory=str(tmp_path), **settings) as cluster:
         result = Case(PlaceHere({"on": cluster}), data, tmp_path).run(wagons)
     assert result.errors == []
     assert result.outputs["greedy"] == result.outputs["momenta"]["events"] == EVENTS

@@ -14,6 +14,7 @@ import pytest
 from tests.clusters.conformance import digest, run
 from tests.clusters.event_files import write_events
 from tests.clusters.wagons import PLAIN, write_wagons
+from tests.local_dask import local_cluster
 
 from branchline.jobs import FoldTree
 from branchline.limits import FOLD_FAN_IN
@@ -105,10 +106,8 @@ def pool(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         with ThreadPoolExecutor(WORKERS) as executor:
             yield executor
         return
-    from distributed import LocalCluster
-
     settings: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "local_directory": str(tmp_path / "dask")}
-    with LocalCluster(n_workers=WORKERS, threads_per_worker=1, **settings) as cluster:
+    with local_cluster(WORKERS, threads_per_worker=1, **settings) as cluster:
         yield cluster
 
 

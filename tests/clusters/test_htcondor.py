@@ -27,17 +27,6 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[HTCondor]:
-    """A HTCondor with four slots."""
-    pool = HTCondor()
-    try:
-        pool.start()
-        yield pool
-    finally:
-        pool.close()
-
-
-@pytest.fixture(scope="module")
 def original(pool: HTCondor) -> Train:
     """A train with its results of this machine in `local`."""
     folder = pool.folder / "original"

@@ -75,16 +75,6 @@ class PoolRoom:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[HTCondor]:
-    pool = HTCondor()
-    try:
-        pool.start()
-        yield pool
-    finally:
-        pool.close()
-
-
-@pytest.fixture(scope="module")
 def room(pool: HTCondor) -> Iterator[PoolRoom]:
     room = PoolRoom(pool)
     yield room

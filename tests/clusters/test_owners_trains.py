@@ -209,6 +209,15 @@ def test_a_train_runs_as_its_owner_and_reads_what_the_owner_may(shared: Shared) 
     here = shared.ended(shared.ordered(place="here"))
     assert here["train"]["state"] == "finished", here
     assert shown["status"]["events"] == here["status"]["events"] == FILES * 600_000
+    jobs = [one for one in shared.values("/jobs")["rows"] if one["identity"]["name"] == "spectra"]
+    assert {(one["identity"]["place"], one["status"], one["events"]) for one in jobs} == {
+        ("slurm", "finished", FILES * 600_000),
+        ("here", "finished", FILES * 600_000),
+    }
+    assert {one["identity"]["user"] for one in jobs} == {"ada"}
+    total = shared.values("/sites")["table"]["total"]
+    # Each sub-job reads a part of one file.
+    assert (total["jobs"], total["every"]["files"]) == (2, shown["status"]["subjobs"] + here["status"]["subjobs"])
 
 
 def test_cancelling_ends_the_jobs_and_running_again_does_the_rest(shared: Shared, slurm: Slurm) -> None:
@@ -229,6 +238,10 @@ def test_cancelling_ends_the_jobs_and_running_again_does_the_rest(shared: Shared
     shared.post("ada", "run-again", number=str(number))
     assert shared.ended(number)["train"]["state"] == "finished"
     assert f"uid {shared.ada.pw_uid}" in json.dumps(numbers_of(shared, number))
+    # The same job, which has read each file once.
+    out = str(shared.folder / "room" / "trains" / str(number) / "spectra.train")
+    [job] = [one for one in shared.values("/jobs")["rows"] if one["identity"]["out"] == out]
+    assert (job["status"], job["events"]) == ("finished", FILES * 600_000)
 
 
 def test_results_that_the_owner_makes_links_to_others_are_not_taken(shared: Shared, slurm: Slurm) -> None:

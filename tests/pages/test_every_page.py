@@ -74,6 +74,7 @@ def filled(path: str, server: Server) -> str:
     return path.replace("{owner}", owner).replace("{name}", name).replace("{number}", number) + query
 
 
+# Those about people are in test_people.py: here somebody is alone.
 PATHS = [one for one in PAGES if one not in ("/me", "/people")]
 
 

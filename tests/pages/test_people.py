@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pages.conftest import Keep, Page, expect
+from tests.pages.conftest import NARROW, WIDE, Keep, Page, expect
+from tests.pages.test_every_page import check
 from tests.unit.web.server import Server
 from tests.unit.web.test_shared import PASSWORD, PEOPLE, people
 
@@ -68,4 +69,19 @@ def test_an_administrator_lets_somebody_in_who_makes_a_token_and_leaves(browser:
     expect(marie.get_by_role("cell", name="laptop", exact=True)).to_have_count(0)
     marie.get_by_role("button", name="Log out").click()
     expect(marie.get_by_role("heading", name="Log in")).to_be_visible()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize(("name", "path"), [("ada", "/people"), ("lise", "/me")])
+def test_pages_about_people_fit_and_are_used_without_a_mouse(
+    browser: Any, shared: Server, name: str, path: str, width: int
+) -> None:
+    complaints: list[str] = []
+    page = logged_in(browser, shared, name, path, complaints)
+    page.set_viewport_size({"width": width, "height": 900})
+    check(page, width)
+    page.emulate_media(media="print")
+    assert page.locator("form:visible, .no-print:visible").count() == 0
+    assert page.locator("h1").is_visible()
     assert complaints == []

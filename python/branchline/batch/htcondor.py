@@ -60,11 +60,11 @@ class HTCondor:
         site = site.with_options(_excluding(site, excluded))
         if site.partition is not None:
             raise BatchError("HTCondor has no partitions", hint="write requirements = ... among the options")
-        for step in steps:
+        for number, step in enumerate(steps):
             path = folder / f"{step.label}.sh"
             path.write_text(script(step, site.prologue, "$1", _NODE))
             path.chmod(0o755)
-            (folder / f"{step.label}.sub").write_text("\n".join(self._description(step, path, site)) + "\n")
+            (folder / f"{step.label}.sub").write_text("\n".join(self._description(step, number, path, site)) + "\n")
             if step.afterwards:
                 afterwards = _afterwards(folder, step)
                 afterwards.write_text(_afterwards_script(step))
@@ -143,7 +143,7 @@ class HTCondor:
             if call(["condor_q", number, "-af", "ClusterId"], WHERE).strip():
                 call(["condor_rm", number], WHERE)
 
-    def _description(self, step: Step, path: Path, site: Site) -> Iterator[str]:
+    def _description(self, step: Step, number: int, path: Path, site: Site) -> Iterator[str]:
         yield "universe = vanilla"
         yield f"executable = {path}"
         yield "arguments = $(task)"
@@ -153,7 +153,7 @@ class HTCondor:
         yield "should_transfer_files = NO"
         yield f"request_cpus = {site.cpus}"
         yield f"periodic_remove = {_HELD_FOR_MEMORY}"
-        yield f"My.BranchlineStep = {step.label.rpartition('.')[2]}"
+        yield f"My.BranchlineStep = {number}"
         yield "My.BranchlineTask = $(task)"
         if site.memory is not None:
             yield f"request_memory = {site.memory}"

@@ -93,6 +93,7 @@ class ControlRoom:
             self.sources,
             self.trials,
             folder / "trains",
+            self._intake.take,
             running,
             self.accounts.unix_user_of,
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from branchline.control.findings.finding import DRIFT, Cell, Finding, Interval, Sample
+from branchline.control.findings.finding import DRIFT, Cell, Finding, Sample
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries, p_below
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import address, rate_words, times_words
+from branchline.forecast import remedies
+from branchline.forecast.corrections import Interval
 from branchline.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
 
 # What a storage element does differs from day to day where nothing is wrong.
@@ -57,6 +59,6 @@ def _finding(element: str, times: Interval, pairs: Sequence[tuple[Speeds, Speeds
         times,
         evidence=address(element=element),
         compared=[f"{rate_words(now)} now at {now.key.site}, {rate_words(before)} before" for now, before in pairs[:4]],
-        advice="ask what changed there: servers, load, or network",
+        advice=remedies.SLOWER_THAN_BEFORE,
         p_value=p_value,
     )

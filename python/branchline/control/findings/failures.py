@@ -7,19 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from branchline.control.buckets import bounds, text_of
-from branchline.control.findings.finding import (
-    AVOID_ELEMENT,
-    BLACK_HOLE,
-    FAILING_REPLICAS,
-    Cell,
-    Finding,
-    Interval,
-    Proposal,
-    Sample,
-)
+from branchline.control.findings.finding import BLACK_HOLE, FAILING_REPLICAS, Cell, Finding, Sample
 from branchline.control.findings.statistics import discoveries, p_of_more, share_interval
 from branchline.control.findings.words import address
 from branchline.control.readings import Period
+from branchline.forecast import remedies
+from branchline.forecast.corrections import Interval, avoid_failing
 from branchline.limits import FINDINGS_FAILED_MIN, FINDINGS_FAILED_TIMES, FINDINGS_FALSE_RATE, FINDINGS_USUAL_FAILURES
 from branchline.quantities import counted, percent
 
@@ -88,8 +81,8 @@ def _of_element(one: _Tried, share: Interval, usual: float, p_value: float) -> F
             f"in {percent(usual, 1.0)} of the jobs at other storage elements",
             f"{counted(one.count, 'failure')} in all",
         ],
-        advice="look at its servers; avoid it for files that have replicas elsewhere",
-        proposal=Proposal(AVOID_ELEMENT, "", one.name, gain="no waiting for replicas that fail"),
+        advice=remedies.FAILING_REPLICAS,
+        proposal=avoid_failing(one.name),
         p_value=p_value,
     )
 
@@ -104,7 +97,7 @@ def _of_host(one: _Tried, share: Interval, usual: float, p_value: float) -> Find
         "of the workers",
         evidence=address(host=one.name),
         compared=[f"{percent(usual, 1.0)} of the workers on other machines"],
-        advice="take this machine out of the batch system until it was looked at",
+        advice=remedies.LOST_WORKERS,
         p_value=p_value,
     )
 

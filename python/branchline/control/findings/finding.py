@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from branchline.sensors.measures import AVOID, STAGE
+from branchline.forecast.corrections import Correction, Interval
 
 # Kinds of findings.
 BAD_SITE = "slow site"
@@ -20,21 +20,8 @@ FAILING_REPLICAS = "failing replicas"
 OVER_FORECAST = "outside its forecast"
 DRIFT = "drift"
 MISSING_SUBJOBS = "sub-jobs are missing"
-
-# Kinds of corrective actions; jobs know the first two.
-AVOID_ELEMENT, STAGE_ELEMENT = AVOID, STAGE
-SEND_AGAIN = "send-again"
-ACTIONS = (AVOID_ELEMENT, STAGE_ELEMENT, SEND_AGAIN)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate, and the interval that holds the true value with the probability ``level``."""
-
-    value: float
-    low: float
-    high: float
-    level: float = 0.95
+#: The estimate of a finding that has none.
+ONCE = Interval(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -57,20 +44,6 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """A corrective action, for jobs at ``site`` (all if it is empty) that read from ``storage_element``, or for
-    ``job``. ``gain`` says what it would gain; ``gain_s`` is that in seconds of workers in the time that was looked at.
-    """
-
-    kind: str
-    site: str = ""
-    storage_element: str = ""
-    job: str = ""
-    gain: str = ""
-    gain_s: Interval = Interval(0.0, 0.0, 0.0)
-
-
-@dataclass(frozen=True)
 class Finding:
     """Something that is wrong. ``estimate`` is how many times as slow, large or often it is as elsewhere, unless
     ``unit`` says otherwise. ``evidence`` is the address of the page that shows it, with ``.json`` for scripts;
@@ -82,13 +55,13 @@ class Finding:
     sentence: str
     cells: list[Cell] = field(default_factory=list)
     sample: Sample = Sample()
-    estimate: Interval = Interval(1.0, 1.0, 1.0)
+    estimate: Interval = ONCE
     unit: str = "times"
     since: str = ""
     evidence: str = ""
     compared: list[str] = field(default_factory=list)
     advice: str = ""
-    proposal: Proposal | None = None
+    proposal: Correction | None = None
     p_value: float | None = None
 
     @property

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from branchline.control.findings.finding import STAGE_ELEMENT, WRONG_LOCALITY, Cell, Finding, Interval, Proposal, Sample
+from branchline.control.findings.finding import WRONG_LOCALITY, Cell, Finding, Sample
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import share_interval
 from branchline.control.findings.words import address, rate_words
+from branchline.forecast import remedies
+from branchline.forecast.corrections import Interval, stage_remote
 from branchline.limits import FINDINGS_LOST_SHARE, FINDINGS_SLOW_TIMES
-from branchline.quantities import counted, duration, percent, ratio
+from branchline.quantities import counted, percent, ratio
 
 
 def wrong_locality(speeds: Sequence[Speeds]) -> list[Finding]:
@@ -46,7 +48,6 @@ def _of_site(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
         *(f"{rate_words(one)} from {one.key.element}" for one in sorted(remote, key=lambda one: -one.wall_s)[:4]),
     ]
     gain_s = Interval(wall_s * lost.value, wall_s * lost.low, wall_s * lost.high)
-    gain = f"up to {duration(gain_s.value)} of workers, if these files were local; less what copying them takes"
     most = max(remote, key=lambda one: one.wall_s).key.element
     yield Finding(
         WRONG_LOCALITY,
@@ -57,8 +58,8 @@ def _of_site(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
         "of the workers' time",
         evidence=address(site=site, distance="remote"),
         compared=compared,
-        advice="list replicas with `branchline locate`, so that sub-jobs run where files are; or have files staged",
-        proposal=Proposal(STAGE_ELEMENT, site, most, gain=gain, gain_s=gain_s),
+        advice=remedies.READ_FROM_ELSEWHERE,
+        proposal=stage_remote(site, most, gain_s),
     )
 
 

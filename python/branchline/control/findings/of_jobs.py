@@ -9,21 +9,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from branchline.control.buckets import bounds, text_of
-from branchline.control.findings.finding import (
-    MISSING_SUBJOBS,
-    OVER_FORECAST,
-    SEND_AGAIN,
-    TAIL,
-    Cell,
-    Finding,
-    Interval,
-    Proposal,
-    Sample,
-)
+from branchline.control.findings.finding import MISSING_SUBJOBS, OVER_FORECAST, TAIL, Cell, Finding, Sample
 from branchline.control.findings.statistics import MAD_TO_SIGMA, MEDIAN_ERROR
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import times_words
 from branchline.control.readings import Period
+from branchline.forecast import remedies
+from branchline.forecast.corrections import Interval, send_again
 from branchline.limits import (
     FINDINGS_RUNS_MAX,
     FORECAST_MISSED_TIMES,
@@ -59,7 +51,7 @@ def _tail(job: str, name: str, processes: int, seconds: float, tail_s: float, lo
         "of the job's time",
         evidence=f"/jobs/{job}",
         compared=[f"{duration(lost_s)} of processes stood still, {percent(lost_s, seconds * processes)} of all"],
-        advice="its report names the last sub-jobs: slow files, a slow machine, or sub-jobs that are too large",
+        advice=remedies.LONG_TAIL,
     )
 
 
@@ -98,7 +90,7 @@ def _missed(wagon: str, runs: list[tuple[int, float]], forecast_s: float) -> Fin
             f"{duration(cpu_s / events)} for an event in {counted(len(runs), 'job')} with {count(events)} events,"
             f" {duration(forecast_s)} in its trial"
         ],
-        advice="try it again: the sample of the dataset may be too short, or its first events too simple",
+        advice=remedies.SLOWER_THAN_TRIED,
     )
 
 
@@ -122,8 +114,8 @@ def _partial(job: str, name: str, failed: int, subjobs: int) -> Finding:
         Interval(share, share, share, 1.0),
         "of the sub-jobs",
         evidence=f"/jobs/{job}",
-        advice="its page has the causes; when they are mended, send what is missing again",
-        proposal=Proposal(SEND_AGAIN, job=job, gain=f"the results of {counted(failed, 'sub-job')}"),
+        advice=remedies.MISSING_SUBJOBS,
+        proposal=send_again(job, failed),
     )
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from branchline.control.findings.finding import LARGE_READS, ROUND_TRIPS, Cell, Finding, Interval, Sample
+from branchline.control.findings.finding import LARGE_READS, ROUND_TRIPS, Cell, Finding, Sample
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import address, times_words
 from branchline.control.readings import FileGroup
+from branchline.forecast import remedies
+from branchline.forecast.corrections import Interval
 from branchline.limits import (
     FINDINGS_DRAWS,
     LARGE_READS_TIMES,
@@ -43,7 +45,7 @@ def _large(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
         times,
         evidence=address(element=element, order="bytes_read"),
         compared=[f"{size(sum(one.bytes_asked for one in sites))} were needed"],
-        advice="read with smaller gaps between joined ranges (--gap), or rewrite the files: `branchline rewrite`",
+        advice=remedies.READS_TOO_LARGE,
     )
 
 
@@ -70,7 +72,7 @@ def _small(group: FileGroup) -> Iterator[Finding]:
         "seconds a read",
         evidence=address(site=site, element=element),
         compared=[f"{count(calls)} reads of {each} took {duration(group.fetch_s)}"],
-        advice="have reads planned (--access planned, a TTreeCache in ROOT), so that each brings more; or stage files",
+        advice=remedies.READS_TOO_SMALL,
     )
 
 

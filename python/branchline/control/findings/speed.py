@@ -8,25 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from branchline.control.findings.finding import (
-    AVOID_ELEMENT,
-    BAD_ELEMENT,
-    BAD_PATH,
-    BAD_SITE,
-    STAGE_ELEMENT,
-    UNTOLD,
-    Cell,
-    Finding,
-    Interval,
-    Proposal,
-    Sample,
-)
+from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, UNTOLD, Cell, Finding, Sample
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries
 from branchline.control.findings.two_way import LOCAL_COLUMN, Drawn, Table, drawn, p_slow, table_of
 from branchline.control.findings.words import address, rate_words, times_words
+from branchline.forecast import remedies
+from branchline.forecast.corrections import Interval, avoid_slow, stage_from_afar
 from branchline.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
-from branchline.quantities import counted, duration
+from branchline.quantities import counted
 
 Part = Literal["sites", "elements", "left"]
 
@@ -88,7 +78,7 @@ def _of_site(table: Table, parts: Drawn, slow: _Slow) -> Finding:
     times = times_words(slow.times)
     if not local:
         sentence = f"workers at {site} read {times} slower than others from the same storage, all of it remote"
-        advice = "its machines and its way to elsewhere cannot be told apart: read some files there that are local"
+        advice = remedies.SLOW_SITE_OR_ITS_WAY
         return replace(found, kind=UNTOLD, sentence=sentence, advice=advice)
     column = table.elements.index(LOCAL_COLUMN)
     # What the cell differs by if the site had no effect.
@@ -98,14 +88,13 @@ def _of_site(table: Table, parts: Drawn, slow: _Slow) -> Finding:
             f"workers at {site} read from elsewhere {times} slower than other sites do, and what is local as fast as "
             "others: the way from this site to elsewhere is slow, not its machines, and not the storage"
         )
-        advice = "place data there, stage them, or look at the site's connection to the outside"
+        advice = remedies.SLOW_WAY_OF_SITE
         lost = _lost_s(remote, slow.times)
-        gain = f"up to {duration(lost.value)} of workers, if the same files were read at the speed of other sites"
-        proposal = Proposal(STAGE_ELEMENT, site, _most_waited(remote), gain=gain, gain_s=lost)
+        proposal = stage_from_afar(site, _most_waited(remote), lost)
         cells = [Cell(site, one.key.element) for one in remote]
         return replace(found, kind=BAD_PATH, sentence=sentence, advice=advice, cells=cells, proposal=proposal)
     sentence = f"workers at {site} read {times} slower than those of other sites from the same storage, local files too"
-    advice = "look at its machines and its network inside; other sites read from the same storage as usual"
+    advice = remedies.SLOW_SITE
     return replace(found, kind=BAD_SITE, sentence=sentence, advice=advice)
 
 
@@ -118,7 +107,6 @@ def _of_element(table: Table, slow: _Slow) -> Finding:
     sites = [one.key.site for one in speeds]
     sample = Sample(sum(one.jobs for one in speeds), sum(one.files for one in speeds))
     lost = _lost_s([*speeds, *own], slow.times)
-    gain = f"up to {duration(lost.value)} of workers, where its files have replicas elsewhere"
     return Finding(
         BAD_ELEMENT,
         f"{element} is read {times_words(slow.times)} slower than other storage, from {counted(len(sites), 'site')}:"
@@ -128,8 +116,8 @@ def _of_element(table: Table, slow: _Slow) -> Finding:
         slow.times,
         evidence=address(element=element),
         compared=[f"{rate_words(one)} at {one.key.site}" for one in (speeds + own)[:6]],
-        advice="look at its servers and its connection; avoid it for files that have replicas elsewhere",
-        proposal=Proposal(AVOID_ELEMENT, "", element, gain=gain, gain_s=lost),
+        advice=remedies.SLOW_STORAGE,
+        proposal=avoid_slow(element, lost),
         p_value=slow.p_value,
     )
 
@@ -141,7 +129,6 @@ def _of_cell(table: Table, slow: _Slow) -> Finding:
     others_at_site = [one for one in table.row(row) if one not in speeds]
     others_of_element = [one for one in _readers(table, element) if one.key.site != site]
     lost = _lost_s(speeds, slow.times)
-    gain = f"up to {duration(lost.value)} of workers at {site}, where the files have replicas elsewhere"
     is_told = bool(others_at_site and others_of_element)
     sentence = f"workers at {site} read from {element} {times_words(slow.times)} slower than both do otherwise"
     told = ": the path between is slow, not the site, and not the storage" if is_told else ""
@@ -156,10 +143,8 @@ def _of_cell(table: Table, slow: _Slow) -> Finding:
         slow.times,
         evidence=address(site=site, element=element),
         compared=compared,
-        advice="avoid it there for files with other replicas, or look at the network between"
-        if is_told
-        else "there is too little else that was read by the one or from the other to tell which it is",
-        proposal=Proposal(AVOID_ELEMENT, site, element, gain=gain, gain_s=lost),
+        advice=remedies.SLOW_WAY_BETWEEN if is_told else remedies.NOT_TOLD_APART,
+        proposal=avoid_slow(element, lost, site),
         p_value=slow.p_value,
     )
 

@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from branchline.control.findings.finding import Interval
+from branchline.forecast.corrections import Interval
 
 Values = NDArray[np.float64]
 _NORMAL = NormalDist()

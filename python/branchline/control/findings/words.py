@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from branchline.control.findings.finding import Interval
 from branchline.control.findings.samples import Speeds
+from branchline.forecast.corrections import Interval
 from branchline.quantities import counted, ratio
 
 

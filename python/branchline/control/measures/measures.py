@@ -13,13 +13,13 @@ from pathlib import Path
 
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
-from branchline.control.findings.finding import SEND_AGAIN
 from branchline.control.measures.effect import Effect, effect, reads_before
 from branchline.control.measures.measure import IN_FORCE, Measure, MeasureOrder
 from branchline.control.people import Person
 from branchline.control.registry.changes import MEASURE, keep_change
 from branchline.control.trains.trains import Trains
 from branchline.errors import BranchlineError
+from branchline.forecast.corrections import SEND_AGAIN
 from branchline.limits import MEASURES_IN_FORCE_MAX
 from branchline.sensors.measures import JobMeasure, JobMeasures
 from branchline.sensors.plain import from_plain, to_plain

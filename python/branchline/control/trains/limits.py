@@ -34,3 +34,5 @@ OWNER_ANSWER_MAX_BYTES = 32 * 2**20
 OWNER_REQUEST_MAX_BYTES = 512 * 2**20
 # Trains of other users that are looked at once: one whose process hangs must not keep others waiting.
 OWNER_LOOKS_AT_ONCE = 8
+# Who runs a train again waits so long for a look at it, in which its results may be taken over.
+TRAIN_IN_HAND_S = 10.0

@@ -9,6 +9,7 @@ import pwd
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from branchline.control.accounts.unix_users import unix_user
 from branchline.control.errors import RefusedError
@@ -26,6 +27,7 @@ from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.standing import job_of, status_at_end
 from branchline.sensors import TrainStatus
+from branchline.sensors.plain import check_types
 
 _REQUEST = "sent.json"
 
@@ -45,6 +47,8 @@ class OwnerRunner:
     """The process of the train and its jobs run as the Unix user of the owner, in a folder of that user. The server
     sends the sources through a pipe, and gets the state and the results by pipes: it opens nothing there.
     """
+
+    reports_itself: ClassVar[bool] = False
 
     submit_as: SubmitAs
     unix_user_of: Callable[[str], str]
@@ -162,6 +166,8 @@ def _looked(answer: Mapping[str, object]) -> _Looked:
     status = answer.get("status")
     try:
         found = TrainStatus.from_dict(status) if isinstance(status, dict) else None
+        if found is not None:
+            check_types(found)
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise BatchError("the process of the train's owner says no state that can be read") from None
     log = printable(str(answer.get("log", ""))[-TRIAL_LOG_MAX_BYTES:])

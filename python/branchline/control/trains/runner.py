@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
@@ -27,7 +27,11 @@ class Standing:
 
 
 class Runner(Protocol):
-    """Starts trains, says how they stand and ends them. ``folder`` is that of a train in the control room."""
+    """Starts trains, says how they stand and ends them. ``folder`` is that of a train in the control room. Trains that
+    do not report themselves are reported by the control room.
+    """
+
+    reports_itself: ClassVar[bool]
 
     def check(self, order: TrainOrder, dataset: DatasetEntry, who: Person, *, is_planned: bool) -> DatasetEntry:
         """The dataset as such a train has it. Raises OptionError, RefusedError where it cannot run."""
@@ -81,6 +85,8 @@ class OwnRunner:
     """Trains of somebody who is alone: their code runs as the user of this process, and writes its results where the
     control room has them.
     """
+
+    reports_itself: ClassVar[bool] = True
 
     report_to: ReportTo | None = None
 

@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from branchline.control.errors import ConflictError
 from branchline.control.people import Person
@@ -83,6 +84,8 @@ class SandboxRunner:
     """The whole train runs in the sandbox of trials: it reads the folders ``data`` and its own, writes to one folder
     that nothing is served from, and has no network. What it wrote is taken over when all its processes have ended.
     """
+
+    reports_itself: ClassVar[bool] = False
 
     sandbox: Sandbox
     data: tuple[Path, ...]

@@ -79,7 +79,8 @@ class Planned:
 class Train:
     """A train that was ordered by ``ordered_by``. Times are ISO 8601, UTC. ``seconds`` and ``memory_bytes`` are the
     forecast when it was ordered; ``why`` says why it waits or failed. ``clone_of`` is the number of the train that it
-    repeats, 0 if none. ``plan`` is the address of the plan that made it, and ``plan_why`` why it did then.
+    repeats, 0 if none. ``wagons`` are the names that its wagons have in its results. ``plan`` is the address of the
+    plan that made it, and ``plan_why`` why it did then.
     """
 
     number: int
@@ -94,6 +95,7 @@ class Train:
     memory_bytes: int = 0
     why: str = ""
     command: list[str] = field(default_factory=list)
+    wagons: list[str] = field(default_factory=list)
     clone_of: int = 0
     plan: str = ""
     plan_why: str = ""

@@ -6,9 +6,10 @@ import json
 import shutil
 import sqlite3
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,11 +21,15 @@ from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
 from branchline.control.trains import running
 from branchline.control.trains.choosing import Runners
-from branchline.control.trains.limits import OWNER_LOOKS_AT_ONCE
+from branchline.control.trains.limits import OWNER_LOOKS_AT_ONCE, TRAIN_IN_HAND_S
 from branchline.control.trains.merge_groups import write_groups
 from branchline.control.trains.riders import TABLES as RIDER_TABLES
 from branchline.control.trains.riders import note_riders
+from branchline.control.trains.room_reports import TABLES as REPORT_TABLES
+from branchline.control.trains.room_reports import RoomReports, Take
+from branchline.control.trains.runner import Runner, Standing
 from branchline.control.trains.running import ReportTo
+from branchline.control.trains.taken import record_of
 from branchline.control.trains.train import (
     CANCELLED,
     ENDS,
@@ -40,7 +45,7 @@ from branchline.control.trains.train import (
     TrainOrder,
 )
 from branchline.control.trials.code_running import CodeRunning
-from branchline.control.trials.composing import compose
+from branchline.control.trials.composing import compose, names_in_train
 from branchline.control.trials.together import Needs, needs_of, together
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.trials.trials import Trial, Trials
@@ -56,7 +61,7 @@ CREATE TABLE IF NOT EXISTS trains (
     number INTEGER PRIMARY KEY, content TEXT NOT NULL, state TEXT NOT NULL, process INTEGER NOT NULL DEFAULT 0,
     began TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS trains_by_state ON trains (state, number);
-{RIDER_TABLES}"""
+{RIDER_TABLES}{REPORT_TABLES}"""
 _COLUMNS = "number, content, state, process, began, ended, why"
 
 
@@ -72,6 +77,7 @@ class Trains:
         sources: SourceStore,
         trials: Trials,
         folder: Path,
+        take: Take,
         running: CodeRunning | None = None,
         unix_user_of: Callable[[str], str] = lambda _person: "",
     ) -> None:
@@ -81,6 +87,7 @@ class Trains:
         self._trials = trials
         self._folder = folder
         self._runners = Runners(running or CodeRunning(), unix_user_of, folder.parent)
+        self._reports = RoomReports(database, take)
         self._is_stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -88,6 +95,8 @@ class Trains:
         self._ordering = threading.Lock()
         self._looked_s: dict[int, float] = {}
         self._looking: dict[int, threading.Thread] = {}
+        # Whoever starts a train again, or takes over what it left, has its lock: results are not replaced beneath it.
+        self._in_hand: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._troubles: dict[int, str] = {}
 
     def start(self, report_to: ReportTo | None = None) -> None:
@@ -171,7 +180,17 @@ class Trains:
         """
         train = self.train(number)
         who.check_owns(train.order.owner)
-        runner, folder = self._runners.of(train.order), self.folder(number)
+        if not self._in_hand[number].acquire(timeout=TRAIN_IN_HAND_S):
+            raise ConflictError(
+                f"what train {number} left is being taken over", hint="try again in a minute", retry=True
+            )
+        try:
+            self._go_on(train)
+        finally:
+            self._in_hand[number].release()
+
+    def _go_on(self, train: Train) -> None:
+        number, runner, folder = train.number, self._runners.of(train.order), self.folder(train.number)
         can_resume = runner.can_resume(train, folder)
         if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if can_resume else STARTING):
             raise ConflictError(f"nothing is missing of train {number}, or it runs")
@@ -179,6 +198,7 @@ class Trains:
             self._begin(number)
             return
         try:
+            self._reports.resume(number)
             runner.resume(train, folder)
         except BranchlineError as error:
             self._set(number, (RUNNING,), FAILED, why=str(error))
@@ -257,7 +277,7 @@ class Trains:
         files = [str(write_groups(dataset, folder))] if dataset.merge_groups else dataset.files
         command = self._runners.of(train.order).command(train.order, replace(dataset, files=files), folder)
         running.note_command(command, folder)
-        return replace(train, number=last + 1, command=command)
+        return replace(train, number=last + 1, command=command, wagons=names_in_train(wagons))
 
     def _keep(self, train: Train, why: str, keys: Mapping[str, str], planned: Planned | None) -> None:
         content = json.dumps(to_plain(train))
@@ -319,8 +339,13 @@ class Trains:
             return
         try:
             runner = self._runners.of(train.order)
+            if not runner.reports_itself:
+                self._reports.begin(train, self.results(train))
             process = runner.start(train, folder)
         except (BranchlineError, OSError) as error:
+            # Where this cannot be noted now, the thread that follows trains does it later.
+            with suppress(BranchlineError):
+                self._reports.end(train, None, TrainStatus(status=FAILED, errors=[str(error)]))
             self._set(number, (STARTING,), FAILED, why=str(error))
             return
         if not self._set(number, (STARTING,), RUNNING, process=process):
@@ -351,7 +376,7 @@ class Trains:
         seconds = 0.0
         while not self._is_stopped.wait(TRAIN_LOOK_S):
             seconds += TRAIN_LOOK_S
-            for train in self._running():
+            for train in self._followed():
                 # A batch system is asked seldom.
                 due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
                 if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
@@ -372,7 +397,10 @@ class Trains:
     def _look_or_say(self, train: Train) -> None:
         """What cannot be looked at now, as on a full disk, is looked at again."""
         try:
-            self._look(train)
+            with self._in_hand[train.number]:
+                # It may have been run again meanwhile.
+                if self.train(train.number).state == train.state:
+                    self._look(train)
             self._troubles.pop(train.number, None)
         except BranchlineError as error:
             self._troubles[train.number] = str(error)
@@ -380,40 +408,78 @@ class Trains:
             self._troubles[train.number] = f"{type(error).__name__}: {error}"
 
     def _look(self, train: Train) -> None:
-        """Notes the end of a train."""
+        """Notes how a train stands, and its end. One that was cancelled is over when its process is gone."""
         folder = self.folder(train.number)
         runner = self._runners.of(train.order)
         found = runner.look(train, folder)
         status = found.status
         if found.is_alive or (status is not None and not status.is_over and status.status != DIED):
+            if status is not None and not runner.reports_itself:
+                self._reports.note(train, status)
             return
         # The process is gone, so nothing follows.
+        end = self._ended(train, runner, found)
+        if not runner.reports_itself:
+            end = self._reported(train, end, status)
+        self._set(train.number, (RUNNING,), end.state, why=end.why)
+
+    def _ended(self, train: Train, runner: Runner, found: Standing) -> _End:
+        """How a train has ended, with its results taken over. Raises BranchlineError where they can be taken later."""
+        folder, status = self.folder(train.number), found.status
         if status is None:
-            self._set(train.number, (RUNNING,), FAILED, why=runner.log(train, folder) or "its process died")
-        elif status.status in (FINISHED, PARTIAL, FAILED):
+            return _End(FAILED, runner.log(train, folder) or "its process died")
+        if status.status in (FINISHED, PARTIAL, FAILED):
             why = "" if status.status == FINISHED else "; ".join(status.errors) or runner.log(train, folder)
-            state = status.status
             try:
                 runner.take(train, folder)
             except BranchlineError as error:
                 if error.retry:
                     raise
-                state, why = FAILED, str(error)
-            self._set(train.number, (RUNNING,), state, why=why)
-        elif status.status in (DIED, STOPPED):
-            why = runner.ended(train, folder) or "its process died"
-            self._set(train.number, (RUNNING,), FAILED, why=f"{why}; what is done is kept")
+                return _End(FAILED, str(error))
+            return _End(status.status, why, has_record=True)
+        why = runner.ended(train, folder) or "its process died"
+        if status.status not in (DIED, STOPPED):
+            why = f"its record says that it is {status.status!r:.40}, which is no end"
+        return _End(FAILED, f"{why}; what is done is kept")
 
-    def _running(self) -> list[Train]:
-        """The trains that run; none while the database cannot be read, which pages say."""
+    def _reported(self, train: Train, end: _End, status: TrainStatus | None) -> _End:
+        """The end, once it was reported for a train that cannot do so."""
+        why = train.why or end.why
+        last = replace(
+            status or TrainStatus(),
+            status=STOPPED if train.state == CANCELLED else end.state,
+            errors=[why] if why else [],
+        )
+        record = record_of(self.results(train)) if end.has_record else None
+        unread = "its record cannot be read" if end.has_record and record is None else ""
+        refused = self._reports.end(train, record, last) or unread
+        left_out = f"its reads are not among the jobs: {refused}" if refused else ""
+        return replace(end, why="; ".join(one for one in (end.why, left_out) if one))
+
+    def _followed(self) -> list[Train]:
+        """The trains that run, and those that were cancelled whose processes may not be gone; none while the database
+        cannot be read, which pages say.
+        """
         with suppress(BranchlineError):
-            return self._in_state(RUNNING)
+            running = self._in_state(RUNNING)
+            at_work = self._reports.at_work() - {one.number for one in running}
+            others = [self.train(number) for number in sorted(at_work)]
+            return running + [one for one in others if one.is_over]
         return []
 
     def _in_state(self, state: str) -> list[Train]:
         query = f"SELECT {_COLUMNS} FROM trains WHERE state = ? ORDER BY number"  # noqa: S608 - ours
         with self._database.reading() as connection:
             return [_train(row) for row in connection.execute(query, (state,))]
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a train has ended: its state, why, and whether there is a record of it."""
+
+    state: str
+    why: str
+    has_record: bool = False
 
 
 def _too_large(forecast: Needs, place: str, planned: Planned) -> str:

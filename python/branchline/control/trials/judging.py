@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from branchline.control.trials.trial import DONE, FAILED, WARNED, TrialOutcome, TrialWarning, WagonTrial
+from branchline.forecast import remedies
 from branchline.limits import (
     TRIAL_BRANCHES_MANY,
     TRIAL_FIRST_CHUNK_LONG_S,
@@ -37,23 +38,21 @@ def warnings(outcome: TrialOutcome) -> list[TrialWarning]:
 
 def _of_wagon(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
     if not wagon.events:
-        yield TrialWarning(f"{wagon.name} saw no events", "give the dataset a short sample that has some")
+        yield TrialWarning(f"{wagon.name} saw no events", remedies.NO_EVENTS)
     if wagon.memory_bytes > TRIAL_MEMORY_LARGE_BYTES:
         what = f"{wagon.name} takes {size(wagon.memory_bytes)} of memory in each process"
-        yield TrialWarning(what, "fill histograms of fewer dimensions or bins, and keep no events between chunks")
+        yield TrialWarning(what, remedies.MUCH_MEMORY)
     if wagon.output_bytes_forecast > TRIAL_OUTPUT_LARGE_BYTES:
         what = f"the result of {wagon.name} will have {size(wagon.output_bytes_forecast)} after the whole dataset"
-        advice = (
-            "return rows as branchline.Table, which is streamed to disk" if wagon.output_grows else "use fewer bins"
-        )
+        advice = remedies.MANY_ROWS if wagon.output_grows else remedies.MANY_BINS
         yield TrialWarning(what, advice)
     if wagon.first_s > TRIAL_FIRST_CHUNK_LONG_S:
         what = f"the first chunk of {wagon.name} takes {duration(wagon.first_s)}, in every process again"
-        yield TrialWarning(what, "compile or load less: cache what numba compiles, load files once")
+        yield TrialWarning(what, remedies.LONG_FIRST_CHUNK)
     yield from _of_times(wagon, outcome)
     if len(wagon.branches) > TRIAL_BRANCHES_MANY:
         what = f"{wagon.name} reads {count(len(wagon.branches))} branches"
-        yield TrialWarning(what, "name only those that it needs, in its attribute branches")
+        yield TrialWarning(what, remedies.MANY_BRANCHES)
 
 
 def _of_times(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
@@ -62,8 +61,8 @@ def _of_times(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning
     if wagon.seconds_per_event > TRIAL_SLOW_OF_READING * outcome.read_s_per_event > 0:
         times = ratio(wagon.seconds_per_event, outcome.read_s_per_event)
         what = f"{wagon.name} takes {times} times as long for an event as reading it"
-        yield TrialWarning(what, "look for loops over events in Python; work on whole arrays instead")
+        yield TrialWarning(what, remedies.SLOWER_THAN_READING)
     waiting = wagon.seconds_per_event - wagon.cpu_s_per_event
     if waiting > TRIAL_WAITING_SHARE * wagon.seconds_per_event:
         what = f"{wagon.name} waits for more than half of its time"
-        yield TrialWarning(what, "read no files and wait for no servers in process()")
+        yield TrialWarning(what, remedies.WAITING_WAGON)

@@ -12,7 +12,6 @@ import pytest
 from tests.unit.control.batches import batch, identity, last
 
 from branchline.control.findings.finding import (
-    AVOID_ELEMENT,
     BAD_ELEMENT,
     BAD_SITE,
     BLACK_HOLE,
@@ -22,8 +21,6 @@ from branchline.control.findings.finding import (
     MISSING_SUBJOBS,
     OVER_FORECAST,
     ROUND_TRIPS,
-    SEND_AGAIN,
-    STAGE_ELEMENT,
     TAIL,
     WRONG_LOCALITY,
     Cell,
@@ -31,6 +28,7 @@ from branchline.control.findings.finding import (
 )
 from branchline.control.jobs import JobQuery
 from branchline.control.room import ControlRoom
+from branchline.forecast.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
 from branchline.sensors.batch import ReportBatch
 from branchline.sensors.record import ActivitySpan, FileRecord, LostWorker, SiteReading, WagonRecord, WorkerPhases
 

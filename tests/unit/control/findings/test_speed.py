@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.control.findings.simulated import ELEMENT, NOTHING, PATH, SITE, WAY, outcome, world
 
-from branchline.control.findings.finding import AVOID_ELEMENT, BAD_ELEMENT, BAD_PATH, BAD_SITE, STAGE_ELEMENT, Finding
+from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, Finding
 from branchline.control.findings.samples import PlaceKey, speeds_of
 from branchline.control.findings.speed import slow_places
+from branchline.forecast.corrections import AVOID_ELEMENT, STAGE_ELEMENT
 
 SEEDS = range(8)
 

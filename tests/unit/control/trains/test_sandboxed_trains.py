@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -53,20 +52,6 @@ def source(body: str, found: str = "return {}") -> str:
     others = "".join(f"        {line}\n" for line in found.strip().splitlines())
     text = SOURCE.replace("        return {}\n", others)
     return text.removesuffix("        pass\n") + lines
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[list[SharedRoom]]:
-    """Rooms to be closed; none of their processes is left."""
-    rooms: list[SharedRoom] = []
-    yield rooms
-    for one in rooms:
-        one.room.close()
-        left = [
-            two for two in psutil.process_iter(["cmdline"]) if str(one.folder) in " ".join(two.info["cmdline"] or [])
-        ]
-        for process in left:
-            process.kill()
 
 
 def test_a_train_has_its_results_and_nothing_else_of_the_server(made: list[SharedRoom], tmp_path: Path) -> None:

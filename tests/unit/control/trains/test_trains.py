@@ -17,7 +17,6 @@ from tests.clusters.event_files import write_events
 from tests.unit.control.batches import batch, identity
 
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
-from branchline.control.findings.finding import SEND_AGAIN
 from branchline.control.measures.measure import UNDONE, MeasureOrder
 from branchline.control.people import OPERATOR, Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
@@ -29,6 +28,7 @@ from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import QUEUED
 from branchline.control.trials.trial import RUNNING as AT_WORK
 from branchline.errors import OptionError
+from branchline.forecast.corrections import SEND_AGAIN
 
 ADA, BOB, OLGA = Person("ada"), Person("bob"), Person("olga", OPERATOR)
 WAIT_S = 90.0

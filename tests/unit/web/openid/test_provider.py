@@ -186,7 +186,9 @@ def _elsewhere(handler: BaseHTTPRequestHandler) -> None:
 def test_an_answer_that_is_none(
     hostile: Hostile, path: str, answer: Callable[[BaseHTTPRequestHandler], None], said: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(module, "OPENID_WAIT_S", 0.5)
+    if answer is _dripping:
+        # On a busy machine others may need longer than that.
+        monkeypatch.setattr(module, "OPENID_WAIT_S", 0.5)
     hostile.answers[path] = answer
     with pytest.raises(ProviderError, match=said):
         person(hostile)
