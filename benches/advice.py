@@ -40,9 +40,13 @@ class Found:
 
     @property
     def is_right(self) -> bool:
-        """Whether the flaw is the first advice; whether nothing is said where there is none."""
+        """Whether the flaw is the first advice; whether nothing is said where there is none, or only that an RNTuple
+        would be read faster, which says itself that it is no flaw.
+        """
         return (
-            self.first is None if not self.wanted else self.first is not None and self.first.id.startswith(self.wanted)
+            self.first is None or (self.pieces == 1 and self.first.what.startswith("no flaw:"))
+            if not self.wanted
+            else self.first is not None and self.first.id.startswith(self.wanted)
         )
 
     @property
@@ -83,7 +87,15 @@ def all_found(folder: Path, progress: Progress, *, is_proved: bool = True) -> It
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as processes:
         for number, case in enumerate(CASES):
             progress(f"advice: {case.flaw}")
+            # What making its files measures of the disk is no measurement of a far storage: it ends with its process.
+            processes.submit(_made, number, folder).result()
             yield processes.submit(_numbered, number, folder, is_proved).result()
+
+
+def _made(number: int, folder: Path) -> None:
+    case = CASES[number]
+    if isinstance(case, DataCase):
+        case.make(folder)
 
 
 def _numbered(number: int, folder: Path, is_proved: bool) -> Found:

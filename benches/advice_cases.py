@@ -224,6 +224,12 @@ def _learns(job: dict[str, Any]) -> None:
         row["idle"] = 0.6 * job["wall_s"] if number else 0.0
 
 
+def _threads_left_over(job: dict[str, Any]) -> None:
+    """Five sub-jobs for five workers on eight cores: each has one thread, and three cores have nothing to do."""
+    rows = [dict(job["worker_phases"][0]) for _ in range(5)]
+    job.update(workers=5, threads=1, subjobs=5, cpu_count=8, machine_cpu_count=8, worker_phases=rows)
+
+
 def _one_worker(job: dict[str, Any]) -> None:
     job.update(workers=1, cpu_count=8, machine_cpu_count=8, worker_phases=job["worker_phases"][:1])
 
@@ -231,10 +237,11 @@ def _one_worker(job: dict[str, Any]) -> None:
 ONE = ("c0",)
 PLAIN_BUSY = {"wagons": 0.5, "decompress": 0.3, "decode": 0.2}
 
+UNPACKING = {"decompress": 0.6, "decode": 0.35, "wagons": 0.05}
 MOSTLY_READING = {"wait": 0.5, "decompress": 0.4, "wagons": 0.1}
 THIN, BUFFERED = far(bandwidth="8MB/s"), far("plain", 5, "20MB/s", read_ahead=2**24)
 
-#: The twenty flaws of files, of reading and of jobs.
+#: The flaws of files, of reading and of jobs.
 DATA_CASES = (
     DataCase("many small files", ("merge",), small_files),
     DataCase("baskets of half a kilobyte", ("layout-baskets",), rewritten("tiny-baskets", basket_size="500 B")),
@@ -252,6 +259,7 @@ DATA_CASES = (
 )  # fmt: skip
 JOB_CASES = (
     JobCase("one worker where eight cores are free", ("workers",), made({"wagons": 0.95, "decode": 0.05}, _one_worker)),
+    JobCase("threads left over beside five workers", ("workers-threads",), made(UNPACKING, _threads_left_over)),
     JobCase("a far replica read, though one is near", ("replicas",), made({"wait": 0.8, "wagons": 0.2}, _replica)),
     JobCase("far files read anew in each run", ("near",), made({"wait": 0.8, "wagons": 0.2}, _far_again)),
     JobCase("branches that nobody reads between the others", ("slim",), made({"wait": 0.8, "wagons": 0.2}, _wide_copy)),

@@ -12,7 +12,7 @@ from branchline.lab.estimates import Ratio
 from branchline.lab.study_result import ArmResult, StudyResult
 from branchline.lab.study_verdict import answer
 from branchline.quantities import counted, duration, percent, significant
-from studies import records
+from studies import forecasts, records
 from studies.findings import FOUND, NOT_FOUND, UNMEASURED, UNSURE, FindingHere, NumberHere
 from studies.pictures import pictures_of
 from studies.published import (
@@ -45,6 +45,7 @@ def write(folder: Path, kept: Path) -> None:
         own = [one for one in pairs if one.published.document == document.name]
         (folder / f"{document.name}.md").write_text(_page(document, own, found, folder), encoding="utf-8")
     (folder / "index.md").write_text(_index(pairs, found), encoding="utf-8")
+    (folder / "forecasts.md").write_text(forecasts.page(pairs, kept), encoding="utf-8")
 
 
 def _index(pairs: Sequence[StudyPair], found: dict[str, Record | None]) -> str:
@@ -64,7 +65,8 @@ def _index(pairs: Sequence[StudyPair], found: dict[str, Record | None]) -> str:
     if left_out:
         rows = [[f"[{one.objects}]({one.document}.md): {one.title}", why] for one, why in left_out]
         lines += ["", "## Left out here", "", table(["study", "why"], rows)]
-    lines += [":::{toctree}", ":hidden:", "", *(one.name for one in documents()), ":::", ""]
+    lines += ["", "[Theirs, ours, forecast](forecasts.md): what the simulator says of some of these arms.", ""]
+    lines += [":::{toctree}", ":hidden:", "", *(one.name for one in documents()), "forecasts", ":::", ""]
     return "\n".join(lines)
 
 

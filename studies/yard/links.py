@@ -1,4 +1,6 @@
-"""A shaped link: the jobs run in a network of their own, behind a pair of devices with a rate in one direction."""
+"""Links: a long way, in numbers; and a shaped one, where jobs run in a network of their own, behind a pair of devices
+with a rate in one direction.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,22 @@ import secrets
 import shutil
 import subprocess
 from contextlib import suppress
+from dataclasses import dataclass
 
 from studies.yard.skipping import LackingError
+
+
+@dataclass(frozen=True)
+class WideArea:
+    """A long way to a server, which a proxy makes: its round trip, and what passes in a second."""
+
+    round_trip_ms: float
+    mb_per_s: float
+
+    @property
+    def throttle(self) -> str:
+        """As a proxy takes it."""
+        return f"latency={self.round_trip_ms:g}ms,bandwidth={self.mb_per_s:g}MB/s"
 
 
 class Link:

@@ -25,13 +25,13 @@ from branchline._core import Proxy
 from studies.making.sets import Sets
 from studies.yard.caps import Group
 from studies.yard.disks import FAST_SOLID_STATE, HARD_DISK, SLOW_DISK, SOLID_STATE, DiskKind, Disks, read_ahead_of
-from studies.yard.links import Link
+from studies.yard.links import Link, WideArea
 from studies.yard.skipping import LackingError
 
 #: The network between servers of 2008.
 LINK_BITS_PER_S = 10**9
 #: That of the wide area of 2013: 7.4 MB/s and 63 ms. The second server is loaded: its answers are late.
-WIDE_AREA, WIDE_AREA_LOADED = "latency=63ms,bandwidth=7.4MB/s", "latency=200ms,bandwidth=7.4MB/s"
+WIDE_AREA, WIDE_AREA_LOADED = WideArea(63, 7.4), WideArea(200, 7.4)
 #: Servers have the files below this folder: URLs of ROOT need one, as what follows the server is else no full path.
 FILES = "files"
 #: Room on a disk beside its files, for the file system's own.
@@ -146,8 +146,8 @@ def _wide_area(yard: Yard) -> None:
     place, _ = yard.disk("far", HARD_DISK)
     server = yard.server("far-xrootd", place)
     yard.name(FAR_SERVED=place)
-    for name, throttle in (("FAR", WIDE_AREA), ("FAR_LOADED", WIDE_AREA_LOADED)):
-        proxy = Proxy(f"{server.host}:0", f"{server.host}:{server.port}", throttle, None)
+    for name, way in (("FAR", WIDE_AREA), ("FAR_LOADED", WIDE_AREA_LOADED)):
+        proxy = Proxy(f"{server.host}:0", f"{server.host}:{server.port}", way.throttle, None)
         yard.room.at_the_end(proxy.close)
         yard.name(**{name: f"root://{server.host}:{proxy.port}/"})
 

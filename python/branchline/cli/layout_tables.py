@@ -53,7 +53,7 @@ def print_file(layout: FileLayout, console: Console) -> None:
     codecs = ", ".join(f"{name} {percent(held, layout.compressed_bytes)}" for name, held in layout.codecs.items())
     _print_line(
         console,
-        f"{layout.path}: {size(layout.size_bytes)}, {'RNTuple' if layout.is_ntuple else 'TTree'} {layout.tree} of "
+        f"{layout.path}: {size(layout.size_bytes)}, {layout.format} {layout.tree} of "
         f"{count(layout.entries)} entries, {counted(len(layout.branches), 'branch', 'branches')}, "
         f"{size(layout.compressed_bytes)} compressed ({codecs}), {size(layout.plain_bytes)} plain",
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +21,39 @@ if TYPE_CHECKING:
     from branchline.forecast.advising import Advised
     from branchline.forecast.checked import Checked
     from branchline.forecast.subject import Subject
+    from branchline.lab.samples import Command, Sample
 
 
-#: A process that reads nothing is started so often.
-STARTS = 5
+@dataclass(frozen=True)
+class ReadingProcess:
+    """A reading that is compared, each time in a new process. Its time is that of reading alone: what starting Python
+    takes differs by more on a busy machine than what a quick reading takes.
+    """
+
+    name: str
+    request: Path
+    done: Path
+    output: Path | None = None
+
+    @property
+    def whole(self) -> list[str]:
+        """The words of its command."""
+        return [sys.executable, "-m", "branchline.forecast.reading", str(self.request)]
+
+    def prepare(self, wait_s: float) -> None:
+        """Nothing is to be done."""
+
+    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
+        """Reads once."""
+        from branchline.forecast.reading import ReadingDone
+        from branchline.lab.samples import Command
+
+        self.done.unlink(missing_ok=True)
+        sample = Command(self.name, tuple(self.whole)).taken(round_number, position, cached_bytes, wait_s)
+        if sample.code:
+            return sample
+        done = ReadingDone.of(self.done)
+        return replace(sample, wall_s=done.wall_s, events=done.entries)
 
 
 def prove(advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S) -> None:
@@ -51,37 +79,30 @@ def prove(advised: Advised, subject: Subject, written: Sequence[DataFile], budge
 def measured_proof(
     advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S
 ) -> Checked:
-    """The paired study: both commands in turns, for about ``budget_s`` seconds. What starting a process that reads
-    takes is in both, is measured alone, and is no part of what the gain is a part of.
+    """The paired study: both in turns, for about ``budget_s`` seconds. Of readings only the reading is compared, of
+    jobs the whole command.
     """
     from branchline.forecast.checked import Checked
     from branchline.forecast.machine import machine_name, now_text
     from branchline.lab.comparing import FIRST, Plan, compare
-    from branchline.lab.samples import Command
 
-    start_s = 0.0
-    advice = advised.advice
+    advice, gain = advised.advice, advised.advice.gain
     with tempfile.TemporaryDirectory(prefix="branchline-proof-") as name:
         folder = Path(name)
         before, after = (
-            _commands(advised, subject, written, folder)
+            _readings(advised, subject, written, folder)
             if subject.job is None
             else _job_commands(advised, subject.job.command, folder)
         )
-        plan = Plan(Command.of("A", before), Command.of("B", after), precision=0.03, budget_s=budget_s, seed=1)
-        if subject.job is None:
-            start_s = _start_s(folder)
-        found = compare(plan, log)
-    first_s = statistics.median(one.wall_s for one in found.samples if one.arm == FIRST)
-    low, high = (None if part is None else first_s * (1 - part) for part in (found.wall.high, found.wall.low))
+        found = compare(Plan(before, after, precision=0.03, budget_s=budget_s, seed=1), log)
     # The machine is now as busy as it is: the part is what was forecast.
-    now_s = max(1e-9, first_s - start_s)
-    saved_s, gain = first_s * (1 - found.wall.value), advice.gain
-    part = saved_s / now_s
+    now_s = statistics.median(one.wall_s for one in found.samples if one.arm == FIRST)
+    low, high = (None if part is None else now_s * (1 - part) for part in (found.wall.high, found.wall.low))
+    part = 1 - found.wall.value
     return Checked(
         about=f"proof of {advice.id}: {subject.name}",
         said_s=now_s * (1 - gain.value),
-        measured_s=now_s - saved_s,
+        measured_s=now_s * found.wall.value,
         machine=machine_name(),
         measured_at=now_text(),
         is_held=gain.low <= part <= gain.high,
@@ -93,21 +114,9 @@ def measured_proof(
     )
 
 
-def _start_s(folder: Path) -> float:
-    """The median time of a process that reads nothing."""
-    from branchline.forecast.reading import ReadingRequest
-
-    path = folder / "nothing.json"
-    ReadingRequest([], []).write(path)
-    times = []
-    for _ in range(STARTS):
-        begin_s = time.monotonic()
-        subprocess.run([sys.executable, "-m", "branchline.forecast.reading", str(path)], check=True)  # noqa: S603 - ours
-        times.append(time.monotonic() - begin_s)
-    return statistics.median(times)
-
-
-def _commands(advised: Advised, subject: Subject, written: Sequence[DataFile], folder: Path) -> tuple[str, str]:
+def _readings(
+    advised: Advised, subject: Subject, written: Sequence[DataFile], folder: Path
+) -> tuple[ReadingProcess, ReadingProcess]:
     """Two programs that read the files."""
     from branchline.forecast.changing import write_changed
 
@@ -116,16 +125,17 @@ def _commands(advised: Advised, subject: Subject, written: Sequence[DataFile], f
         written = write_changed(change, subject.files, folder / "after", is_verified=True)
     after = change.access or subject.access
     return (
-        _reading(folder / "before.json", subject, subject.files, subject.access),
-        _reading(folder / "after.json", subject, written or subject.files, after),
+        _reading("A", folder, subject, subject.files, subject.access),
+        _reading("B", folder, subject, written or subject.files, after),
     )
 
 
-def _reading(path: Path, subject: Subject, files: Sequence[DataFile], access: Access) -> str:
+def _reading(name: str, folder: Path, subject: Subject, files: Sequence[DataFile], access: Access) -> ReadingProcess:
     from branchline.access import Access
     from branchline.forecast.reading import ReadingRequest
     from branchline.sensors.record import AccessRecord
 
+    path, done = folder / f"{name}.json", folder / f"{name}-done.json"
     chosen = AccessRecord.of(access)
     request = ReadingRequest(
         files=[one.opens for one in files],
@@ -137,13 +147,16 @@ def _reading(path: Path, subject: Subject, files: Sequence[DataFile], access: Ac
         read_ahead=chosen.read_ahead,
         tree_cache=chosen.tree_cache if access.tree_cache != Access().tree_cache else None,
         cache_dir=access.cache_dir,
+        done=str(done),
     )
     request.write(path)
-    return shlex.join([sys.executable, "-m", "branchline.forecast.reading", str(path)])
+    return ReadingProcess(name, path, done)
 
 
-def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[str, str]:
+def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[Command, Command]:
     """The command of a job, without and with an option."""
+    from branchline.lab.samples import Command
+
     option = advised.change.option
     if not option.startswith("--") or "--cache-dir" in option or not command.startswith("branchline run"):
         hint = "run the job with the change, and compare with: branchline compare A B"
@@ -153,6 +166,6 @@ def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[str, st
     out = "--force --no-reuse --output"
     # Whatever the command has for an option, the last one counts.
     return (
-        f"{again} {out} {shlex.quote(str(folder / 'before'))}",
-        f"{again} {option} {out} {shlex.quote(str(folder / 'after'))}",
+        Command.of("A", f"{again} {out} {shlex.quote(str(folder / 'before'))}"),
+        Command.of("B", f"{again} {option} {out} {shlex.quote(str(folder / 'after'))}"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from branchline.cli.printing import log, print_out
 if TYPE_CHECKING:
     from branchline.lab.study import Study
 
+_SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL", re.IGNORECASE)
 On = Annotated[
     str | None,
     Option("--on", metavar="FARM", help="Run the jobs on slurm, htcondor or dask=ADDRESS (default: this machine)."),
@@ -60,7 +62,9 @@ def run(
     if minutes is not None:
         study = dataclasses.replace(study, budget_s=minutes * 60.0)
     folder = output or file.with_suffix("")
-    _run(study, folder, seed, on)
+    words = [str(file.absolute()), *(part for one in _used(file, variables) for part in ("--set", one))]
+    words += ["--minutes", str(minutes)] if minutes is not None else []
+    _run(study, folder, seed, on, ["run", *words])
 
 
 def storage(
@@ -108,7 +112,12 @@ def storage(
         cold=not warm,
         budget_s=60.0 * minutes,
     )
-    _run(tests.study(), output, seed, on)
+    words = [*where, *(part for one in files for part in ("--files", one))]
+    words += ["--files-per-job", str(files_per_job)] if files_per_job else []
+    words += ["--tree", tree] if tree else []
+    words += ["--train", tests.train] if tests.train else []
+    words += ["--jobs", jobs, *(["--warm"] if warm else []), "--minutes", str(minutes)]
+    _run(tests.study(), output, seed, on, ["storage", *words])
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -120,18 +129,32 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(one) for one in words)
 
 
-def _run(study: Study, folder: Path, seed: int | None, on: str | None) -> None:
-    """Runs a study here or on a farm, and prints what it says."""
+def _used(file: Path, given: list[str]) -> list[str]:
+    """The variables that a study uses, with the values that they have here: others may have others. A report is shown
+    to others, so that those which may be secrets are left out: whoever repeats the study gives their own.
+    """
+    from branchline.lab.study_file import variables_in
+
+    values = {**os.environ, **_variables(given)}
+    return [f"{name}={values[name]}" for name in variables_in(file) if name in values and not _SECRET.search(name)]
+
+
+def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: list[str]) -> None:
+    """Runs a study here or on a farm, and prints what it says. ``words`` order it anywhere else."""
     from branchline.extras import require
     from branchline.lab.farms import taker_on
     from branchline.lab.study_page import write_report
     from branchline.lab.study_running import StudyRun
     from branchline.lab.study_verdict import sentences
+    from branchline.locations import shown_command
 
     require("jinja2", "pyarrow")
     drawn = random.SystemRandom().randrange(10**6) if seed is None else seed
     folder.mkdir(parents=True, exist_ok=True)
-    running = StudyRun(study, folder, drawn, taker_on(on, folder), log)
+    command = shown_command(
+        ["branchline", "study", *words, *(["--on", on] if on else []), "-o", f"{folder.name}-again"]
+    )
+    running = StudyRun(study, folder, drawn, taker_on(on, folder), log, command)
     log(f"the order of the samples is drawn by --seed {running.seed}")
     found = running.run()
     for line in sentences(found):

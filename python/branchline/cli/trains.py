@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -189,6 +190,7 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
     """Prints errors, the summary of the job, and the path of its report."""
     from branchline.forecast.of_record import advise_job
     from branchline.report.summary import summary
+    from branchline.train.cutflow import cutflows_in
 
     job = result.record
     if debug:
@@ -199,6 +201,8 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
         log(sentence)
     if result.exit_code == EXIT_INTERRUPTED:
         log("interrupted; results of finished parts are kept and marked as partial")
+    for name, flow in cutflows_in(result.outputs, "cutflow"):
+        print_out(f"{name}: events, weights\n{textwrap.indent(str(flow), '  ')}")
     for line in summary(job, advise_job(job)):
         print_out(line)
     if result.out is not None:

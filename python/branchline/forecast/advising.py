@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from branchline.errors import OptionError
-from branchline.forecast.changing import ACCESS, OTHER, RECOMPRESSED, Change
+from branchline.forecast.changing import ACCESS, CONVERTED, OTHER, RECOMPRESSED, Change
 from branchline.forecast.conditions import Conditions
 from branchline.forecast.forecasting import WhatIf, what_if
 from branchline.forecast.ideas import best, gain_between
 from branchline.forecast.of_layout import DECOMPRESS_S
 from branchline.forecast.of_record import advise_job
 from branchline.forecast.other_codec import try_codec
-from branchline.forecast.proposals import Proposal, is_far, proposals
+from branchline.forecast.proposals import Proposal, columns_of_ntuple, is_far, proposals
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import SAMPLE_BYTES, Trial, try_change
+from branchline.quantities import percent
 from branchline.report.records import phase_s
 from branchline.sensors.advice import Advice, Gain
 from branchline.sensors.record import JobRecord
@@ -45,6 +46,9 @@ def advise(subject: Subject) -> list[Advised]:
     0, is none. What is near is tried on a sample of the files; what is far away is left to the model.
     """
     found = [one for proposal in proposals(subject) if (one := _judged(subject, proposal))]
+    if not any(one.advice.id.startswith(_FLAWS_OF_FILES) for one in found):
+        # Whatever is wrong with files is to be mended first: a new format would hide it.
+        found += [one for proposal in columns_of_ntuple(subject) if (one := _judged(subject, proposal))]
     planned = {one.advice.id.partition("-")[0] for one in found}
     if subject.job is not None:
         # What the files do not show: workers, wagons, results, places.
@@ -61,6 +65,12 @@ def advise_without_files(job: JobRecord) -> list[Advised]:
 
 #: Kinds that the files show better than a record does.
 _FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
+
+
+#: Beginnings of what is wrong with files as they lie.
+_FLAWS_OF_FILES = ("merge", "layout", "codec", "format", "slim")
+#: Files that get larger by more than this part: it is said as a cost.
+GROWS = 0.02
 
 
 def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
@@ -93,13 +103,17 @@ def _can_be_tried(subject: Subject, change: Change) -> bool:
 def _tried(subject: Subject, proposal: Proposal, trial: Trial) -> Advised:
     job = subject.job
     if job is None:
+        # A try reads again and again, and a program reads once: the first time takes longer, whatever is changed.
         now_s = trial.before_s / max(1e-9, trial.part)
-        then_s = now_s * trial.factor
+        then_s = now_s * trial.factor + subject.rates.first_s
+        now_s += subject.rates.first_s
     else:
         now_s = job.wall_s
         reading_s = min(now_s, sum(phase_s(job, name) for name in READING_PHASES))
         then_s = now_s - reading_s * (1 - trial.factor)
-    gain = gain_between(now_s, then_s, TRIED_ERROR, TRIED_NOISE)
+    gain = gain_between(now_s, then_s, TRIED_ERROR, max(TRIED_NOISE, trial.noise))
+    if proposal.change.kind == CONVERTED and trial.growth > GROWS:
+        proposal = replace(proposal, cost=f"{proposal.cost}; files get {percent(trial.growth, 1.0)} larger")
     return Advised(_advice(proposal, gain, now_s), proposal.change)
 
 

@@ -125,4 +125,4 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
 
 def at_a_server(file: LaidFile) -> LaidFile:
     """The same file behind a server, whose store joins ranges that are further apart."""
-    return replace(file, is_at_a_server=True, store_gap_bytes=REMOTE_GAP_BYTES)
+    return replace(file, is_at_a_server=True, is_near=False, store_gap_bytes=REMOTE_GAP_BYTES)

@@ -20,6 +20,8 @@ MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED = (
     "merge", "order", "baskets", "codec", "slim", "convert",
 )  # fmt: skip
 WRITTEN = (MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED)
+#: The codec of `convert`, if a change names none.
+DEFAULT_CODEC = "zstd:5"
 #: Another way of reading, and what is no matter of files.
 ACCESS, OTHER = "access", "other"
 
@@ -28,7 +30,8 @@ ACCESS, OTHER = "access", "other"
 class Change:
     """What is otherwise once advice is followed. ``kind`` is one of those above; ``access`` the way of reading of
     `ACCESS`; ``codec``, ``basket_size`` (before compression), ``max_bytes`` of a file and ``branches`` are those of new
-    files. ``conditions`` are what the model is asked, where it knows the change; ``option`` is that of a train.
+    files; where a conversion names branches, new files with others are not tried. ``conditions`` are what the model
+    is asked, where it knows the change; ``option`` is that of a train.
     """
 
     kind: str = OTHER
@@ -79,7 +82,8 @@ def _write(change: Change, file: DataFile, path: Path, *, is_verified: bool) -> 
         slim(inputs, path, branches=list(change.branches), tree=file.tree, verify=is_verified, sync=is_verified)
         return
     if change.kind == CONVERTED:
-        convert([file.opens if file.tree is None else f"{file.opens}:{file.tree}"], path, to="rntuple")
+        tree = file.opens if file.tree is None else f"{file.opens}:{file.tree}"
+        convert([tree], path, to="rntuple", codec=change.codec or DEFAULT_CODEC)
     elif change.kind == RECOMPRESSED:
         merge(inputs, path, codec=change.codec, sync=is_verified)
     elif change.kind == ORDERED:

@@ -5,16 +5,25 @@ They say how right forecasts are on a machine, and make the intervals of those t
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import math
+import os
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from branchline.errors import BadFileError, OptionError, StorageError
 from branchline.forecast.machine import machine_name, state_folder
-from branchline.forecast.simulated_limits import CHECKED_FILE_MAX_BYTES, CHECKED_KEPT
+from branchline.forecast.simulated_limits import (
+    CHECKED_FILE_MAX_BYTES,
+    CHECKED_KEPT,
+    CHECKED_LOCK_S,
+    CHECKED_LOCK_TURN_S,
+)
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import check_types, finite, from_plain, to_plain
 
@@ -125,13 +134,83 @@ def _bad(path: Path | None, why: str) -> BadFileError:
 
 
 def keep_checked(new: Sequence[Checked], path: Path | None = None) -> Path:
-    """Adds forecasts that were checked; returns where they are kept. Raises BadFileError, StorageError, OptionError."""
+    """Adds forecasts that were checked; returns where they are kept. Several processes that add at once wait for each
+    other, on file systems without locks, too. Raises BadFileError, StorageError (one to be tried again where another
+    does not let go), OptionError.
+    """
     path = path or checked_path()
-    known = load_checked(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"the folder of checked forecasts cannot be made: {error}", path=str(path)) from error
-    kept = replace(known, forecasts=(*known.forecasts, *new)[-CHECKED_KEPT:])
-    write_whole(path, json.dumps(finite(to_plain(kept)), indent=1).encode())
+    with _alone(path):
+        known = load_checked(path)
+        kept = replace(known, forecasts=(*known.forecasts, *new)[-CHECKED_KEPT:])
+        write_whole(path, json.dumps(finite(to_plain(kept)), indent=1).encode())
     return path
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While one adds to the file no other does. The lock has a file of its own, since each adding puts a new file in
+    the place of the old one; the system lets go of it when its process ends.
+    """
+    try:
+        lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _not_added(error, path) from error
+    try:
+        is_locked = _wait_for(lock, path)
+        with contextlib.nullcontext() if is_locked else _alone_by_name(path):
+            yield
+    finally:
+        os.close(lock)
+
+
+def _wait_for(lock: int, path: Path) -> bool:
+    """Whether the lock is ours; False on a file system that has no locks."""
+    for _ in _turns():
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        except OSError:
+            return False
+        return True
+    raise StorageError("another process adds checked forecasts and does not end", path=str(path), retry=True)
+
+
+@contextlib.contextmanager
+def _alone_by_name(path: Path) -> Iterator[None]:
+    """The same where there are no locks: only one of several processes makes a file of a name. One that was killed
+    leaves it, and no other can know that: the error names the file.
+    """
+    name = path.with_suffix(".adding")
+    for _ in _turns():
+        try:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _not_added(error, path) from error
+        break
+    else:
+        hint = f"this file system has no locks: if no other process adds, one was killed; remove {name}"
+        raise StorageError(f"{name} is there: another process adds checked forecasts", path=str(path), hint=hint)
+    try:
+        yield
+    finally:
+        name.unlink(missing_ok=True)
+
+
+def _turns() -> Iterator[None]:
+    """Once, and again after pauses, until others had time enough."""
+    until_s = time.monotonic() + CHECKED_LOCK_S
+    yield
+    while time.monotonic() <= until_s:
+        time.sleep(CHECKED_LOCK_TURN_S)
+        yield
+
+
+def _not_added(error: OSError, path: Path) -> StorageError:
+    return StorageError(f"checked forecasts cannot be added: {error}", path=str(path))

@@ -13,7 +13,7 @@ from branchline.limits import parse_bytes
 MERGED_BYTES = 10**9
 #: Units of a time.
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-KEYS = "rtt, bandwidth, access, gap, tree-cache, buffer, codec, layout, order, baskets, branches, cores, jobs"
+KEYS = "rtt, bandwidth, access, gap, tree-cache, buffer, codec, layout, order, baskets, branches, cores, threads, jobs"
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Conditions:
 
     ``merged_bytes`` is the size of merged files, ``basket_bytes`` that of larger baskets in the file; ``by_branch`` and
     ``by_entry`` are orders of baskets. ``gap_bytes``, ``tree_cache_bytes`` and ``buffer_bytes`` (what is requested at a
-    time) are sizes of reading. ``jobs`` at once are left to a simulation.
+    time) are sizes of reading. ``cores`` are the workers of a job, or the threads of a reader; ``threads`` are those
+    that decode in each worker. ``jobs`` at once are left to a simulation.
     """
 
     round_trip_s: float | None = None
@@ -34,6 +35,7 @@ class Conditions:
     basket_bytes: int | None = None
     branches: tuple[str, ...] | None = None
     cores: int | None = None
+    threads: int | None = None
     jobs: int | None = None
     by_branch: bool = False
     gap_bytes: int | None = None
@@ -103,6 +105,7 @@ _SIZES: Mapping[str, _Change] = {
 }
 _NUMBERS: Mapping[str, _Change] = {
     "cores": lambda found, value: replace(found, cores=value),
+    "threads": lambda found, value: replace(found, threads=value),
     "jobs": lambda found, value: replace(found, jobs=value),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from branchline.access import Access
@@ -94,7 +95,9 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
 
     The time now is the measured one where there is a job. What the model does not know of, it is taken not to change:
     the difference between the measured and the modelled time now, if it is positive, is added to the modelled one then;
-    a model that says more than was measured is scaled. The interval is that of the errors of earlier forecasts.
+    a model that says more than was measured is scaled. For a dataset that difference is what its sample
+    shows: a part for each process, and one for each chunk, so that fewer files have less of it. The interval is that of
+    the errors of earlier forecasts.
     """
     if conditions.jobs is not None:
         raise OptionError("several jobs at once need a simulation, not the model of one job")
@@ -102,9 +105,11 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
     job = subject.job
     fixed_s = subject.fixed_s
     modelled_s = before.costs.wall_s - fixed_s
-    measured_s = job.wall_s - fixed_s if job else modelled_s + _unexplained_s(subject)
+    unknown = _unexplained(subject)
+    measured_s = job.wall_s - fixed_s if job else modelled_s + unknown.of(before.work)
     # What is not explained is work too, which workers share.
-    unexplained_s = max(0.0, measured_s - modelled_s) * before.work.workers / after.work.workers
+    of_job_s = max(0.0, measured_s - modelled_s) * before.work.workers / after.work.workers
+    unexplained_s = of_job_s if job else unknown.of(after.work)
     excess = min(1.0, measured_s / max(1e-9, modelled_s))
     then_s = fixed_s + (after.costs.wall_s - fixed_s) * excess + unexplained_s
     factor = (then_s - fixed_s) / max(1e-9, measured_s)
@@ -127,16 +132,42 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
     )
 
 
-def _unexplained_s(subject: Subject) -> float:
-    """By how much reading a sample of a dataset took longer than the model says, for all its files."""
+@dataclass(frozen=True)
+class _Unexplained:
+    """Seconds of reading a sample of a dataset that the model does not know of: once in each process, and for a chunk,
+    of which each file has one at least: it is handed from thread to thread, and to Python.
+    """
+
+    once_s: float = 0.0
+    chunk_s: float = 0.0
+
+    def of(self, work: Work) -> float:
+        """For all files of some work."""
+        return self.once_s + self.chunk_s * work.scale * sum(one.chunks for one in work.plans)
+
+
+def _unexplained(subject: Subject) -> _Unexplained:
     rates = subject.rates
     laid = [one for one in subject.laid if one.path in rates.sample_paths]
     if not laid or rates.sample_s <= 0 or len(laid) < len(rates.sample_paths):
-        return 0.0
-    # The sample was read with one thread.
-    sample = replace(subject, files=subject.files[: len(laid)], laid=tuple(laid), threads=1)
-    said_s = _estimate(sample, Conditions(), None).costs.wall_s
-    return max(0.0, rates.sample_s - said_s) * len(subject.files) / len(laid)
+        return _Unexplained()
+    more_s, chunks = _more(subject, laid, rates.sample_s - rates.first_s)
+    if not rates.alone_s:
+        return _Unexplained(rates.first_s, max(0.0, more_s) / chunks)
+    # The quickest of each: what other programs make of a millisecond would be multiplied by all files.
+    again_s, _ = _more(subject, laid, rates.again_s)
+    alone_s, own = _more(subject, [one for one in laid if one.path == rates.sample_paths[0]], rates.alone_s)
+    chunk_s = max(0.0, again_s - alone_s) / max(1, chunks - own)
+    # What the first file takes alone, all take once: threads are started and ended.
+    return _Unexplained(rates.first_s + max(0.0, more_s - chunk_s * chunks), chunk_s)
+
+
+def _more(subject: Subject, laid: Sequence[LaidFile], took_s: float) -> tuple[float, int]:
+    """The seconds that the model does not know of in the reading of some files with one thread; and their chunks."""
+    said = _estimate(
+        replace(subject, files=subject.files[: len(laid)], laid=tuple(laid), threads=1), Conditions(), None
+    )
+    return took_s - said.costs.wall_s, max(1, sum(one.chunks for one in said.work.plans))
 
 
 def _estimate(subject: Subject, conditions: Conditions, other: OtherCodec | None) -> _Estimate:
@@ -191,8 +222,8 @@ def _changed_files(subject: Subject, conditions: Conditions, other: OtherCodec |
     elif conditions.by_branch:
         laid = [in_order_of_branches(one) for one in laid]
     if conditions.round_trip_s is not None and conditions.round_trip_s >= FAR_S:
-        # So far away is only a server.
-        laid = [one if one.is_at_a_server else at_a_server(one) for one in laid]
+        # So far away is no disk of this machine; a mounted file system may be.
+        laid = [at_a_server(one) if one.is_near else one for one in laid]
     return laid
 
 
@@ -221,6 +252,7 @@ def _work(subject: Subject, laid: list[LaidFile], request: PlanRequest, conditio
     if conditions.cores is not None:
         # A reader of its own uses more threads; a train has a worker for each core.
         workers, threads = (conditions.cores, threads) if subject.job else (workers, conditions.cores)
+    threads = conditions.threads or threads
     return Work(
         files=tuple(laid),
         plans=tuple(planned_in_order(laid, request)),

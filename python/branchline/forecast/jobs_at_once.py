@@ -13,7 +13,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.errors import OptionError
 from branchline.forecast.platform import Platform
-from branchline.forecast.simulated_limits import FREE_PART, SIMULATED_JOBS_MAX
+from branchline.forecast.simulated_limits import FREE_PART, SATURATION_PART, SIMULATED_JOBS_MAX
 from branchline.forecast.simulated_numbers import NumberedJob, numbered_plan, numbered_platform
 from branchline.forecast.simulated_plan import BlockPlan
 from branchline.sensors.plain import to_plain
@@ -88,7 +88,9 @@ class JobsPoint:
 
 @dataclass(frozen=True)
 class Saturation:
-    """The smallest number of jobs at which each gets less than 90 % of what it gets alone, and what holds them back."""
+    """The smallest number of jobs at which each gets less than 90 % of what it gets alone, to one in a hundred, and
+    what holds them back.
+    """
 
     jobs: int
     limited_by: str
@@ -118,8 +120,21 @@ def jobs_at_once(request: JobsRequest, counts: Sequence[int]) -> JobsAtOnce:
     return JobsAtOnce(tuple(found[count] for count in sorted(set(counts))), saturation, request.seed)
 
 
+@dataclass(frozen=True)
+class CountedPoint:
+    """So many jobs at once, and what simulating them has cost, in counts that are the same on every machine."""
+
+    point: JobsPoint
+    totals: _core.SimulationTotals
+
+
 def simulate_jobs(request: JobsRequest, count: int) -> JobsPoint:
     """So many jobs at once. Raises OptionError for a platform or plans that make no sense."""
+    return simulate_counted(request, count).point
+
+
+def simulate_counted(request: JobsRequest, count: int) -> CountedPoint:
+    """The same, with what it has cost."""
     if not request.plans:
         raise OptionError("there is no plan for the jobs")
     simulation = _core.Simulation(numbered_platform(request.platform))
@@ -128,7 +143,7 @@ def simulate_jobs(request: JobsRequest, count: int) -> JobsPoint:
     chance = Random(request.seed)  # noqa: S311 - not for secrets
     for number in range(count):
         simulation.submit(_job(request, number, chance))
-    return _point(request, simulation, simulation.all_done())
+    return CountedPoint(_point(request, simulation, simulation.all_done()), simulation.totals())
 
 
 def counts_between(first: int, last: int) -> list[int]:
@@ -209,7 +224,9 @@ def _name(platform: Platform, one: _core.ResourceUse) -> str:
 
 
 def _saturation(request: JobsRequest, found: dict[int, JobsPoint]) -> Saturation | None:
-    """By halving: the time of jobs grows with their number."""
+    """By halving, as the time of jobs grows with their number, until what is left says no more: chance in what jobs
+    compute moves it as much, and each step near it is a simulation of as many jobs.
+    """
     alone = [simulate_jobs(replace(request, plans=(plan,)), 1).job_times.median_s for plan in request.plans]
     alone_s = float(np.median(alone))
 
@@ -221,7 +238,7 @@ def _saturation(request: JobsRequest, found: dict[int, JobsPoint]) -> Saturation
         return None
     low, high = max([count for count in found if count < min(held)], default=1), min(held)
     points = dict(found)
-    while high - low > 1:
+    while high - low > max(1, int(high * SATURATION_PART)):
         middle = (low + high) // 2
         points[middle] = simulate_jobs(request, middle)
         low, high = (low, middle) if is_held_up(points[middle]) else (middle, high)

@@ -21,13 +21,15 @@ class LaidFile:
     """A file and its wanted branches. ``extents`` has the baskets of each in the order of entries, ``metadata`` the
     records that opening the tree needs, ``unwanted_first`` the baskets with the first entries of all other branches.
 
-    ``stored_per_entry`` are bytes of the wanted branches in the file, ``plain_per_entry`` after decompression,
+    ``is_near`` says whether it is on a disk of this machine: a mounted file system (NFS, FUSE) is neither that nor a
+    server. ``stored_per_entry`` are bytes of the wanted branches in the file, ``plain_per_entry`` after decompression,
     ``values_per_entry`` in memory. ``scratch_bytes`` is what decompressing the largest basket takes.
     """
 
     path: str
     size_bytes: int
     is_at_a_server: bool
+    is_near: bool
     store_gap_bytes: int
     metadata: list[Place]
     entries: int
@@ -74,6 +76,7 @@ def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
         path=file.path,
         size_bytes=core.size_bytes,
         is_at_a_server="://" in core.store,
+        is_near=core.is_near,
         store_gap_bytes=core.store_gap_bytes,
         # What is in memory beyond the head are the records that were needed.
         metadata=[place for place in core.loaded_ranges() if place[0] + place[1] > _core.HEAD_BYTES],
@@ -87,6 +90,11 @@ def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
         codec=next((codec for codec in tree.codecs_in_baskets(indices[:1]) if codec), ""),
         is_ntuple=tree.nests,
     )
+
+
+def names_of(file: DataFile) -> tuple[str, ...]:
+    """The branches of a file that can be read. Raises what opening a file raises."""
+    return tuple(_core.File(file.opens, Access(mode="plain")).tree(file.tree).readable())
 
 
 def _by_branch(tree: _core.Tree, indices: Sequence[int]) -> list[list[Basket]]:

@@ -50,7 +50,7 @@ def advise_jobs(jobs: Sequence[JobRecord]) -> list[Advice]:
 def _ideas(job: JobRecord) -> Iterator[Idea]:
     kinds: list[Callable[[JobRecord], Iterator[Idea]]] = [_fewer_workers, _pictures]
     if job.wall_s - phase_s(job, "start") - phase_s(job, "write") >= MEANINGFUL_DATA_S:
-        kinds += [_workers, reading_ideas, _heavy_wagon, _outputs, _balance, _cores]
+        kinds += [_workers, _threads, reading_ideas, _heavy_wagon, _outputs, _balance, _cores]
     for ideas in kinds:
         yield from ideas(job)
 
@@ -88,21 +88,57 @@ def _fewer_workers(job: JobRecord) -> Iterator[Idea]:
         yield Idea("workers-fewer", what, "--workers 1", seconds_with(job, 1), "nothing", ANALYST)
 
 
+def _threads(job: JobRecord) -> Iterator[Idea]:
+    """Fewer workers where their decoding threads would use cores that no worker gets: a worker has as many threads as
+    there are cores for it, and the rest of that division has nothing to do.
+    """
+    wanted = workers_for_threads(job.workers, job.threads, job.cpu_count or 1)
+    if wanted is None or others_cores(job):
+        return
+    threads = (job.cpu_count or 1) // wanted
+    what = threads_words(job, job.cpu_count or 1)
+    cost = f"{counted(wanted, 'process', 'processes')} with {counted(threads, 'thread')} each in place of {job.workers}"
+    yield Idea("workers-threads", what, f"--workers {wanted}", seconds_with(job, wanted), cost, ANALYST)
+
+
+def workers_for_threads(workers: int, threads: int, cores: int) -> int | None:
+    """The largest number below that of now with which all workers have more decoding threads together; None if there
+    is none, or the number of threads was not recorded.
+    """
+    if threads < 1:
+        return None
+    return next((one for one in range(workers - 1, 0, -1) if one * (cores // one) > workers * threads), None)
+
+
+def threads_words(job: JobRecord, cores: int) -> str:
+    """How many threads decode, and how long."""
+    unpack_s = phase_s(job, "decompress") + phase_s(job, "decode")
+    what = (
+        f"{counted(job.workers, 'worker')} with {counted(job.threads, 'decoding thread')} each on {count(cores)} cores"
+    )
+    return f"{what}, and decompressing and decoding take {percent(unpack_s, job.wall_s)} of the time"
+
+
 def seconds_with(job: JobRecord, workers: int) -> float:
     """Estimate the wall time with another number of workers on the same cores.
 
-    Assumption: workers share the time of wagons and of Python. The times of decompressing, decoding, waiting for the
-    storage, and outside of the workers stay the same.
+    Assumption: workers share the time of wagons and of Python, and the decoding threads of all of them that of
+    decompressing and decoding. The times of waiting for the storage, and outside of the workers, stay the same.
     """
     rows = job.worker_phases
     if not rows:
         return job.wall_s
     outside_s = job.wall_s - float(rows[0].wall_s or 0.0)
     shared_s = sum(getattr(row, name) for row in rows for name in ("plan", "wagons", "merge", "other"))
-    same_s = sum(getattr(row, name) for row in rows for name in ("wait", "decompress", "decode")) / len(rows)
+    wait_s, unpack_s = (
+        sum(getattr(row, name) for row in rows for name in names) / len(rows)
+        for names in (("wait",), ("decompress", "decode"))
+    )
+    if job.threads:
+        unpack_s *= len(rows) * job.threads / (workers * max(1, (job.cpu_count or 1) // workers))
     # Several workers that start at once slow each other.
     start_s = WORKER_START_S if workers == 1 else max(WORKER_START_S, *(row.start for row in rows))
-    return float(outside_s + start_s + shared_s / workers + same_s)
+    return float(outside_s + start_s + shared_s / workers + wait_s + unpack_s)
 
 
 def _cores(job: JobRecord) -> Iterator[Idea]:

@@ -21,13 +21,19 @@ from branchline.forecast.changing import (
     Change,
 )
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
-from branchline.forecast.ideas import CACHE_OPTION, inputs_words, names_words, tree_words
+from branchline.forecast.ideas import CACHE_OPTION, GAIN_MIN, inputs_words, names_words, tree_words
+from branchline.forecast.laid import names_of
+from branchline.forecast.of_record import threads_words, workers_for_threads
+from branchline.forecast.planning import PlanRequest, planned
 from branchline.forecast.subject import Subject
 from branchline.quantities import count, counted, percent, size
+from branchline.report.records import phase_s
 from branchline.sensors.advice import ANALYST, MANAGER
 
 #: Files below this size are tried merged.
 SMALL_FILE_BYTES = 50_000_000
+#: Opening a file takes as much, at least, with all that it makes a reader do besides its calls.
+OPEN_S = 5e-4
 #: Baskets below this median are tried larger, and so large in the file.
 SMALL_BASKET_BYTES, LARGER_BASKET_BYTES = 8_000, 64_000
 #: Bytes in the file were asked for; those of baskets before compression are about four times as many.
@@ -46,9 +52,16 @@ SLOW_DECODE_S_PER_BYTE = 1e-8
 FAR_S = 1e-3
 #: A part of the bytes that is worth a copy without it.
 UNWANTED_SHARE = 0.3
+#: A file of which a smaller part is wanted is not copied to a local disk.
+STAGED_SHARE = 0.5
 #: A read of a disk, for what is kept near.
 NEAR_BYTES_PER_S = 400e6
 ZSTD = "zstd:5"
+#: An RNTuple is tried with the codec that files have, at its usual level: what it saves is not that of another codec.
+#: Where a basket is not compressed, the file may still be: it may not have become smaller.
+SAME_CODECS = {"zstd": ZSTD, "zlib": "zlib:1", "lz4": "lz4:4"}
+#: Files of which less is unpacked and decoded are not worth writing again as they should be.
+WORTH_A_COPY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -76,8 +89,10 @@ def proposals(subject: Subject) -> Iterator[Proposal]:
 
 
 def is_far(subject: Subject) -> bool:
-    """Whether files are behind a round trip. A local disk that is busy has none, however long it takes to answer."""
-    is_remote = bool(subject.access.throttle) or any(one.is_at_a_server for one in subject.laid)
+    """Whether files are behind a round trip: at a server, or on a mounted file system. A local disk that is busy has
+    none, however long it takes to answer.
+    """
+    is_remote = bool(subject.access.throttle) or any(not one.is_near for one in subject.laid)
     return is_remote and subject.rates.round_trip_s > FAR_S
 
 
@@ -106,11 +121,25 @@ def _access(subject: Subject) -> Iterator[Proposal]:
     how += f" over a round trip of {subject.rates.round_trip_s * 1e3:.2g} ms" if far else " from near storage"
     if access.mode == "planned" and access.read_ahead is None:
         if far:
-            yield _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
+            yield from _whole_files(subject, how)
         return
     yield _read_otherwise(access, "planned", how, "nothing")
     if far and access.mode not in ("prefetch", "stage"):
-        yield _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
+        yield from _whole_files(subject, how)
+
+
+def _whole_files(subject: Subject, how: str) -> Iterator[Proposal]:
+    """Files as a whole: in memory where they fit into it, else on a local disk where most of them is wanted."""
+    access, largest = subject.access, max(subject.laid, key=lambda one: one.size_bytes)
+    prefetch = _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
+    limit, change = subject.memory_limit_bytes, prefetch.change
+    request = PlanRequest(access=change.access or access, memory_limit_bytes=limit, threads=subject.threads)
+    if planned(largest, request).is_whole:
+        yield prefetch
+    elif largest.wanted_bytes >= STAGED_SHARE * largest.size_bytes:
+        how += f"; memory of {size(limit)} has no room for files of {size(largest.size_bytes)}"
+        cost = f"a local disk for files of {size(largest.size_bytes)}, each time"
+        yield _read_otherwise(access, "stage", how, cost)
 
 
 def _read_otherwise(access: Access, mode: str, how: str, cost: str) -> Proposal:
@@ -124,8 +153,8 @@ def _near(subject: Subject) -> Iterator[Proposal]:
     """What is far is kept near for the next runs, once it is read in a good way."""
     access, rates = subject.access, subject.rates
     is_read_well = access.mode in ("planned", "prefetch") and access.read_ahead is None
-    remote = [one for one in subject.files if "://" in one.path]
-    if not is_far(subject) or not is_read_well or access.cache_dir or not remote:
+    is_elsewhere = any(not one.is_near for one in subject.laid)
+    if not is_far(subject) or not is_read_well or access.cache_dir or not is_elsewhere:
         return
     wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
     what = f"{size(wanted)} come over a round trip of {rates.round_trip_s * 1e3:.2g} ms in each run"
@@ -138,11 +167,19 @@ def _near(subject: Subject) -> Iterator[Proposal]:
 def _workers(subject: Subject) -> Iterator[Proposal]:
     job = subject.job
     wanted = min(subject.cores, max(len(subject.files), job.subjobs if job else 0))
-    if job is None or wanted <= subject.workers:
+    if job is None:
         return
     others_cores = ((job.machine_cpu_s or 0.0) - job.cpu_s) / max(1e-9, job.wall_s)
     # Half a core of other programs is nothing.
-    if round(subject.cores - max(0.0, others_cores)) < wanted:
+    free = round(subject.cores - max(0.0, others_cores))
+    fewer = workers_for_threads(subject.workers, subject.threads, subject.cores)
+    if fewer is not None and free >= subject.cores:
+        threads = subject.cores // fewer
+        cost = f"{counted(fewer, 'process', 'processes')} with {counted(threads, 'thread')} each"
+        conditions = Conditions(cores=fewer, threads=threads)
+        change = Change(OTHER, conditions=conditions, option=f"--workers {fewer}")
+        yield Proposal("workers-threads", threads_words(job, subject.cores), change.option, cost, ANALYST, change)
+    if wanted <= subject.workers or free < wanted:
         return
     what = f"{counted(subject.workers, 'worker')} on {count(subject.cores)} cores"
     change = Change(OTHER, conditions=Conditions(cores=wanted), option=f"--workers {wanted}")
@@ -157,11 +194,22 @@ def _small_files(subject: Subject) -> Iterator[Proposal]:
     if len(subject.files) < 2 or mean >= SMALL_FILE_BYTES:
         return
     into = max(1, round(mean * len(subject.files) / MERGED_BYTES))
+    if not is_far(subject) and _opening_share(subject, into) < GAIN_MIN:
+        return
     what = f"{counted(len(subject.files), 'file')} of {size(mean)}, each opened for itself"
     words = f"branchline merge {_inputs(subject)} -o merged.root --max-size '1 GB' --verify"
     change = Change(MERGED, max_bytes=MERGED_BYTES, conditions=Conditions(merged_bytes=MERGED_BYTES))
     cost = f"{_written_cost(subject)}; then there is {counted(into, 'file')}"
     yield Proposal("merge", what, words, cost, MANAGER, change)
+
+
+def _opening_share(subject: Subject, into: int) -> float:
+    """The part of reading near files that opening takes, without that of ``into`` of them. Merging saves no more."""
+    rates, files = subject.rates, len(subject.files)
+    saved_s = (files - into) * max(rates.open_s, OPEN_S)
+    spent = rates.decode_s_per_byte + max(rates.decompress_s_per_byte.values(), default=0.0)
+    read_s = subject.scale * sum(one.plain_bytes for one in subject.laid) * spent
+    return saved_s / max(1e-9, saved_s + read_s / max(1, subject.threads))
 
 
 def _baskets(subject: Subject) -> Iterator[Proposal]:
@@ -233,6 +281,31 @@ def _objects(subject: Subject) -> Iterator[Proposal]:
     words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple{_tree(subject)}"
     cost = f"{_written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
     yield Proposal("format-rntuple", what, words, cost, MANAGER, Change(CONVERTED))
+
+
+def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
+    """An RNTuple in place of a TTree in which nothing is wrong: it is no flaw, so it is only proposed where files have
+    none, where reading takes long enough to be worth a copy of all, and where a try can show the gain: near.
+    """
+    if is_far(subject) or any(one.is_ntuple for one in subject.laid) or _reading_s(subject) < WORTH_A_COPY_S:
+        return
+    codec = SAME_CODECS.get(subject.laid[0].codec)
+    if codec is None:
+        return
+    # Arrays with a counter become fields of a collection: what was written could not be compared by names.
+    change = Change(CONVERTED, codec=codec, branches=names_of(subject.files[0]))
+    what = f"no flaw: {counted(len(subject.files), 'file')} with TTrees, whose baskets are read and unpacked one by one"
+    words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple --codec {codec}{_tree(subject)}"
+    cost = f"{_written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
+    yield Proposal("format-rntuple", what, words, cost, MANAGER, change)
+
+
+def _reading_s(subject: Subject) -> float:
+    """Seconds that unpacking and decoding take, now."""
+    if subject.job is not None:
+        return phase_s(subject.job, "decompress") + phase_s(subject.job, "decode")
+    spent = subject.rates.decode_s_per_byte + max(subject.rates.decompress_s_per_byte.values(), default=0.0)
+    return subject.scale * sum(one.plain_bytes for one in subject.laid) * spent / max(1, subject.threads)
 
 
 def _slim(subject: Subject) -> Iterator[Proposal]:

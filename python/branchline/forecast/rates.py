@@ -36,8 +36,10 @@ class Rates:
     ``round_trip_s`` and ``bytes_per_second`` are the link of one worker to the storage; 0 bytes per second are none
     known. ``call_s`` is what a call costs besides the round trip, ``open_s`` what opening a file costs besides its
     calls. ``sample_s`` is what it took to read the sample files that the rates come from, if all of it was read, and
-    ``sample_paths`` are these. ``spread`` is the standard deviation of the logarithm of what files take, divided by
-    the root of their number.
+    ``sample_paths`` are these. ``first_s`` is what the first reading of a process takes longer than others. ``again_s``
+    is the quickest later reading of the sample, ``alone_s`` that of its first file alone; 0 where it took too long to
+    be read again, or has no other file. ``spread`` is the standard deviation of the logarithm of what files take,
+    divided by the root of their number.
     """
 
     decode_s_per_byte: float
@@ -49,6 +51,9 @@ class Rates:
     call_s: float = 0.0
     open_s: float = 0.0
     sample_s: float = 0.0
+    first_s: float = 0.0
+    again_s: float = 0.0
+    alone_s: float = 0.0
     sample_paths: tuple[str, ...] = ()
 
     def decompress_of(self, codec: str) -> float | None:
@@ -89,7 +94,11 @@ def measured(files: Sequence[DataFile], branches: Sequence[str] | None, access: 
     found: list[Rates] = []
     while len(found) < ROUNDS and (not found or time.monotonic() - begin_s < ROUNDS_S):
         found.append(_measured_once(chosen, branches, access))
-    return replace(_medians(found), call_s=_call_s(chosen[0], branches, access))
+    rates = replace(_medians(found), call_s=_call_s(chosen[0], branches, access))
+    if len(chosen) == 1 or not 0 < rates.again_s * ROUNDS < ROUNDS_S:
+        return rates
+    alone = [_measured_once(chosen[:1], branches, access).sample_s for _ in range(ROUNDS)]
+    return replace(rates, alone_s=min(alone))
 
 
 def _medians(found: Sequence[Rates]) -> Rates:
@@ -99,6 +108,7 @@ def _medians(found: Sequence[Rates]) -> Rates:
         values: list[float] = [getattr(one, name) for one in found]
         return statistics.median(values)
 
+    later = [one.sample_s for one in found[1:]] or [0.0]
     return replace(
         found[0],
         decode_s_per_byte=median("decode_s_per_byte"),
@@ -111,6 +121,8 @@ def _medians(found: Sequence[Rates]) -> Rates:
         open_s=median("open_s"),
         # A job reads its files once, in a new process: the first time takes longer.
         sample_s=found[0].sample_s,
+        first_s=max(0.0, found[0].sample_s - statistics.median(later)) if all(later) else 0.0,
+        again_s=min(later) if all(later) else 0.0,
         spread=median("spread"),
     )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,9 @@ READING_VERSION = 1
 
 @dataclass(frozen=True)
 class ReadingRequest:
-    """Files with the names of their trees (empty for the only one), branches (empty for all), settings of reading."""
+    """Files with the names of their trees (empty for the only one), branches (empty for all), settings of reading. A
+    process writes what it did to the file ``done``.
+    """
 
     files: list[str]
     trees: list[str]
@@ -29,11 +32,26 @@ class ReadingRequest:
     read_ahead: int | None = None
     tree_cache: int | None = None
     cache_dir: str | None = None
+    done: str = ""
     reading_version: int = READING_VERSION
 
     def write(self, path: Path) -> None:
         """Writes it for the process that is to read."""
         path.write_text(json.dumps(to_plain(self)), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class ReadingDone:
+    """The seconds of reading alone, without those in which the process was started, and entries that were read."""
+
+    wall_s: float
+    entries: int
+
+    @classmethod
+    def of(cls, path: Path) -> ReadingDone:
+        """What a process wrote. Raises OSError and ValueError where it wrote nothing."""
+        found: ReadingDone = from_plain(cls, json.loads(path.read_text(encoding="utf-8")))
+        return found
 
 
 def read(request: ReadingRequest) -> int:
@@ -53,5 +71,15 @@ def read(request: ReadingRequest) -> int:
     return entries
 
 
+def main(path: Path) -> None:
+    """Reads what a file asks for, and writes down what that took. Raises what reading raises."""
+    request: ReadingRequest = from_plain(ReadingRequest, json.loads(path.read_text(encoding="utf-8")))
+    begin_s = time.monotonic()
+    entries = read(request)
+    done = ReadingDone(time.monotonic() - begin_s, entries)
+    if request.done:
+        Path(request.done).write_text(json.dumps(to_plain(done)), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    read(from_plain(ReadingRequest, json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    main(Path(sys.argv[1]))

@@ -15,7 +15,11 @@ PLAN_BLOCKS_MAX = 1_000_000
 REMOTE_GAP_BYTES = 128 * 1024
 #: A job is held up by others where it gets less than this part of what it gets alone.
 FREE_PART = 0.9
+#: The number of jobs from which on they are is found so well, as a part of itself.
+SATURATION_PART = 0.01
 #: A calibration of hundreds of storages, and the forecasts that are kept, take less.
 CALIBRATION_FILE_MAX_BYTES = CHECKED_FILE_MAX_BYTES = 1_000_000
 #: Forecasts that were checked and are kept: older ones say little of the machine of today.
 CHECKED_KEPT = 500
+#: Adding to them takes milliseconds: who holds the lock for so long hangs. It is asked for so often meanwhile.
+CHECKED_LOCK_S, CHECKED_LOCK_TURN_S = 20.0, 0.005

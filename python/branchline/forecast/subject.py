@@ -84,7 +84,7 @@ def subject_of(location: list[str], branches: tuple[str, ...] | None = None, acc
     chosen = access or Access()
     rates = measured(files, branches, chosen)
     known = load_calibration()
-    laid = _laid(files, branches)
+    laid = _laid(files, branches, rates.sample_paths)
     cores = cpu_count()
     rates = with_known_codecs(rates, known)
     words = known.age_words() if known else ""
@@ -126,7 +126,11 @@ def _access(job: JobRecord) -> Access:
     return Access(**settings)
 
 
-def _laid(files: tuple[DataFile, ...], branches: tuple[str, ...] | None) -> tuple[LaidFile, ...]:
+def _laid(
+    files: tuple[DataFile, ...], branches: tuple[str, ...] | None, sampled: tuple[str, ...] = ()
+) -> tuple[LaidFile, ...]:
+    """Files of the dataset, those that were ``sampled`` among them: the model is compared with what they took."""
     step = max(1, -(-len(files) // PLANNED_FILES))
+    chosen = [one for number, one in enumerate(files) if number % step == 0 or one.path in sampled]
     with ThreadPoolExecutor(OPENED_AT_A_TIME) as threads:
-        return tuple(threads.map(lambda one: laid_file(one, branches), files[::step]))
+        return tuple(threads.map(lambda one: laid_file(one, branches), chosen))

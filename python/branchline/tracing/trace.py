@@ -223,7 +223,10 @@ def read_trace(path: Path) -> Trace:
         raise BadFileError(f"{path} is no trace: {error}", path=str(path)) from error
     written = (table.schema.metadata or {}).get(_JOB_KEY)
     if written is None:
-        hint = "traces are written by `branchline trace run` and by --trace"
+        hint = (
+            "traces are written by `branchline trace run` and by --trace; advice on data is for ROOT files: "
+            "`branchline convert FILE.parquet -o FILE.root` makes one of them"
+        )
         raise BadFileError(f"{path} is Parquet, but no trace", path=str(path), hint=hint)
     try:
         plain = dict(json.loads(written))

@@ -35,7 +35,8 @@ import hist
 class One:
     def process(self, events):
         histogram = hist.Hist.new.Reg(10, -3, 3).Double().fill(events.px)
-        return {"px": histogram, "events": len(events), "first": ak.Array([{"x": 1.0}])}
+        plane = hist.Hist.new.Reg(10, -3, 3).Reg(10, -3, 3).Double().fill(events.px, events.px)
+        return {"px": histogram, "plane": plane, "events": len(events), "first": ak.Array([{"x": 1.0}])}
 """
 
 
@@ -47,12 +48,14 @@ def test_a_train_without_the_extra_reports_runs_and_says_what_it_left_out(tmp_pa
     command = [sys.executable, "-c", code, "run", "wagons.py", "data.root", "-o", "out"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for what in ("pictures are left out", "sensors.parquet is left out", "report.html is left out"):
+    for what in ("pictures of some histograms are left out", "sensors.parquet is left out", "report.html is left out"):
         assert what in done.stdout
     assert "pip install 'branchline[reports]'" in done.stdout
     names = sorted(str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file())
-    first = ["results/One/first.json", "results/One/first.npz"]
-    assert names == ["job.json", "ledger.sqlite", "results.root", "results/One.json", *first, "results/One/px.json"]
+    results = [f"results/One/{one}" for one in ("first.json", "first.npz", "plane.json", "px.json")]
+    # One axis is drawn without matplotlib.
+    others = ["job.json", "ledger.sqlite", "pictures/One/px.svg", "results.root", "results/One.json"]
+    assert names == [*others, *results]
     assert "report.html" not in done.stdout.splitlines()[-1]
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.command_line import run_command
 from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
 from branchline.access import Access
-from branchline.errors import OptionError
+from branchline.errors import BadFileError, OptionError
 from branchline.forecast.of_trace import is_trace, subject_of_trace
 from branchline.tracing.recording import recording
 from branchline.tree import ChunkStream, Source
@@ -56,3 +58,10 @@ def test_jobs_over_the_same_files_are_told_to_be_one_train(tmp_path: Path) -> No
     assert "2 jobs read the same 24 files" in shown.output, shown.output
     (only,) = json.loads(run_command(["advise", *map(str, folders), "--json"]).output)
     assert only["id"] == "train-joined"
+
+
+def test_a_parquet_file_that_is_no_trace_is_told_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"x": [1.0]}), path)
+    with pytest.raises(BadFileError, match=r"no trace.*branchline convert FILE\.parquet"):
+        subject_of_trace(str(path))

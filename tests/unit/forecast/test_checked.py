@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +18,8 @@ from tests.unit.report.conftest import make_job
 
 from branchline.access import Access
 from branchline.cli.proving import prove
-from branchline.errors import BadFileError
+from branchline.errors import BadFileError, StorageError
+from branchline.forecast import checked
 from branchline.forecast.advising import Advised
 from branchline.forecast.changing import ACCESS, Change
 from branchline.forecast.checked import Checked, CheckedForecasts, checked_path, keep_checked, load_checked
@@ -39,6 +45,81 @@ def test_what_is_checked_is_kept_but_not_for_ever() -> None:
     assert [one.about for one in load_checked().forecasts] == [ONE.about, SAVED.about, "the last"]
     keep_checked([replace(ONE, about=str(number)) for number in range(CHECKED_KEPT)])
     assert [one.about for one in load_checked().forecasts] == [str(number) for number in range(CHECKED_KEPT)]
+
+
+#: Adds so many, one at a time, once it is told to begin.
+ADDING = """
+import errno
+import fcntl
+import sys
+from dataclasses import replace
+from branchline.forecast.checked import keep_checked
+from tests.unit.forecast.test_checked import ONE
+print("ready", flush=True)
+sys.stdin.readline()
+if sys.argv[3] == "without locks":
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+    fcntl.flock = refused
+for number in range(int(sys.argv[2])):
+    keep_checked([replace(ONE, about=f"{sys.argv[1]} {number}")])
+"""
+
+
+@pytest.mark.parametrize("locks", ["with locks", "without locks"])
+def test_two_processes_that_add_at_once_lose_nothing(locks: str) -> None:
+    count, names = 40, ("one", "other")
+    with contextlib.ExitStack() as running:
+        processes = [
+            running.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", ADDING, name, str(count), locks],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for name in names
+        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert [process.wait(60) for process in processes] == [0, 0]
+    kept = {one.about for one in load_checked().forecasts}
+    assert kept == {f"{name} {number}" for name in names for number in range(count)}
+
+
+def test_who_does_not_let_go_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checked, "CHECKED_LOCK_S", 0.02)
+    path = keep_checked([ONE])
+    with path.with_suffix(".lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StorageError, match="another process adds"):
+            keep_checked([ONE])
+    keep_checked([ONE])
+    assert len(load_checked().forecasts) == 2
+
+
+def test_without_locks_what_a_killed_process_left_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(checked, "CHECKED_LOCK_S", 0.02)
+    path = keep_checked([ONE])
+    left = path.with_suffix(".adding")
+    assert not left.exists()
+    left.touch()
+    with pytest.raises(StorageError, match="another process adds") as raised:
+        keep_checked([ONE])
+    assert str(left) in str(raised.value.hint)
+    left.unlink()
+    keep_checked([ONE])
+    assert len(load_checked().forecasts) == 2
 
 
 def test_other_machines_keep_theirs_in_the_same_file() -> None:
@@ -95,10 +176,7 @@ def test_many_make_the_interval_of_the_next_job(tmp_path: Path) -> None:
     assert errors.pairs == PAIRS_MIN
 
 
-def test_a_proof_is_kept_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("branchline.cli.proving.STARTS", 1)
+def test_a_proof_is_kept_with_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "data.root", [3_000] * 20)
     subject = subject_of([f"{path}:events"], ("x",), Access(mode="plain"))
     advice = Advice("access-planned", "", "--access planned", Gain(0.1, 0.05, 0.2), "nothing", "analyst", 1.0)

@@ -82,6 +82,30 @@ def test_branches_behind_each_other_are_fewer_ranges_for_who_reads_one(subject: 
     assert behind.size_bytes == file.size_bytes
 
 
+def test_what_each_file_takes_besides_is_saved_by_a_merge_and_what_a_process_takes_is_not(subject: Subject) -> None:
+    now_s = what_if(subject, Conditions()).now.wall_s.value
+    first = replace(subject, files=subject.files[:1], laid=subject.laid[:1])
+    alone_s = what_if(first, Conditions()).now.wall_s.value
+    # Each of six files takes 2 s that the model knows nothing of, the first reading of a process 1 s.
+    sampled = tuple(one.path for one in subject.files)
+    rates = replace(
+        RATES, sample_s=now_s + 13.0, first_s=1.0, again_s=now_s + 12.0, alone_s=alone_s + 2.0, sample_paths=sampled
+    )
+    found = what_if(replace(subject, rates=rates), Conditions(merged_bytes=10**9))
+    assert found.now.wall_s.value == pytest.approx(now_s + 13.0, rel=0.01)
+    assert found.then.wall_s.value == pytest.approx(3.0, rel=0.1)
+    # One that was read once says nothing of a second: all of it is taken to be of its chunks.
+    once = replace(subject, rates=replace(rates, first_s=0.0, again_s=0.0, alone_s=0.0))
+    assert what_if(once, Conditions()).now.wall_s.value == pytest.approx(now_s + 13.0, rel=0.01)
+
+
+def test_threads_are_those_of_each_worker(subject: Subject) -> None:
+    job = JobRecord(wall_s=100.0, cpu_s=100.0, workers=2, threads=1, events=60_000)
+    slow = replace(subject, rates=replace(RATES, decode_s_per_byte=1e-3), job=job, workers=2)
+    found = what_if(slow, conditions_of(["threads=2"]))
+    assert found.then.wall_s.value == pytest.approx(50.0, rel=0.1)
+
+
 def test_a_smaller_gap_is_more_requests(subject: Subject) -> None:
     few = replace(
         subject, access=Access(gap="1 MB"), laid=tuple(replace(one, size_bytes=10**8) for one in subject.laid)

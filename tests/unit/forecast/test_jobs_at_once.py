@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 
 import branchline
 from branchline.errors import OptionError
-from branchline.forecast.jobs_at_once import JobsRequest, counts_between, jobs_at_once, simulate_jobs
+from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, counts_between, jobs_at_once, simulate_jobs
 from branchline.forecast.platform import Cache, Disk, Link, Nodes, Platform, Storage
 from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, Reading
 
@@ -41,6 +42,28 @@ def test_many_jobs_get_the_rate_of_the_disk_and_it_is_named() -> None:
     # Three jobs take 0.3 s to read a block each, as long as they compute one: with the fourth they wait.
     assert found.saturation is not None
     assert (found.saturation.jobs, found.saturation.limited_by) == (4, "disk d")
+
+
+def test_where_a_thousand_jobs_saturate_is_found_with_few_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("branchline.forecast.jobs_at_once")
+    simulated: list[int] = []
+
+    def counted(request: JobsRequest, count: int) -> JobsPoint:
+        simulated.append(count)
+        return simulate_jobs(request, count)
+
+    monkeypatch.setattr(module, "simulate_jobs", counted)
+    wide = replace(PLATFORM, disks=(Disk("d", 2e10),), nodes=(Nodes("n", 1000, 16, 1e9),), links=())
+    wide = replace(wide, storages=(Storage("near", disk="d"),))
+    request = replace(REQUEST, platform=wide)
+    found = jobs_at_once(request, [1000]).saturation
+    assert found is not None
+    alone_s = simulate_jobs(request, 1).job_times.median_s
+    times = [simulate_jobs(request, count).job_times.median_s for count in (found.jobs, int(0.99 * found.jobs) - 1)]
+    assert [alone_s < 0.9 * one for one in times] == [True, False]
+    # One of a job alone, one of all, and at most eight halvings of a thousand to one in a hundred.
+    assert len(simulated) <= 10
+    assert simulated.count(1000) == 1
 
 
 def test_jobs_beyond_the_slots_wait() -> None:

@@ -15,6 +15,7 @@ from branchline.dataset import DataFile
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import laid_file
 from branchline.forecast.planning import PlanRequest, planned, planned_in_order
+from branchline.layout.merging import merge
 from branchline.limits import parse_bytes
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import PART, Trace, read_trace
@@ -143,6 +144,38 @@ def test_of_small_files_at_a_server_the_tail_is_learned_from_the_file_before(sma
     assert second.size.tolist()[1] == 125_000
     (whole,) = planned_in_order([far], PlanRequest(link=(0.1, 3e8)))
     assert (whole.is_whole, whole.calls, whole.bytes_read) == (True, 1, 3_000_000)
+
+
+def test_files_on_a_mount_are_read_whole_as_planned(tmp_path: Path) -> None:
+    # Metadata that merging writes are at the end, where a reader of a part looks for them.
+    source = str(write(tmp_path / "source.root", [30_000, 30_000]))
+    paths = [Path(merge([source], tmp_path / f"{number}.root").paths[0]) for number in range(3)]
+    files = [laid_file(DataFile(str(path), "events"), ("y",)) for path in paths]
+    assert all(one.is_near for one in files)
+    # What makes a store slow makes it no disk of this machine: it is read as a mounted file system is.
+    slow = Access(throttle="latency=1ms,bandwidth=2GB/s")
+    counted = {}
+    for name, access in (("disk", Access()), ("mount", slow)):
+        sources = [Source(str(path), "events") for path in paths]
+        with (
+            recording(tmp_path / f"{name}.parquet", "a test"),
+            ChunkStream(sources, ("y",), access=access) as stream,
+        ):
+            for chunk in stream:
+                chunk.arrays()
+        counted[name] = ranges_of(read_trace(tmp_path / f"{name}.parquet"))
+        plans = planned_in_order(files, PlanRequest(access=access, is_named=True))
+        ranges = [(at, size) for one in plans for at, size in zip(one.offset, one.size, strict=True)]
+        assert sorted(ranges) == counted[name]
+    sizes = [path.stat().st_size for path in paths]
+    assert counted["mount"] == sorted((0, size) for size in sizes)
+    # Of the files on a disk only the first is, since little of it is wanted.
+    assert sum(size for _, size in counted["disk"]) < sum(sizes)
+    mounted = [replace(one, is_near=False) for one in files]
+    assert [one.is_whole for one in planned_in_order(mounted, PlanRequest(is_named=True))] == [True] * 3
+    thin = planned(mounted[0], PlanRequest(is_named=True, link=(0.001, 1e7)))
+    fast = planned(mounted[0], PlanRequest(is_named=True, link=(0.001, 1e9)))
+    assert (thin.is_whole, fast.is_whole) == (False, True)
 
 
 def test_a_staged_file_is_copied_in_large_pieces(small: Path) -> None:

@@ -1,0 +1,219 @@
+"""Theirs, ours, forecast: what the simulator says of arms of the studies, from one other arm of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from docs.generate.tables import table
+
+from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, simulate_jobs
+from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
+from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, Reading
+from branchline.lab.study_result import ArmResult, StudyResult
+from branchline.quantities import counted, percent, significant
+from studies import records
+from studies.published import Levels, Number, StudyPair
+from studies.yard.disks import HARD_DISK, MB, DiskKind
+from studies.yard.links import WideArea
+from studies.yard.places import WIDE_AREA, WIDE_AREA_LOADED
+
+#: The card of the machine, which holds nothing back here.
+_CARD_BYTES_PER_S = 10e9
+#: The kernel reads on from a disk while a program computes what it has.
+_READ_AHEAD = Reading(requests_in_flight=1, blocks_ahead=1)
+#: Blocks of a job on a disk: enough that jobs mix, few enough to be simulated at once.
+_BLOCKS_MAX = 200
+#: A forecast within this part of the measurement is near it.
+_NEAR = 0.15
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arms of a study that are forecast. From the arm ``known``, with one job, come the seconds of CPU, the
+    bytes and the read calls of a job; else only the place, the number of jobs and the cores are used.
+    """
+
+    study: str
+    known: Levels
+    of: tuple[Levels, ...]
+    disk: DiskKind | None = None
+    way: WideArea | None = None
+
+
+def _jobs(known: Levels, *numbers: int, **others: str) -> tuple[Levels, ...]:
+    return tuple({**known, "jobs": str(one), **others} for one in numbers)
+
+
+def _on_disk(study: str, **levels: str) -> Case:
+    known = {**levels, "jobs": "1"}
+    return Case(study, known, _jobs(known, 8), HARD_DISK)
+
+
+_ONE_DISK = {"disks": "1", "jobs": "1"}
+_SSD = {"device": "solid state disk"}
+CASES = (
+    _on_disk("gsi-test-1-1", task="simple", storage="local"),
+    _on_disk("gsi-test-1-1", task="train", storage="local"),
+    _on_disk("gsi-test-1-2", data="ESD"),
+    _on_disk("gsi-test-1-2", data="Pythia"),
+    Case(
+        "gsi-test-2-1-disks",
+        _ONE_DISK,
+        _jobs(_ONE_DISK, 2, 4) + _jobs(_ONE_DISK, 4, 8, disks="2") + _jobs(_ONE_DISK, 8, 12, 16, disks="4"),
+        HARD_DISK,
+    ),
+    *(
+        _on_disk("gsi-test-2-2-disk", reading="ROOT", data=data)
+        for data in ("small ESD", "large ESD", "small Pythia", "large Pythia")
+    ),
+    Case("grid-table-1", _SSD, ({"device": "WAN"},), way=WIDE_AREA),
+    Case("grid-table-1", _SSD, ({"device": "WAN, loaded server"},), way=WIDE_AREA_LOADED),
+)
+
+
+@dataclass(frozen=True)
+class JobCost:
+    """What a job takes of the machine: seconds of CPU, bytes that it reads, calls that read them."""
+
+    cpu_s: float
+    bytes_: float
+    calls: int
+
+    @classmethod
+    def of(cls, arm: ArmResult) -> JobCost:
+        """That of an arm with one job. Raises ValueError for an arm without samples."""
+        values = (arm.wall_s, arm.efficiency, arm.bytes_per_s, arm.calls)
+        if any(one is None for one in values):
+            raise ValueError(f"{arm.name} was not measured")
+        wall_s, efficiency, bytes_per_s, calls = (float(one or 0.0) for one in values)
+        return cls(efficiency * wall_s, bytes_per_s * wall_s * (arm.read_share or 1.0), max(1, round(calls)))
+
+
+def forecast(case: Case, arm: Levels, cost: JobCost, cores: int) -> JobsPoint:
+    """The jobs of an arm, all at once on one machine. Raises ValueError for a case that has no place."""
+    jobs = int(arm.get("jobs", "1"))
+    nodes = (Nodes("here", 1, cores, _CARD_BYTES_PER_S, slots=jobs),)
+    if case.disk is not None:
+        kind, names = case.disk, [f"disk {one}" for one in range(int(arm.get("disks", "1")))]
+        disks = tuple(Disk(one, float(kind.bytes_per_s), float(kind.requests_per_s)) for one in names)
+        platform = Platform(tuple(Storage(one, disk=one) for one in names), nodes, disks)
+        # What the kernel asks of a disk for a file that is read from begin to end.
+        requests = math.ceil(cost.bytes_ / kind.read_ahead_bytes)
+        plan = replace(_plan(cost, min(cost.calls, _BLOCKS_MAX), requests, names[0]), reading=_READ_AHEAD)
+        plans = tuple(plan.at(one) for one in names)
+    elif case.way is not None:
+        link = Link("way", case.way.mb_per_s * 1e6, case.way.round_trip_ms / 1e3)
+        platform = Platform((Storage("far", links=("way",)),), nodes, links=(link,))
+        plans = (_plan(cost, cost.calls, cost.calls, "far"),)
+    else:
+        raise ValueError(f"{case.study} has neither a disk nor a link")
+    return simulate_jobs(JobsRequest(platform, plans), jobs)
+
+
+def _plan(cost: JobCost, count: int, requests: int, storage: str) -> BlockPlan:
+    """A program that reads, computes, and reads again, in so many equal steps."""
+    block = Block(storage, cost.bytes_ / count, cost.cpu_s / count, operations=requests / count)
+    return BlockPlan((block,) * count, ONE_BY_ONE)
+
+
+def page(pairs: Sequence[StudyPair], kept: Path) -> str:
+    """The page with the table."""
+    published = {one.name: one.published for one in pairs}
+    rows, errors = [], []
+    for case in CASES:
+        record = records.read(case.study, kept)
+        own = published[case.study]
+        title = f"[{own.objects}]({own.document}.md)"
+        if record is None or record.result is None:
+            rows.append([title, "", "", "", "not measured", "", ""])
+            continue
+        note = " (disturbed)" if record.is_provisional else ""
+        for levels in case.of:
+            row, error = _row(case, levels, record.result, own.numbers, record.machine.cores)
+            rows.append([title + note, *row])
+            errors.append(abs(error))
+    head = ["study", "arm", "forecast from", "theirs", "ours", "forecast", "forecast beside ours"]
+    near = sum(1 for one in errors if one <= _NEAR)
+    summary = f"Of {len(errors)} forecasts {near} are within {percent(_NEAR, 1.0)} of ours."
+    return "\n".join([_head(kept), summary, "", table(head, rows), _LATENCY])
+
+
+def _head(kept: Path) -> str:
+    """What stands above the table, with the figures of the disks, links and machines of its cases."""
+    disks = {
+        f"{one.disk.bytes_per_s / MB:g} MB/s and {one.disk.requests_per_s} requests per second"
+        for one in CASES
+        if one.disk
+    }
+    ways = [one.way for one in CASES if one.way]
+    trips = " or ".join(f"{one:g}" for one in sorted({way.round_trip_ms for way in ways}))
+    rates = " or ".join(f"{one:g}" for one in sorted({way.mb_per_s for way in ways}))
+    found = [record.machine.cores for one in CASES if (record := records.read(one.study, kept))]
+    cores = " or ".join(counted(one, "core") for one in sorted(set(found))) or "cores"
+    ahead = " or ".join(f"{one >> 10} KiB" for one in sorted({one.disk.read_ahead_bytes for one in CASES if one.disk}))
+    return _HEAD.format(disks=" or ".join(sorted(disks)), link=f"{trips} ms, {rates} MB/s", cores=cores, ahead=ahead)
+
+
+def _row(
+    case: Case, levels: Levels, result: StudyResult, numbers: Sequence[Number], cores: int
+) -> tuple[list[str], float]:
+    """The cells, and how far the forecast of the throughput is from ours, as a part of that."""
+    known, arm = _arm(result, case.known), _arm(result, levels)
+    point = forecast(case, levels, JobCost.of(known), cores)
+    share = known.read_share or 1.0
+    ours = (arm.bytes_per_s or 0.0) / 1e6, arm.efficiency or 0.0
+    # Ours is of the bytes of the files; the simulator counts those that are read.
+    said = point.bytes_per_s / share / 1e6, point.cpu_efficiency
+    error = said[0] / ours[0] - 1 if ours[0] else math.inf
+    cells = [
+        arm.name,
+        known.name,
+        _pair(*(_theirs(numbers, levels, name) for name in ("bytes_per_s", "efficiency"))),
+        _pair(significant(ours[0]), percent(ours[1], 1.0)),
+        _pair(significant(said[0]), percent(said[1], 1.0)),
+        f"{100 * error:+.0f} %",
+    ]
+    return cells, error
+
+
+def _arm(result: StudyResult, levels: Levels) -> ArmResult:
+    for one in result.arms:
+        if one.levels == levels:
+            return one
+    raise ValueError(f"{result.question} has no arm {levels}")
+
+
+def _theirs(numbers: Sequence[Number], levels: Levels, quantity: str) -> str:
+    found = [one for one in numbers if one.arm == levels and one.quantity == quantity]
+    return f"{found[0].value:g}{' %' if found[0].unit == '%' else ''}" if found else ""
+
+
+def _pair(rate: str, efficiency: str) -> str:
+    """A rate and an efficiency, of which either may be missing."""
+    parts = [f"{rate} MB/s" if rate else "", efficiency]
+    return ", ".join(one for one in parts if one)
+
+
+_HEAD = """# Theirs, ours, forecast
+
+What the simulator of `branchline forecast` says of these studies: not of the arms in the table, but from one other arm
+of each, with one job. From that come the seconds of CPU, the bytes and the read calls of a job; from the study the
+emulated disks ({disks}) or the link ({link}), and the {cores}. All jobs
+start at once, and read one request after another, as ROOT does without a cache; from a disk the kernel reads ahead.
+
+- *Theirs* is what was published of this arm in a text or table: throughput, and CPU efficiency. Most of theirs are in
+  pictures only, or of a number of jobs that two cores cannot run. Theirs is of other machines and of gigabytes: it
+  says which way things go, and is no test of the forecast.
+- *Ours* is what `make studies` measured. From two jobs on, our {cores} are what most of these jobs wait for.
+- *A forecast far too high* is of many small files at once: the record of a study has the read calls of a job, and not
+  the requests that the kernel makes of them. They are taken to be of {ahead}, as for a file that is read from begin to
+  end. A trace has the requests themselves: for a job of your own, forecast from its trace.
+- *A forecast too high over a link* lacks the round trips of opening, which are no read calls of the record.
+"""
+_LATENCY = """
+Curves of TTree and RNTuple over added latency are published as pictures; of their numbers we have only that a TTree
+took 3.4 times, and RNTuple of 2019 5.4 times, as long with 100 ms more. Of them nothing is measured or forecast here.
+"""
