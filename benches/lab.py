@@ -54,7 +54,10 @@ KINDS = (
     Kind("12 pairs, 8 jobs at once", jobs=8),
     Kind("12 pairs, 40 jobs of a farm", jobs=40, place="slurm"),
     Kind("12 pairs, 5 levels: each of them", levels=5),
+    Kind("ends at +-2 %, 30 pairs at most", rounds=30, precision=0.02),
+    Kind("ends at +-2 %, 30 pairs at most, quiet machine", rounds=30, precision=0.02, noise=Noise(outliers_part=0.0)),
     Kind("ends at +-4 %, 30 pairs at most", rounds=30, precision=0.04),
+    Kind("ends at +-4 %, 30 pairs at most, quiet machine", rounds=30, precision=0.04, noise=Noise(outliers_part=0.0)),
 )
 
 
@@ -82,10 +85,10 @@ def lab_page(repeats: int, seed: int, pairs: int, say: Callable[[str], None]) ->
         "their order, estimates, the end and what is kept are those of the code; only jobs are simulated. Logarithms "
         "of their times drift as a random walk of 1 % a sample and have noise of 3 %; one sample in twenty takes "
         "35 to 100 % longer; jobs differ by 30 %. A quiet machine has no such samples. A "
-        "false alarm is an interval of 95 % that leaves out 1 "
+        "false alarm is an interval that leaves out 1 "
         f"where nothing differs. Promised: at most {FALSE_MOST:.0%}, "
         f"and a true difference of 5 % found by {FOUND_LEAST:.0%} of studies with "
-        "12 pairs.",
+        "12 pairs on a quiet machine.",
         "",
         table(head, [_cells(one) for one in rows]),
         "",

@@ -24,7 +24,7 @@ from branchline.errors import BranchlineError, OptionError
 from branchline.lab.bare_network import bare_socket
 from branchline.lab.job import Counts, JobRequest
 from branchline.lab.study import Value
-from branchline.lab.traces import TRACED_CLIENTS, local_ranges, traced
+from branchline.lab.traces import TRACED_CLIENTS, ranges_on, traced
 from branchline.limits import parse_bytes
 from branchline.locations import is_url, shown
 
@@ -275,12 +275,15 @@ def whole_bytes(request: JobRequest) -> Reader:
 
 
 def ranges(request: JobRequest) -> Reader:
-    """The reads of a trace once more, from local files, in their order and one at a time, and nothing else."""
-    wanted = local_ranges(Path(request.trace))
-    if not wanted:
-        raise ClientError("the trace has no reads of local files", path=request.trace)
+    """The reads of a trace once more, from local files with the same content, in their order and one at a time, and
+    nothing else.
+    """
+    trace = Path(request.trace)
+    # Copies are named when they are made; files that are there are looked up before the clock starts.
+    known = [] if request.stage else _wanted(trace, request.files)
 
-    def read(_: list[str]) -> Counts:
+    def read(files: list[str]) -> Counts:
+        wanted = known or _wanted(trace, files)
         opened: dict[str, int] = {}
         moved = 0
         try:
@@ -294,6 +297,13 @@ def ranges(request: JobRequest) -> Reader:
         return Counts(None, moved, len(wanted))
 
     return read
+
+
+def _wanted(trace: Path, files: list[str]) -> list[tuple[str, int, int]]:
+    found = ranges_on(trace, files)
+    if not found:
+        raise ClientError("the trace has no reads of these files", path=str(trace))
+    return found
 
 
 def copy(request: JobRequest) -> Reader:

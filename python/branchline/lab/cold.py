@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from branchline.errors import BranchlineError
 
 BLOCK_BYTES = 8 * 2**20
 ATTEMPTS = 3
+#: proc(5): a space, a tab, a newline or a backslash in the name of a mount.
+_OCTAL = re.compile(r"\\(0[0-7]{2}|1[0-7]{2})")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,39 @@ class Temperature:
         sizes = {one: os.path.getsize(one) for one in files}
         # The last page of a file is longer than the file.
         return cls(sum(sizes.values()), sum(min(size, cached_bytes(one)) for one, size in sizes.items()), remark)
+
+
+def fuse_remark(files: Iterable[str]) -> str:
+    """What is not known of files that a program of this machine gives to the kernel: it may keep what it has read in
+    its own memory or on a disk, which mincore(2) does not see. Empty where all are of the kernel's own file systems.
+    """
+    points = _fuse_mounts()
+    mounts = {one: _mount_of(os.path.realpath(one), points) for one in files} if points else {}
+    found = next((one for one in mounts.values() if one), "")
+    return f"{found} is a FUSE mount, whose own cache is not known and may be warm" if found else ""
+
+
+def _fuse_mounts() -> dict[str, bool]:
+    """Where something is mounted, and whether by FUSE (proc(5), /proc/PID/mountinfo: the type of the file system is the
+    first field behind the hyphen). A disk of a FUSE driver (fuseblk) is none: its program reads a device here.
+    """
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return {}
+    points = {}
+    for line in lines:
+        before, _, behind = line.partition(" - ")
+        point = _OCTAL.sub(lambda one: chr(int(one.group(1), 8)), before.split()[4])
+        points[point] = behind.split(" ", 1)[0].partition(".")[0] == "fuse"
+    return points if any(points.values()) else {}
+
+
+def _mount_of(path: str, points: Mapping[str, bool]) -> str:
+    """The mount that a path lies in if it is one of FUSE, else an empty text."""
+    within = [one for one in points if path == one or path.startswith(one.rstrip("/") + "/")]
+    deepest = max(within, key=len, default="")
+    return deepest if points.get(deepest) else ""
 
 
 class StillCachedError(BranchlineError):

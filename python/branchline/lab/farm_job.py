@@ -51,15 +51,19 @@ class FarmTask:
 
 
 def work_on_jobs(context: Context) -> Iterator[Finished]:
-    """Takes the samples of the jobs that a pool's worker draws."""
+    """Takes the samples of the jobs that a pool's worker draws. What one of them has loaded is there for the next."""
+    taker = _taker()
     while (subjob := context.draw()) is not None:
         context.at(f"job {subjob.index} of a study")
-        yield Finished(subjob.index, taken_here(subjob.payload), context.worker)
+        yield Finished(subjob.index, _taken(taker, subjob.payload), context.worker)
 
 
-def taken_here(task: FarmTask) -> StudySample:
+def _taker() -> HereAtOnce:
+    return HereAtOnce(Path(tempfile.gettempdir()))
+
+
+def _taken(taker: HereAtOnce, task: FarmTask) -> StudySample:
     """Runs one job on this machine."""
-    taker = HereAtOnce(Path(tempfile.gettempdir()))
     return taker.take(task.settings, task.files, task.turn, task.wait_s)
 
 
@@ -76,7 +80,7 @@ def answer_path(folder: Path, number: int) -> Path:
 def main() -> None:
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
     task = FarmTask.from_json(task_path(folder, number).read_text(encoding="utf-8"))
-    sample = taken_here(task)
+    sample = _taken(_taker(), task)
     write_whole(answer_path(folder, number), json.dumps(finite(to_plain(sample))).encode())
 
 

@@ -9,11 +9,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from branchline.batch import BatchSystem, Step, Submitted, batch_system, is_batch_system, load_site
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import BatchError, BranchlineError, OptionError
 from branchline.jobs import Finished, Lost, SubJob, Terms, Where, place_on, where_of
 from branchline.lab.farm_job import FarmTask, answer_path, task_path, work_on_jobs
 from branchline.lab.limits import (
@@ -125,7 +126,8 @@ class OnBatchSystem:
             error = ""
         except BranchlineError as failure:
             found, error = {}, str(failure)
-        shutil.rmtree(folder, ignore_errors=True)
+        if not (folder / _SUBMITTED).exists():
+            shutil.rmtree(folder, ignore_errors=True)
         return as_one([found.get(number) for number in range(len(tasks))], turn, at, self._name, error)
 
     def _begin(self, folder: Path) -> None:
@@ -135,8 +137,8 @@ class OnBatchSystem:
             self._is_checked = True
         for left in sorted(self._folder.glob(f"*/{_SUBMITTED}")):
             self._system.cancel(_submitted(left))
-            left.unlink()
-        shutil.rmtree(folder)
+            shutil.rmtree(left.parent)
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
 
     def _run(self, tasks: Sequence[FarmTask], folder: Path) -> dict[int, StudySample | str]:
@@ -150,9 +152,16 @@ class OnBatchSystem:
         try:
             found = _Waiting(self._system, submitted, folder, len(tasks)).answers(tasks[0].longest_s, self._queue_s)
             return self._with_causes(found, submitted, step, len(tasks))
-        except BaseException:
+        finally:
+            self._end(submitted, folder)
+
+    def _end(self, submitted: Submitted, folder: Path) -> None:
+        """Cancels what is left, as DAGMan, which ends later than its jobs and would be held when its folder is gone. A
+        system that does not answer costs no sample: the next one begins with what this one left.
+        """
+        with suppress(BatchError):
             self._system.cancel(submitted)
-            raise
+            (folder / _SUBMITTED).unlink()
 
     def _with_causes(
         self, found: dict[int, StudySample | str], submitted: Submitted, step: Step, count: int
@@ -202,10 +211,10 @@ class _Waiting:
             if path.exists():
                 self._found[number] = from_plain(StudySample, json.loads(path.read_text(encoding="utf-8")))
                 self._missing.discard(number)
-            elif self._ended_badly(number):
+            elif self._has_failed(number):
                 self._missing.discard(number)
 
-    def _ended_badly(self, number: int) -> bool:
+    def _has_failed(self, number: int) -> bool:
         """Whether the script of a task has written an exit code that is not 0."""
         try:
             code = (self._folder / f"jobs.{number}.exit").read_text(encoding="ascii").strip()

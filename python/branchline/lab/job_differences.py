@@ -6,12 +6,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from branchline.lab.job import JobOutcome
 from branchline.lab.study import Study
 from branchline.lab.study_samples import StudySample
 from branchline.quantities import duration
 
 #: With fewer jobs in a sample there is nothing to see.
-_JOBS_MIN = 4
+JOBS_MIN = 4
 
 
 @dataclass(frozen=True)
@@ -30,29 +31,42 @@ class JobDifferences:
     cpu_middle: str
 
 
-def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDifferences]:
-    """For each arm whose samples have enough jobs, each with the same files as that of the baseline."""
-    by_key = {one.key: one for one in samples if not one.error}
-    found = []
+def pairs_of_jobs(study: Study, samples: Sequence[StudySample]) -> dict[str, list[tuple[JobOutcome, JobOutcome]]]:
+    """For each arm with enough jobs: a job that did not fail, and the job with the same files of the same round of the
+    baseline, which did not, either.
+    """
+    taken = {one.key: one for one in samples if not one.error}
+    found: dict[str, list[tuple[JobOutcome, JobOutcome]]] = {}
     for arm in study.arms():
         baseline = study.baseline_of(arm)
-        if baseline == arm.name or arm.settings.jobs < _JOBS_MIN:
+        if baseline == arm.name or arm.settings.jobs < JOBS_MIN:
             continue
-        walls: dict[str, list[float]] = {}
-        cpus: dict[str, list[float]] = {}
-        for (number, kind, name), sample in by_key.items():
-            other = by_key.get((number, "arm", baseline))
-            if kind != "arm" or name != arm.name or other is None or len(other.jobs) != len(sample.jobs):
-                continue
-            for mine, theirs in zip(sample.jobs, other.jobs, strict=True):
-                if mine.processor == theirs.processor and not mine.error and not theirs.error:
-                    walls.setdefault(mine.processor, []).append(mine.wall_s - theirs.wall_s)
-                    cpus.setdefault(mine.processor, []).append(mine.cpu_s - theirs.cpu_s)
-        for processor, wall in walls.items():
-            spread, cpu = _middle(wall), cpus[processor]
+        pairs = [
+            (mine, theirs[mine.number])
+            for (number, kind, name), sample in taken.items()
+            if (kind, name) == ("arm", arm.name) and (other := taken.get((number, "arm", baseline))) is not None
+            for theirs in [{one.number: one for one in other.good_jobs}]
+            for mine in sample.good_jobs
+            if mine.number in theirs
+        ]
+        if pairs:
+            found[arm.name] = pairs
+    return found
+
+
+def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDifferences]:
+    """For each arm whose samples have enough jobs, by the kind of processor on which both of a pair ran."""
+    baselines = {one.name: study.baseline_of(one) for one in study.arms()}
+    found = []
+    for arm, pairs in pairs_of_jobs(study, samples).items():
+        alike = [(mine, other) for mine, other in pairs if mine.processor == other.processor]
+        for processor in dict.fromkeys(mine.processor for mine, _ in alike):
+            own = [(mine, other) for mine, other in alike if mine.processor == processor]
+            wall = [mine.wall_s - other.wall_s for mine, other in own]
+            cpu = [mine.cpu_s - other.cpu_s for mine, other in own]
             found.append(
                 JobDifferences(
-                    arm.name, baseline, processor, len(wall), _median(wall), spread, _median(cpu), _middle(cpu)
+                    arm, baselines[arm], processor, len(own), _median(wall), _middle(wall), _median(cpu), _middle(cpu)
                 )
             )
     return found
@@ -63,7 +77,7 @@ def _median(values: Sequence[float]) -> str:
 
 
 def _middle(values: Sequence[float]) -> str:
-    if len(values) < _JOBS_MIN:
+    if len(values) < JOBS_MIN:
         return ""
     low, _, high = statistics.quantiles(values, n=4)
     return f"{_signed(low)} to {_signed(high)}"

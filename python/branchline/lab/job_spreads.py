@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from branchline.lab.job import JobOutcome
+from branchline.lab.job_differences import JOBS_MIN, pairs_of_jobs
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import COLOURS, SERIES_MAX, Picture, Series, lines
 from branchline.lab.study_samples import StudySample
 from branchline.quantities import duration, significant
 
-#: With fewer jobs in a sample there is nothing to see.
-JOBS_MIN = 4
 #: Bins of a picture, of which every so many have a text.
 _BINS, _LABEL_EVERY = 40, 5
 
@@ -83,7 +82,7 @@ def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
         _over_time(by_arm),
     ]
     for what, seconds in (("wall", _wall_s), ("CPU", _cpu_s)):
-        found = _differences(study, by_arm, seconds)
+        found = _differences(study, samples, seconds)
         if found:
             made.append(_histogram(f"The same job: {what} time more than in the baseline", found))
     return made
@@ -98,19 +97,12 @@ def _cpu_s(job: JobOutcome) -> float:
 
 
 def _differences(
-    study: Study, by_arm: dict[str, list[StudySample]], seconds: Callable[[JobOutcome], float]
+    study: Study, samples: Sequence[StudySample], seconds: Callable[[JobOutcome], float]
 ) -> dict[str, list[float]]:
-    baselines = {one.name: study.baseline_of(one) for one in study.arms()}
-    found: dict[str, list[float]] = {}
-    for arm, own in by_arm.items():
-        baseline = baselines.get(arm, arm)
-        if baseline == arm:
-            continue
-        theirs = {(one.round, job.number): job for one in by_arm.get(baseline, []) for job in one.good_jobs}
-        pairs = [(job, theirs.get((one.round, job.number))) for one in own for job in one.good_jobs]
-        values = [seconds(mine) - seconds(other) for mine, other in pairs if other is not None]
-        if values:
-            found[arm] = values
+    found = {
+        arm: [seconds(mine) - seconds(other) for mine, other in pairs]
+        for arm, pairs in pairs_of_jobs(study, samples).items()
+    }
     every = [one for values in found.values() for one in values]
     # Where nothing differs there is nothing to draw.
     return found if every and max(every) > min(every) else {}

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from branchline.lab.bare_network import host_of, own_address
 from branchline.lab.study import Arm, JobSettings, Value
 from branchline.lab.study_files import JobFiles
+from branchline.lab.study_samples import SampleKind
+from branchline.lab.traces import counterparts
 from branchline.locations import is_url
 
 #: The kinds of limits, in the order in which they are told, and what they are.
-LIMIT, CLIENT, NETWORK, BLOCKS = "limit", "client", "network", "blocks"
+LIMIT: Final = "limit"
+CLIENT: Final = "client"
+NETWORK: Final = "network"
+BLOCKS: Final = "blocks"
 LIMITS = {
     LIMIT: "whole files, nothing decoded",
     CLIENT: "bare client, whole files",
@@ -24,6 +31,11 @@ _LOCAL: dict[str, Value] = {"size": "1 MiB"}
 _CLIENTS_OF_LIMITS = ("pieces", "bytes")
 #: The bare clients by the scheme of URLs.
 _BARE = {"root": "xrdcp", "roots": "xrdcp", "http": "curl", "https": "curl", "dav": "curl", "davs": "curl"}
+
+
+def limit_words(kind: str, *, is_staged: bool) -> str:
+    """What a limit is, beside an arm that copies its files first, or does not."""
+    return f"copying them first, then {LIMITS[kind]}" if is_staged and kind == BLOCKS else LIMITS[kind]
 
 
 def limit_settings(settings: JobSettings, kind: str = LIMIT) -> JobSettings | None:
@@ -70,12 +82,27 @@ def limits_of(arms: Sequence[Arm], kind: str = LIMIT) -> dict[str, JobSettings]:
     return limits
 
 
-def all_limits(arms: Sequence[Arm], files: Mapping[str, JobFiles]) -> list[tuple[str, str, JobSettings]]:
+def all_limits(arms: Sequence[Arm], files: Mapping[str, JobFiles]) -> list[tuple[SampleKind, str, JobSettings]]:
     """The kind, the arm's name and the settings of each limit that does not need a trace."""
-    found = [(kind, name, one) for kind in (LIMIT, CLIENT) for name, one in limits_of(arms, kind).items()]
+    whole: tuple[SampleKind, ...] = (LIMIT, CLIENT)
+    found = [(kind, name, one) for kind in whole for name, one in limits_of(arms, kind).items()]
     for name, one in limits_of(arms, NETWORK).items():
         size = files[name].size_bytes
         if size:
             options = {**one.options, "bytes": size // one.jobs}
             found.append((NETWORK, name, dataclasses.replace(one, options=options)))
     return found
+
+
+def files_of_blocks(settings: JobSettings, files: JobFiles) -> JobFiles | None:
+    """The local files on which the ranges that an arm's jobs read are repeated: its own, also where jobs copy them
+    first, or those behind a server of ours. None where they are not known for sure, or have other sizes.
+    """
+    if settings.stage or not files.is_remote:
+        return files
+    known = counterparts([one for names in files.of_jobs for one in names], files.local)
+    behind = [[known[one] for one in names] for names in files.of_jobs]
+    jobs = [[one for one in names if one is not None] for names in behind]
+    if jobs != behind or tuple(sum(map(os.path.getsize, names)) for names in jobs) != files.job_bytes:
+        return None
+    return dataclasses.replace(files, of_jobs=jobs)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.clients import reader_of
-from branchline.lab.cold import Temperature
+from branchline.lab.cold import Temperature, fuse_remark
 from branchline.lab.job import JobRequest
 from branchline.lab.samples import Sample
 from branchline.lab.study import JobSettings, Value
@@ -89,6 +89,7 @@ class Reading:
             return Sample(self.name, round_number, position, found.wall_s, 0.0, _FAILED, load=load, said=said)
         [job] = found.jobs
         remark = found.cold_remark or ("" if local else _OF_SERVER)
+        before = replace(before, remark=before.remark or fuse_remark(local))
         return Sample(
             self.name,
             round_number,

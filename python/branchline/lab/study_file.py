@@ -45,6 +45,11 @@ def load_study(path: Path, variables: Mapping[str, str]) -> Study:
         raise OptionError(error.what, path=str(path), hint=error.hint) from None
 
 
+def variables_in(path: Path) -> list[str]:
+    """The names of the variables that a file uses, in their order. Raises OSError, UnicodeDecodeError."""
+    return list(dict.fromkeys(_VARIABLE.findall(path.read_text(encoding="utf-8"))))
+
+
 def seconds_of(text: str) -> float:
     """Seconds of a text like "90 s", "20 min" or "1.5 h". Raises OptionError."""
     found = _TIME.fullmatch(text)

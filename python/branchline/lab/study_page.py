@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,22 +12,22 @@ from markupsafe import Markup
 from branchline.lab.estimates import Ratio
 from branchline.lab.job_differences import differences
 from branchline.lab.job_spreads import job_pictures, spreads
-from branchline.lab.limits_of_storages import LIMITS
+from branchline.lab.limits_of_storages import limit_words
 from branchline.lab.offset_pictures import offset_pictures
 from branchline.lab.sample_table import write_samples
 from branchline.lab.study import Study
-from branchline.lab.study_pictures import COLOURS, Interval, Picture, Series, intervals, lines
+from branchline.lab.study_pictures import COLOURS, Interval, Picture, Series, intervals, is_number, lines
 from branchline.lab.study_result import ArmResult, StudyResult, result_of
 from branchline.lab.study_running import SAMPLES, load_kept
-from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_samples import SampleFile
 from branchline.lab.study_verdict import answer, sentences
 from branchline.quantities import duration, percent, significant
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
 
 PAGE, TABLE = "study.html", "samples.parquet"
-#: With fewer levels a line is no picture.
-_LEVELS_MIN = 2
+#: With fewer numbers, or fewer names, a picture says no more than the table.
+_LEVELS_MIN, _NAMES_MIN = 2, 3
 
 
 def kept_result(folder: Path) -> StudyResult:
@@ -56,13 +55,14 @@ def write_report(folder: Path) -> Path:
         # A column that is empty in all rows says nothing.
         columns={name for one in rows for name, value in one.items() if value},
         has_phases=any(one.phases for one in found.arms),
-        limits=_limits(found),
+        limits=_limits(kept.study, found),
         pictures=_pictures(kept.study, found),
         offsets=offset_pictures(kept.study, folder),
         per_job=per_job,
         spreads=spreads(samples),
         job_pictures=job_pictures(kept.study, samples),
-        command=_command(folder, kept.seed, samples),
+        command=f"{kept.command} --seed {kept.seed}" if kept.command else "",
+        seed=kept.seed,
         spent=duration(found.spent_s),
         version=kept.branchline,
         first=samples[0].at if samples else "",
@@ -73,13 +73,6 @@ def write_report(folder: Path) -> Path:
     path = folder / PAGE
     write_whole(path, html.encode())
     return path
-
-
-def _command(folder: Path, seed: int, samples: Sequence[StudySample]) -> str:
-    """What repeats the study: with its seed, and on the same kind of farm."""
-    places = sorted({one.place for one in samples if one.place})
-    on = f" --on {places[0]}" if places else ""
-    return f"branchline study run STUDY.toml -o {shlex.quote(folder.name)} --seed {seed}{on}"
 
 
 def _row(one: ArmResult) -> dict[str, object]:
@@ -107,12 +100,20 @@ def _row(one: ArmResult) -> dict[str, object]:
     }
 
 
-def _limits(found: StudyResult) -> list[tuple[str, list[tuple[str, str, str]]]]:
+def _limits(study: Study, found: StudyResult) -> list[tuple[str, list[tuple[str, str, str]]]]:
     """For each arm the kinds of its limits, their MB/s, and what the arm reads as a share of that."""
+    staged = {one.name for one in study.arms() if one.settings.stage}
     return [
         (
             arm.name,
-            [(LIMITS[one.kind], significant(one.bytes_per_s / 1e6), _share(one.share)) for one in arm.limits],
+            [
+                (
+                    limit_words(one.kind, is_staged=arm.name in staged),
+                    significant(one.bytes_per_s / 1e6),
+                    _share(one.share),
+                )
+                for one in arm.limits
+            ],
         )
         for arm in found.arms
         if arm.limits
@@ -136,7 +137,7 @@ def _pictures(study: Study, found: StudyResult) -> list[Picture]:
     made = []
     for factor in study.factors:
         levels = [one.name for one in factor.levels]
-        if len(levels) >= _LEVELS_MIN and all(_is_number(one) for one in levels):
+        if sum(map(is_number, levels)) >= _LEVELS_MIN or len(levels) >= _NAMES_MIN:
             made += _against(found, factor.name, levels)
     ratios = [
         Interval(one.name, one.time.value, one.time.low, one.time.high) for one in found.arms if one.time is not None
@@ -195,10 +196,6 @@ def _series(
                 limits.add(tuple(limit))
                 made.append(Series(f"limit: {name}", limit, colour, is_limit=True))
     return made
-
-
-def _is_number(level: str) -> bool:
-    return level[:1].isdigit()
 
 
 @cache

@@ -13,6 +13,8 @@ from branchline.report.charts import nice_ticks, tick_text
 COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44
 _ROW = 26
+#: Half of the line of a limit that stands alone.
+_LONE = 24
 #: More lines in one picture cannot be told apart.
 SERIES_MAX = 9
 
@@ -57,7 +59,9 @@ class Picture:
 
 
 def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series], axis: str) -> Picture:
-    """Lines against the levels of a factor, which stand at equal distances."""
+    """Lines against the levels of a factor, which stand at equal distances. Only numbers, and places between them that
+    have no name, are joined: others have no order that a line could show.
+    """
     series = series[:SERIES_MAX]
     known = [one for line in series for one in line.values if one is not None]
     top = max(known, default=1.0) * 1.05 or 1.0
@@ -76,9 +80,16 @@ def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series]
     parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis, "middle", "axis"))
     for one in series:
         parts += _curve(
-            [None if value is None else (x(index), y(value)) for index, value in enumerate(one.values)], one
+            [None if value is None else (x(index), y(value)) for index, value in enumerate(one.values)],
+            one,
+            [not name or is_number(name) for name in places],
         )
     return Picture(title, unit, _svg(_HEIGHT, title, parts), [(one.name, one.colour, one.is_limit) for one in series])
+
+
+def is_number(level: str) -> bool:
+    """Whether a level has a place on a line, as 16, 1.5 or "4 MiB"."""
+    return level.removeprefix("-")[:1].isdigit()
 
 
 def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float], axis: str) -> Picture:
@@ -133,14 +144,18 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     return inside
 
 
-def _curve(points: Sequence[tuple[float, float] | None], one: Series) -> list[Markup]:
+def _curve(points: Sequence[tuple[float, float] | None], one: Series, joined: Sequence[bool]) -> list[Markup]:
+    """A line through the points of numbers; a limit at another level is a short line of its own."""
     path, is_begun = "", False
-    for point in points:
-        if point is None:
+    for point, is_joined in zip(points, joined, strict=True):
+        if point is None or not is_joined:
             is_begun = False
+        if point is None:
             continue
-        path += f"{'L' if is_begun else 'M'}{point[0]:.1f} {point[1]:.1f}"
-        is_begun = True
+        left, right = (point[0] - _LONE, point[0] + _LONE) if one.is_limit and not is_joined else (point[0], None)
+        path += f"{'L' if is_begun else 'M'}{left:.1f} {point[1]:.1f}"
+        path += f"L{right:.1f} {point[1]:.1f}" if right is not None else ""
+        is_begun = is_joined
     dash = Markup(' stroke-dasharray="6 5"') if one.is_limit else Markup("")
     drawn = [Markup('<path d="{}" class="curve" stroke="{}"{}/>').format(path, one.colour, dash)]
     if not one.is_limit:

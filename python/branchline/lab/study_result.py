@@ -71,10 +71,14 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class ControlResult:
-    """A baseline beside itself."""
+    """A baseline beside itself: its second sample of each round."""
 
     name: str
     time: Ratio | None
+    samples: int = 0
+    lost: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class StudyResult:
     result_version: int = RESULT_VERSION
 
     @property
-    def standing(self) -> str:
+    def progress(self) -> str:
         """How it stands, for who waits."""
         widths = [one.time.half_width for one in self.arms if one.time is not None]
         if not widths:
@@ -114,10 +118,7 @@ def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyR
     for one in samples:
         by_arm.setdefault((one.kind, one.arm), {})[one.round] = one
     found = [_arm_result(study, arm, arms, by_arm, per) for arm in arms]
-    controls = [
-        ControlResult(name, _ratio(by_arm.get(("arm", name), {}), by_arm.get(("control", name), {}), per))
-        for name in dict.fromkeys(one.name for one in found if one.is_baseline)
-    ]
+    controls = [_control_result(one.name, by_arm, per) for one in found if one.is_baseline]
     ratios = [one.time for one in found if not one.is_baseline] or [one.time for one in controls]
     return StudyResult(
         study.question,
@@ -178,7 +179,7 @@ def _arm_result(
         _median(_sum(job.read_calls for job in one.good_jobs) for one in good),
         _phases(good),
         next((one.cold_remark for one in good if one.cold_remark), ""),
-        dict(Counter(note for one in good for note in one.surroundings.notes)),
+        _notes(own.values()),
         _errors(own.values()),
         sum(len(one.jobs) - len(one.good_jobs) for one in good),
         _limits(arm, arms, by_arm, good),
@@ -247,6 +248,18 @@ def _unit_s(sample: StudySample, per: str, is_cpu: bool, numbers: frozenset[int]
 def _file_bytes(jobs: Sequence[JobOutcome]) -> int | None:
     sizes = [one.file_bytes for one in jobs]
     return None if None in sizes else sum(one for one in sizes if one is not None)
+
+
+def _control_result(name: str, by_arm: Mapping[tuple[str, str], Mapping[int, StudySample]], per: str) -> ControlResult:
+    own = by_arm.get(("control", name), {})
+    lost = sum(bool(one.error) for one in own.values())
+    time = _ratio(by_arm.get(("arm", name), {}), own, per)
+    return ControlResult(name, time, len(own) - lost, lost, _notes(own.values()), _errors(own.values()))
+
+
+def _notes(samples: Iterable[StudySample]) -> dict[str, int]:
+    """What disturbed the machine, and in how many samples, also in those that failed: it may be why."""
+    return dict(Counter(note for one in samples for note in one.surroundings.notes))
 
 
 def _errors(samples: Iterable[StudySample]) -> dict[str, int]:

@@ -14,14 +14,13 @@ from branchline._core import __version__
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.estimates import PAIRS_MIN
 from branchline.lab.limits import STUDY_BLOCK_ROUNDS, STUDY_LIMIT_ROUNDS, STUDY_LOST_MAX, STUDY_TRACES_PART
-from branchline.lab.limits_of_storages import BLOCKS, all_limits
+from branchline.lab.limits_of_storages import BLOCKS, all_limits, files_of_blocks
 from branchline.lab.study import JobSettings, Study
 from branchline.lab.study_files import JobFiles, files_of
 from branchline.lab.study_result import StudyResult, result_of
-from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_samples import SampleFile, SampleKind, StudySample
 from branchline.lab.taking import Taker, Turn
 from branchline.lab.traces import TRACED_CLIENTS
-from branchline.locations import is_url
 from branchline.quantities import duration
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import from_plain, to_plain
@@ -35,19 +34,22 @@ class FailedStudyError(BranchlineError):
 
 @dataclass(frozen=True)
 class KeptStudy:
-    """What a study's directory says of it: the study, the seed of its orders, and the version that began it."""
+    """What a study's directory says of it: the study, the seed of its orders, the version that began it, and the
+    command that did, without its seed; empty where Python code did.
+    """
 
     study: Study
     seed: int
     digest: str
     branchline: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True)
 class _Entry:
     """One sample of a round."""
 
-    kind: str
+    kind: SampleKind
     arm: str
     settings: JobSettings
 
@@ -78,10 +80,12 @@ class _Progress:
 class StudyRun:
     """A study in a directory of its own, where it goes on after an interruption."""
 
-    def __init__(self, study: Study, folder: Path, seed: int, taker: Taker, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, study: Study, folder: Path, seed: int, taker: Taker, say: Callable[[str], None], command: str = ""
+    ) -> None:
         self._study, self._folder, self._taker, self._say = study, folder, taker, say
         folder.mkdir(parents=True, exist_ok=True)
-        self.seed = _kept_seed(study, folder, seed)
+        self.seed = _kept_seed(study, folder, seed, command)
         self._file = SampleFile(folder / SAMPLES)
         self._progress = _Progress()
         for sample in self._file.read():
@@ -91,7 +95,7 @@ class StudyRun:
             self._progress.session, self._progress.spent_s = last.session + 1, last.spent_s
         self._arms = study.arms()
         self._files: dict[str, JobFiles] = {}
-        self._limits: list[tuple[str, str, JobSettings]] = []
+        self._limits: list[tuple[SampleKind, str, JobSettings]] = []
         self._given_up: set[tuple[str, str]] = set()
 
     def run(self) -> StudyResult:
@@ -104,7 +108,7 @@ class StudyRun:
             self._round(number)
             number += 1
             result = result_of(self._study, self.seed, self._progress.samples)
-            self._say(f"round {number}: {result.standing}")
+            self._say(f"round {number}: {result.progress}")
             if result.is_precise or self._next_is_too_long(number):
                 break
         if self._study.limits:
@@ -129,8 +133,8 @@ class StudyRun:
                 continue
             self._take(entry, turn)
 
-    def _take(self, entry: _Entry, turn: Turn) -> None:
-        sample = self._taker.take(entry.settings, self._files[entry.arm], turn, self._study.wait_s)
+    def _take(self, entry: _Entry, turn: Turn, files: JobFiles | None = None) -> None:
+        sample = self._taker.take(entry.settings, files or self._files[entry.arm], turn, self._study.wait_s)
         progress = self._progress
         sample = dataclasses.replace(sample, spent_s=progress.spent_now_s, session=progress.session)
         self._file.add(sample)
@@ -149,23 +153,23 @@ class StudyRun:
                 yield _Entry(kind, name, settings)
 
     def _record_traces(self) -> None:
-        """Behind the rounds, so that these are not fewer: records the reads of each arm, and repeats those of local
-        files, while there is some time.
+        """Behind the rounds, so that these are not fewer: records the reads of each arm, and repeats them on the disk
+        where that is one of this machine, while there is some time.
         """
         for arm in self._arms:
             settings = arm.settings
-            if not self._taker.has_traces or settings.client not in TRACED_CLIENTS or settings.stage:
+            if not self._taker.has_traces or settings.client not in TRACED_CLIENTS:
                 continue
             repeated = dataclasses.replace(settings, client="ranges", options={})
-            is_local = not any(is_url(one) for one in settings.where)
+            behind = files_of_blocks(settings, self._files[arm.name])
             entries = [_Entry("trace", arm.name, settings), *[_Entry(BLOCKS, arm.name, repeated)] * STUDY_BLOCK_ROUNDS]
-            for number, entry in enumerate(entries if is_local else entries[:1]):
+            for number, entry in enumerate(entries if behind else entries[:1]):
                 key = (number, entry.kind, entry.arm)
                 took_s = self._progress.took_s.get(("arm", arm.name), 0.0)
                 if self._progress.spent_now_s + took_s > (1 + STUDY_TRACES_PART) * self._study.budget_s:
                     return
                 if key not in self._progress.taken and not self._is_given_up(entry):
-                    self._take(entry, Turn(number, 0, entry.arm, entry.kind))
+                    self._take(entry, Turn(number, 0, entry.arm, entry.kind), behind if entry.kind == BLOCKS else None)
 
     def _lost(self, entry: _Entry, sample: StudySample) -> None:
         self._say(f"left out of round {sample.round + 1}: {entry.arm} ({entry.kind}): {sample.error}")
@@ -198,13 +202,13 @@ class StudyRun:
         return True
 
 
-def _kept_seed(study: Study, folder: Path, seed: int) -> int:
+def _kept_seed(study: Study, folder: Path, seed: int, command: str) -> int:
     """The seed of the study that the directory holds; of a new one it is written down."""
     path = folder / STUDY
     if not path.exists():
         if any(folder.iterdir()):
             raise OptionError("the directory is not empty, and holds no study", path=str(folder))
-        kept = KeptStudy(study, seed, study.digest, __version__)
+        kept = KeptStudy(study, seed, study.digest, __version__, command)
         write_whole(path, json.dumps(to_plain(kept), indent=1).encode())
         return seed
     kept = load_kept(folder)

@@ -15,7 +15,7 @@ from branchline.lab.machine import Surroundings
 from branchline.sensors.plain import finite, from_plain, to_plain
 
 SAMPLE_VERSION = 1
-Kind = Literal["arm", "control", "limit", "client", "network", "trace", "blocks"]
+SampleKind = Literal["arm", "control", "limit", "client", "network", "trace", "blocks"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StudySample:
     round: int
     position: int
     arm: str
-    kind: str
+    kind: SampleKind
     at: str
     wall_s: float
     jobs: list[JobOutcome]

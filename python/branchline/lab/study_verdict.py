@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from branchline.lab.estimates import PAIRS_MIN, Ratio
-from branchline.lab.study_result import ArmResult, StudyResult
+from branchline.lab.study_result import ArmResult, ControlResult, StudyResult
 from branchline.lab.verdict import shown_ratio
 from branchline.quantities import count, counted, percent, rate, significant
 
@@ -42,15 +42,21 @@ def sentences(found: StudyResult) -> list[str]:
         f"{one.name}: left out {counted(one.lost, 'time')}: {_most(one.errors)}" for one in found.arms if one.lost
     ]
     lines += [
+        f"{one.name}: its control was left out {counted(one.lost, 'time')}: {_most(one.errors)}"
+        for one in found.controls
+        if one.lost
+    ]
+    lines += [
         f"{one.name}: {counted(one.failed_jobs, 'job')} failed: {_most(one.errors)}"
         for one in found.arms
         if one.failed_jobs
     ]
-    notes = Counter({name: 0 for one in found.arms for name in one.notes})
-    for one in found.arms:
-        notes.update(one.notes)
-    samples = sum(one.samples for one in found.arms)
-    lines += [f"in {number} of {counted(samples, 'sample')} {note}" for note, number in notes.items() if number]
+    every: list[ArmResult | ControlResult] = [*found.arms, *found.controls]
+    notes: Counter[str] = Counter()
+    for taken in every:
+        notes.update(taken.notes)
+    samples = sum(taken.samples + taken.lost for taken in every)
+    lines += [f"in {number} of {counted(samples, 'sample')} {note}" for note, number in notes.items()]
     lines += [f"not proved cold: {remark}" for remark in dict.fromkeys(one.cold for one in found.arms if one.cold)]
     if found.sessions > 1:
         lines.append(f"interrupted {counted(found.sessions - 1, 'time')}, and gone on with")

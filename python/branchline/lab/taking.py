@@ -16,14 +16,14 @@ from typing import Protocol
 
 from branchline.errors import BranchlineError
 from branchline.lab.at_once import run_at_once
-from branchline.lab.cold import StillCachedError, cached_bytes, make_cold
+from branchline.lab.cold import StillCachedError, cached_bytes, fuse_remark, make_cold
 from branchline.lab.job import JobRequest
 from branchline.lab.limits import STUDY_JOBS_HERE_MAX
 from branchline.lab.machine import Moment, Surroundings
 from branchline.lab.starting import JobStarters
 from branchline.lab.study import JobSettings
 from branchline.lab.study_files import JobFiles
-from branchline.lab.study_samples import StudySample
+from branchline.lab.study_samples import SampleKind, StudySample
 from branchline.lab.traces import trace_path
 
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
@@ -36,7 +36,7 @@ class Turn:
     round: int
     position: int
     arm: str
-    kind: str
+    kind: SampleKind
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class HereAtOnce:
         sizes = files.job_bytes or (None,) * len(jobs)
         jobs = [replace(one, file_bytes=size) for one, size in zip(jobs, sizes, strict=False)]
         surroundings = Surroundings()
-        if moments and not error:
+        if moments:
             used_s = sum(one.cpu_s for one in jobs)
             surroundings = Surroundings.between(moments[0], Moment.now(settings.servers), used_s, self._folder)
         return StudySample(
@@ -137,9 +137,19 @@ def _folder_for_jobs() -> Iterator[Path]:
 
 
 def _made_cold(settings: JobSettings, files: JobFiles) -> _Coldness:
-    """Throws out of the page cache what has to be cold, and says what could not be."""
+    """Throws out of the page cache what has to be cold, and says what could not be. Raises BranchlineError for a file
+    that cannot be looked at.
+    """
     if not settings.cold:
         return _Coldness()
+    try:
+        return _forgotten(settings, files)
+    except OSError as error:
+        what = f"its files cannot be made cold: {error.strerror}"
+        raise BranchlineError(what, path=error.filename or "") from None
+
+
+def _forgotten(settings: JobSettings, files: JobFiles) -> _Coldness:
     try:
         make_cold(list(files.local))
         remark = ""
@@ -151,6 +161,8 @@ def _made_cold(settings: JobSettings, files: JobFiles) -> _Coldness:
             remark = f"{left} bytes stay in the page cache" if left else ""
     if files.is_remote and not settings.served_from:
         remark = remark or "the cache of the server is not ours, and may be warm"
+    if not settings.served_from:
+        remark = remark or fuse_remark(files.local)
     return _Coldness(sum(map(cached_bytes, files.local)), remark)
 
 

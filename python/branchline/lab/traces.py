@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -66,12 +70,40 @@ def reads_of(path: Path) -> list[Reads]:
     return found
 
 
-def local_ranges(path: Path) -> list[tuple[str, int, int]]:
-    """The file, offset and size of each read of a local file, in the order of the trace."""
-    reads = [
-        (second, one.file, int(offset), int(size))
-        for one in reads_of(path)
-        if not is_url(one.file)
+def ranges_on(path: Path, files: Sequence[str]) -> list[tuple[str, int, int]]:
+    """The file, offset and size of each read of a trace, in its order. What is no file of this machine, as a URL or a
+    copy that is gone, is replaced by that of ``files`` with the same name. Empty where one is not known for sure.
+    """
+    reads = reads_of(path)
+    known = counterparts([one.file for one in reads], files)
+    if None in known.values():
+        return []
+    found = [
+        (second, known[one.file] or "", int(offset), int(size))
+        for one in reads
         for second, offset, size in zip(one.seconds.tolist(), one.offsets, one.sizes, strict=True)
     ]
-    return [(file, offset, size) for _, file, offset, size in sorted(reads, key=lambda read: read[0])]
+    return [(file, offset, size) for _, file, offset, size in sorted(found, key=lambda read: read[0])]
+
+
+def counterparts(names: Sequence[str], files: Sequence[str]) -> dict[str, str | None]:
+    """For each name, path or URL: itself if it is a file of this machine, else the file whose path ends in the same way
+    as its path for longer than all others. None where there is none, where two do, or where it is that of two names.
+    """
+    found = {name: name if os.path.isfile(name) else _counterpart(name, files) for name in names}
+    times = Counter(found.values())
+    return {name: one if times[one] == 1 else None for name, one in found.items()}
+
+
+def _counterpart(name: str, files: Sequence[str]) -> str | None:
+    ends = sorted(((_common_end(name, one), one) for one in dict.fromkeys(files)), reverse=True)
+    if not ends or ends[0][0] == 0 or (len(ends) > 1 and ends[1][0] == ends[0][0]):
+        return None
+    return ends[0][1]
+
+
+def _common_end(name: str, file: str) -> int:
+    """How many names of folders and files, from the last one on, are the same in both."""
+    path = unquote(urlsplit(name).path) if is_url(name) else name
+    both = zip(reversed(Path(path).parts), reversed(Path(file).parts), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda one: one[0] == one[1], both))

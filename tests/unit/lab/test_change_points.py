@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from tests.peers.peers import imported
 
 from branchline.lab.change_points import change_points, energy
 
@@ -54,7 +55,7 @@ def test_the_energy_statistic_is_that_of_all_pairs() -> None:
 
 
 def test_the_places_are_those_of_ruptures() -> None:
-    ruptures = pytest.importorskip("ruptures")
+    ruptures = imported("ruptures")
     values = history(5, [(30, 1.0), (30, 1.3), (30, 1.0)])
     theirs = ruptures.KernelCPD(kernel="rbf", min_size=5).fit(np.array(values)).predict(n_bkps=2)[:-1]
     ours = [one.index for one in change_points(values)]

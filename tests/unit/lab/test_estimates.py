@@ -42,7 +42,7 @@ def test_fewer_than_six_pairs_have_no_interval() -> None:
     for pairs in range(1, 12):
         found = paired_ratio([1.0] * pairs, [1.0 + 0.01 * one for one in range(pairs)])
         assert (found.low is not None) == (pairs >= PAIRS_MIN)
-        assert found.level is None or found.level >= 0.95
+        assert found.level is None or found.level >= 0.963
 
 
 @pytest.mark.parametrize(("first", "second"), [([], []), ([1.0], []), ([0.0], [1.0]), ([1.0], [math.nan])])

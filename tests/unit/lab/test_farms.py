@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -72,6 +73,10 @@ def test_an_executor_runs_the_same_jobs_in_each_arm(data: Path) -> None:
     page = write_report(data / "out").read_text(encoding="utf-8")
     for title in ("The jobs", "Throughput over time", "Wall time of jobs", "The same job: CPU time more"):
         assert title in page
+    # What has no name at the axis is joined, too.
+    over_time = page[page.index("Throughput over time") :]
+    [first, *_] = re.findall(r'<path d="([^"]*)" class="curve"', over_time)
+    assert (first.count("M"), first.count("L")) == (1, 39)
 
 
 def test_a_job_that_fails_on_a_farm_is_counted_and_the_others_are_compared(data: Path) -> None:

@@ -18,7 +18,7 @@ from branchline.lab.study_page import write_report
 from branchline.lab.study_running import SAMPLES, StudyRun
 from branchline.lab.study_samples import SampleFile
 from branchline.lab.taking import HereAtOnce
-from branchline.lab.traces import local_ranges, trace_path
+from branchline.lab.traces import counterparts, ranges_on, trace_path
 
 STUDY = """
 question = "Which way is faster?"
@@ -59,7 +59,7 @@ def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: 
         repeated = [one for one in samples if (one.kind, one.arm) == ("blocks", arm.name)]
         assert len(repeated) == 2
         for number in range(2):
-            wanted = local_ranges(trace_path(out, arm.name, number))
+            wanted = ranges_on(trace_path(out, arm.name, number), [])
             assert {Path(file).name for file, _, _ in wanted} == {("a.root", "b.root")[number]}
             moved = sum(size for _, _, size in wanted)
             assert [one.jobs[number].bytes_read for one in repeated] == [moved, moved]
@@ -75,6 +75,42 @@ def test_a_bare_socket_moves_as_many_bytes_as_are_wanted(tmp_path: Path) -> None
     assert reader_of(request)([]).bytes_read == 5_000_001
     with pytest.raises(OptionError, match="no address of this machine"):
         reader_of(JobRequest(0, "socket", [], str(tmp_path), options={"host": "203.0.113.1", "bytes": 1}))
+
+
+def test_the_ranges_of_copies_are_repeated_on_copies(tmp_path: Path) -> None:
+    data, stage = tmp_path / "data", tmp_path / "stage"
+    data.mkdir()
+    stage.mkdir()
+    for name in "ab":
+        with branchline.create(data / f"{name}.root") as file:
+            file["events"] = {"x": list(range(30_000))}
+    text = STUDY.replace("jobs = 2", f'jobs = 1\nstage = "{stage}"')
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    found = StudyRun(
+        load_study(tmp_path / "study.toml", {"HERE": str(data)}), out, 1, HereAtOnce(out), lambda _: None
+    ).run()
+    samples = SampleFile(out / SAMPLES).read()
+    assert not [one.error for one in samples if one.error]
+    for arm in found.arms:
+        assert {one.kind for one in arm.limits} == {"limit", "blocks"}
+        own, *repeated = [one for one in samples if one.arm == arm.name and one.kind in ("arm", "blocks")]
+        assert [one.jobs[0].bytes_read for one in repeated] == [own.jobs[0].bytes_read] * 2
+    assert list(stage.iterdir()) == []
+    page = write_report(out).read_text(encoding="utf-8")
+    assert page.count("copying them first, then raw disk") == len(found.arms)
+
+
+def test_files_with_the_same_name_are_found_by_the_end_of_their_paths(tmp_path: Path) -> None:
+    own = tmp_path / "own.root"
+    own.touch()
+    files = ["/served/x/a.root", "/served/y/a.root", "/served/y/b c.root"]
+    url, other = "root://host//data/y/a.root", "https://host/y/b%20c.root?token=1"
+    assert counterparts([url, other, str(own)], files) == {url: files[1], other: files[2], str(own): str(own)}
+    # Two are as good, none is, and one is that of two.
+    assert counterparts(["root://host//z/a.root"], files) == {"root://host//z/a.root": None}
+    assert counterparts(["root://host//z/c.root"], files) == {"root://host//z/c.root": None}
+    assert set(counterparts([url, "root://host//friends/y/a.root"], files).values()) == {None}
 
 
 def test_a_trace_without_local_reads_is_no_limit(tmp_path: Path) -> None:

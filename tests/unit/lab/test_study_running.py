@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -253,7 +256,7 @@ def test_the_report_and_the_table_have_what_was_measured(data: Path) -> None:
     page = write_report(data / "out").read_text(encoding="utf-8")
     assert (data / "out" / PAGE).exists()
     assert "Who is faster?" in page
-    assert "branchline study run" in page
+    assert "drawn by seed 1" in page
     assert "Throughput of all jobs against jobs at once" in page
     assert "http" not in page.replace("http://www.w3.org", "")
     table = pyarrow.parquet.read_table(data / "out" / TABLE).to_pylist()
@@ -365,3 +368,89 @@ def is_running(pid: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
+
+
+def test_a_file_that_goes_away_is_a_lost_sample_that_is_named(data: Path) -> None:
+    text = f"""
+question = "What of a file that is gone?"
+rounds = 2
+limits = false
+[job]
+where = "{data}"
+tree = "events"
+cold = true
+[factors.file]
+stays = {{ files = "0.root" }}
+goes = {{ files = "1.root", before = "rm -f {data}/1.root" }}
+[baseline]
+file = "stays"
+"""
+    said: list[str] = []
+    found = run(data, text, said=said)
+    gone = next(one for one in found.arms if one.name == "file goes")
+    assert (gone.samples, gone.lost) == (0, 2)
+    [error] = gone.errors
+    assert error.endswith("1.root: its files cannot be made cold: No such file or directory")
+    assert next(one for one in found.arms if one.name == "file stays").samples == 2
+    assert sum("left out of round" in one for one in said) == 2
+
+
+def test_the_page_has_the_command_that_repeats_the_study(tmp_path: Path) -> None:
+    text = SLEEPS.replace("sleep 0.3", "${PROGRAM} ${LONG}").replace('budget = "60 s"', 'budget = "60 s"\nrounds = 1')
+    study = tmp_path / "sleeps of all.toml"
+    study.write_text(text, encoding="utf-8")
+    words = [
+        sys.executable,
+        "-m",
+        "branchline",
+        "study",
+        "run",
+        str(study),
+        "--set",
+        "LONG=0.1",
+        "-o",
+        str(tmp_path / "out"),
+        "--seed",
+        "5",
+    ]
+    subprocess.run(words, check=True, capture_output=True, env={**os.environ, "PROGRAM": "sleep"})
+    page = (tmp_path / "out" / PAGE).read_text(encoding="utf-8")
+    [command] = re.findall(r"<code>(branchline study .*?)</code>", page)
+    again = shlex.split(html.unescape(command))[1:]
+    subprocess.run([sys.executable, "-m", "branchline", *again], check=True, capture_output=True, cwd=tmp_path)
+    first, second = (SampleFile(tmp_path / one / SAMPLES).read() for one in ("out", "out-again"))
+    assert [one.key for one in first] == [one.key for one in second]
+    assert not [one.error for one in second if one.error]
+
+
+def test_names_of_levels_are_points_and_numbers_are_joined(data: Path) -> None:
+    text = f"""
+question = "Which buffers?"
+rounds = 1
+limits = false
+[job]
+where = "{data}"
+tree = "events"
+[factors.threads]
+1 = {{ options = {{ threads = 1 }} }}
+2 = {{ options = {{ threads = 2 }} }}
+own = {{}}
+[baseline]
+threads = "own"
+"""
+    run(data, text)
+    page = write_report(data / "out").read_text(encoding="utf-8")
+    picture = page[page.index("Throughput of all jobs against threads") :]
+    [path] = re.findall(r'<path d="([^"]*)" class="curve"', picture[: picture.index("</svg>")])
+    assert (path.count("M"), path.count("L")) == (2, 1)
+    assert picture[: picture.index("</svg>")].count("<circle") == 3
+
+
+def test_what_may_be_a_secret_is_not_in_the_command_of_the_page(tmp_path: Path) -> None:
+    text = SLEEPS.replace("sleep 0.3", "sleep ${API_TOKEN}").replace('budget = "60 s"', 'budget = "60 s"\nrounds = 1')
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    words = [sys.executable, "-m", "branchline", "study", "run", str(tmp_path / "study.toml")]
+    subprocess.run([*words, "--seed", "5"], check=True, capture_output=True, env={**os.environ, "API_TOKEN": "0.01234"})
+    page = (tmp_path / "study" / PAGE).read_text(encoding="utf-8")
+    assert "branchline study run" in page
+    assert "0.01234" not in page

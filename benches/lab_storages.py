@@ -1,0 +1,134 @@
+"""Studies of a real storage beside itself: how often a server is taken for one that is faster or slower than it is."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benches.lab import FALSE_MOST
+from benches.storage_places import NAME, Place, places
+from benches.storages import make_file
+from benches.tables import table
+from branchline.lab.estimates import Ratio
+from branchline.lab.study import JobSettings, Study
+from branchline.lab.study_running import StudyRun
+from branchline.lab.taking import HereAtOnce
+
+#: What is read from: a real server, by its own protocol.
+STORAGE = "XRootD"
+#: So small that many studies are possible, so large that a job is more than its beginning.
+_MEGABYTES = 8
+
+
+def lab_storages_page(
+    cache: Path, repeats: int, seed: int, pairs: int, say: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]]]:
+    """The page, and a row for the storage; none where this machine cannot have it."""
+    file = make_file(cache, _MEGABYTES, say)
+    with places(file, [STORAGE], say) as (made, missing):
+        # The same server over HTTP is another storage.
+        rows = [_row(place, repeats, seed, pairs, say) for place in made if place.name == STORAGE]
+    return page(rows, missing, file.stat().st_size, seed), rows
+
+
+def page(rows: list[dict[str, Any]], missing: list[str], file_bytes: int, seed: int) -> str:
+    """What was found, for people."""
+    head = [
+        "storage",
+        "pairs",
+        "studies",
+        "false alarms",
+        "false alarms %",
+        "95 % interval of it",
+        "half of an interval of a ratio, median",
+        "largest difference",
+    ]
+    lines = [
+        "# Studies of storages beside themselves",
+        "",
+        f"A file of {file_bytes / 1e6:.0f} MB is read by Branchline from a server of this machine, warm, and beside it "
+        f"once more: nothing differs. The seeds of the orders of samples begin at {seed}. A false alarm is an interval "
+        f"that leaves out 1. Promised: at most {FALSE_MOST:.0%}. The interval of the part of false alarms is that of "
+        "Clopper and Pearson for so many studies. Other programs of the machine are not kept away: where they are at "
+        "work the intervals of ratios are wide, and such studies find only what is larger.",
+        "",
+        table(head, [_cells(one) for one in rows]),
+        *(["", "## Not here", "", *(f"- {reason}" for reason in missing)] if missing else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def study_of_storage(place: Place, pairs: int) -> Study:
+    """A study with a baseline and its control only, which ends after so many pairs."""
+    return Study(
+        question=f"Does {place.name} differ from itself?",
+        job=JobSettings(
+            where=(place.url.removesuffix(NAME),), files=(NAME,), tree="events", environment=dict(place.environment)
+        ),
+        precision=0.001,
+        budget_s=86400.0,
+        rounds_max=pairs,
+        limits=False,
+    )
+
+
+def _row(place: Place, repeats: int, seed: int, pairs: int, say: Callable[[str], None]) -> dict[str, Any]:
+    study, taker = study_of_storage(place, pairs), HereAtOnce(Path(tempfile.gettempdir()))
+    found: list[Ratio] = []
+    for number in range(repeats):
+        if number % 20 == 0:
+            say(f"lab-storages: {place.name}, study {number + 1} of {repeats}")
+        folder = Path(tempfile.mkdtemp(prefix="branchline-lab-"))
+        try:
+            result = StudyRun(study, folder, seed + number, taker, lambda _: None).run()
+        finally:
+            shutil.rmtree(folder)
+        found += [one.time for one in result.controls if one.time is not None]
+    return {
+        "storage": place.name,
+        "server": place.server,
+        "studies": len(found),
+        "pairs": pairs,
+        "alarms": sum(one.differs for one in found),
+        "interval": exact_interval(sum(one.differs for one in found), len(found)),
+        "ratios": [[one.value, one.low, one.high] for one in found],
+    }
+
+
+def exact_interval(hits: int, of: int) -> tuple[float, float]:
+    """Clopper and Pearson's interval of 95 % of a part, of which ``hits`` of ``of`` were seen."""
+
+    def at_most(part: float, count: int) -> float:
+        return sum(math.comb(of, one) * part**one * (1 - part) ** (of - one) for one in range(count + 1))
+
+    def where(is_above: Callable[[float], bool]) -> float:
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if is_above(middle) else (middle, high)
+        return (low + high) / 2
+
+    low = 0.0 if hits == 0 else where(lambda part: 1 - at_most(part, hits - 1) > 0.025)
+    high = 1.0 if hits == of else where(lambda part: at_most(part, hits) < 0.025)
+    return low, high
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    low, high = row["interval"]
+    widths = [math.sqrt(up / down) - 1 for _, down, up in row["ratios"] if down and up]
+    largest = max((abs(math.log(value)) for value, _, _ in row["ratios"]), default=0.0)
+    return [
+        row["storage"],
+        str(row["pairs"]),
+        str(row["studies"]),
+        str(row["alarms"]),
+        f"{100 * row['alarms'] / row['studies']:.1f}" if row["studies"] else "",
+        f"{100 * low:.1f} to {100 * high:.1f}",
+        f"{statistics.median(widths):.1%}" if widths else "",
+        f"{math.expm1(largest):.1%}",
+    ]
