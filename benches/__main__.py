@@ -18,6 +18,7 @@ from benches.ntuple import ntuple_page
 from benches.objects import objects_page
 from benches.opening import opening_page
 from benches.planning import planning_page
+from benches.queries import queries_page
 from benches.readers import selection_name
 from benches.root_loops import columns_of
 from benches.rounds import Case, Sample, as_json, run_rounds
@@ -26,9 +27,9 @@ from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
 BENCHES = (
-    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "storages", "merging", "layouts", "access",
-    "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
-    "cluster-peers", "serving", "control-room", "lab", "writing",
+    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "storages", "merging", "layouts",
+    "access", "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
+    "cluster-peers", "serving", "control-room", "lab", "lab-storages", "writing",
     "forecasts", "simulation", "advice",
 )  # fmt: skip
 
@@ -45,6 +46,7 @@ class Size:
     layout_repeats: int
     object_entries: int
     ntuple_events: int
+    query_events: int
     storage_megabytes: int
     storage_repeats: int
     storages: int
@@ -62,6 +64,7 @@ class Size:
     simulation: tuple[int, int, int]
     lab_studies: int
     lab_pairs: int
+    lab_storage_studies: int
     dispatched: tuple[int, int]
     cluster_files: int
     cluster_events: int
@@ -79,6 +82,7 @@ FULL = Size(
     layout_repeats=2,
     object_entries=40_000,
     ntuple_events=100_000,
+    query_events=10_000_000,
     storage_megabytes=200,
     storage_repeats=5,
     storages=5,
@@ -96,6 +100,7 @@ FULL = Size(
     simulation=(30_000_000, 10_000, 2),
     lab_studies=400,
     lab_pairs=12,
+    lab_storage_studies=200,
     dispatched=(20_000, 100_000),
     cluster_files=300,
     cluster_events=25_000,
@@ -113,6 +118,7 @@ QUICK = Size(
     layout_repeats=1,
     object_entries=200,
     ntuple_events=500,
+    query_events=3000,
     storage_megabytes=2,
     storage_repeats=1,
     storages=3,
@@ -130,6 +136,7 @@ QUICK = Size(
     simulation=(10_000_000, 100, 1),
     lab_studies=10,
     lab_pairs=6,
+    lab_storage_studies=2,
     dispatched=(20, 200),
     cluster_files=4,
     cluster_events=500,
@@ -224,11 +231,18 @@ def main() -> None:
         layout_repeats = arguments.repeats or size.layout_repeats
         page, cases, samples = layouts_page(cache, results, max(JOBS, size.split_files), layout_repeats, say)
         write_results(results, "layouts", page, cases, samples)
-    if "ntuple" in chosen:
-        write_rows(results, {"ntuple": ntuple_page(cache, size.ntuple_events, repeats, say)})
+    run_events(chosen, size, cache, results, repeats)
     run_links(chosen, size, cache, results, arguments.repeats)
     run_clusters(chosen, size, cache, results, arguments.seed, arguments.repeats)
     run_esd(chosen, size, cache, arguments.results or (results if arguments.quick else REPOSITORY / "docs"))
+
+
+def run_events(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int) -> None:
+    """RNTuples, and queries of events."""
+    if "ntuple" in chosen:
+        write_rows(results, {"ntuple": ntuple_page(cache, size.ntuple_events, repeats, say)})
+    if "queries" in chosen:
+        write_rows(results, {"queries": queries_page(cache, size.query_events, repeats, say)})
 
 
 def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> None:
@@ -286,6 +300,11 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
         from benches.lab import lab_page
 
         pages["lab"] = lab_page(repeats or size.lab_studies, seed, size.lab_pairs, say)
+    if "lab-storages" in chosen:
+        from benches.lab_storages import lab_storages_page
+
+        count = repeats or size.lab_storage_studies
+        pages["lab-storages"] = lab_storages_page(cache, count, seed, size.lab_pairs, say)
     if "forecasts" in chosen:
         from benches.forecasts import forecasts_page
 

@@ -83,20 +83,25 @@ inline PassResult {name}(const std::vector<std::string> &paths, const std::strin
 
 
 def compile_loops(cache: Path, dataframes: dict[str, list[Column]]) -> Any:
-    """ROOT with the loops loaded: compiled once (some 20 s) and kept in `cache` under a hash of their source."""
+    """ROOT with the loops loaded."""
+    return compile_headers(cache, "loops", HEADERS, "".join(dataframe_function(n, c) for n, c in dataframes.items()))
+
+
+def compile_headers(cache: Path, name: str, headers: list[Path], functions: str = "") -> Any:
+    """ROOT with headers and functions loaded: compiled once (some 20 s) and kept in `cache` under a hash of their
+    source."""
     root = import_root()
-    source = "".join(f'#include "{header.name}"\n' for header in HEADERS)
-    source += "".join(dataframe_function(n, c) for n, c in dataframes.items())
-    texts = [header.read_text() for header in HEADERS]
+    source = "".join(f'#include "{header.name}"\n' for header in headers) + functions
+    texts = [header.read_text() for header in headers]
     tag = hashlib.sha256("".join([source, *texts, root.__version__]).encode()).hexdigest()[:12]
-    folder = cache / f"loops-{tag}"
+    folder = cache / f"{name}-{tag}"
     folder.mkdir(parents=True, exist_ok=True)
-    macro = folder / "loops.C"
+    macro = folder / f"{name}.C"
     if not macro.exists():
-        for header, text in zip(HEADERS, texts, strict=True):
+        for header, text in zip(headers, texts, strict=True):
             (folder / header.name).write_text(text)
         macro.write_text(source)
-    if not (folder / "loops_C.so").exists():
+    if not (folder / f"{name}_C.so").exists():
         # In a process of its own: ACLiC links what is loaded, as Arrow's libraries, which other processes do not find.
         subprocess.run([sys.executable, "-c", COMPILING, f"{macro}+O"], check=False, timeout=COMPILING_MAX_S)
     if root.gROOT.LoadMacro(f"{macro}+O") != 0:
