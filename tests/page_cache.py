@@ -21,9 +21,25 @@ def in_page_cache(*files: Path) -> Iterator[None]:
     with ExitStack() as held:
         for one in files:
             address, size_bytes = held.enter_context(_mapped(one))
-            if _LIBC.mlock(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes)):
-                pytest.fail(f"{one} cannot be held in memory: {os.strerror(ctypes.get_errno())}; see ulimit -l")
+            _hold(one, address, size_bytes)
         yield
+
+
+@contextmanager
+def in_page_cache_except(file: Path, dropped: range) -> Iterator[None]:
+    """Inside the block all bytes of a file are in memory but those of a range of whole pages, if the kernel lets go."""
+    with _mapped(file) as (address, size_bytes):
+        _hold(file, address, dropped.start)
+        _hold(file, address + dropped.stop, size_bytes - dropped.stop)
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+            os.posix_fadvise(opened.fileno(), dropped.start, len(dropped), os.POSIX_FADV_DONTNEED)
+        yield
+
+
+def _hold(file: Path, address: int, size_bytes: int) -> None:
+    if _LIBC.mlock(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes)):
+        pytest.fail(f"{file} cannot be held in memory: {os.strerror(ctypes.get_errno())}; see ulimit -l")
 
 
 def is_in_page_cache(file: Path) -> bool:

@@ -78,6 +78,7 @@ TABLES = {
     "planning": "Planning a train",
     "simulated": "Trains on 1000 workers",
     "lab": "Studies",
+    "lab-storages": "Studies of a storage",
     "forecasts": "Forecasts",
     "simulation": "Simulated jobs at once",
     "dispatch": "Handing out sub-jobs",

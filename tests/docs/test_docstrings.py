@@ -40,11 +40,23 @@ CLASSES = (
     "WritableTree",
 )
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
-FUNCTIONS += ("as_TGraph", "plot", "recreate", "run", "update", "varied", "what_if", "workspace")
+FUNCTIONS += ("as_TEfficiency", "as_TGraph", "as_THnSparse", "plot", "recreate", "run", "update", "varied", "what_if")
+FUNCTIONS += ("workspace",)
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open", "what_if")
-READING += ("WritableDirectory", "WritableFile", "WritableTree", "as_TGraph", "create", "recreate", "update")
+READING += (
+    "WritableDirectory",
+    "WritableFile",
+    "WritableTree",
+    "as_TEfficiency",
+    "as_TGraph",
+    "create",
+    "recreate",
+    "update",
+)
+#: What programs call; the other members are properties, and calls between rooms.
+OF_WRITING = {"keys", "classnames", "update", "mkdir", "mktree", "mkrntuple", "copy_from", "extend", "close", "abandon"}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -75,6 +87,13 @@ def test_a_public_class_or_function_names_errors_and_has_an_example(name: str) -
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_public_method_is_described(name: str) -> None:
     assert [member for member, text in docstrings(name) if not text] == []
+
+
+@pytest.mark.parametrize("name", ["WritableDirectory", "WritableFile", "WritableTree"])
+def test_every_method_of_writing_that_is_uproots_has_an_example(name: str) -> None:
+    methods = {member: text for member, text in docstrings(name) if member.rpartition(".")[2] in OF_WRITING}
+    assert methods
+    assert [member for member, text in methods.items() if ">>>" not in text] == []
 
 
 @pytest.mark.parametrize("name", CLASSES + FUNCTIONS)

@@ -215,7 +215,7 @@ def test_empty_subjobs_come_back_from_each_place(place: str) -> None:
 def test_simulated_trains_are_counted(run_benches: RunBenches) -> None:
     results = run_benches("simulated")
     rows = json.loads((results / "simulated.json").read_text())["rows"]
-    assert len(rows) == 12
+    assert len(rows) == 18
     assert all(row["missing"] == 0 and row["makespan_s"] >= row["ideal_s"] > 0 for row in rows)
     assert "seed 1" in (results / "simulated.md").read_text()
 

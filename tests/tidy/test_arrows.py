@@ -29,7 +29,19 @@ ROOMS: dict[str, set[str]] = {
     "running": {"batch", "dataset", "forecast", "jobs", "report", "reporting", "sensors", "sites", "tables", "train"},
     "results": {"report", "running", "sensors", "tables", "train"},
     "lab": {"_core", "batch", "dataset", "jobs", "report", "running", "sensors", "sites", "tracing", "tree"},
-    "control": {"dataset", "lab", "layout", "report", "running", "sensors", "sites", "train", "tree"},
+    "control": {
+        "dataset",
+        "forecast",
+        "lab",
+        "layout",
+        "report",
+        "reporting",
+        "running",
+        "sensors",
+        "sites",
+        "train",
+        "tree",
+    },
     "web": {"control", "forecast", "report", "running", "sensors", "train"},
     "demo": {"jobs"},
     "cli": {
@@ -62,6 +74,7 @@ EVERYBODYS = {
     "locations",
     "notebook",
     "quantities",
+    "sizes",
     "ranges",
     "settings",
 }

@@ -72,6 +72,7 @@ EXTRAS_OF_ROOMS = {
     "running/": {"reports"},
     "tracing/": {"parquet", "reports"},
     "train/": {"trains"},
+    "tree/parquet/": {"parquet"},
     "web/": {"web"},
 }
 

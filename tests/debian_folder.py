@@ -1,0 +1,54 @@
+"""Folders with a Debian of their own, for programs that this system does not have: made once, whoever asks first."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+MAKE_TIMEOUT_S = 1500
+
+
+def debian_folder(folder: Path, packages: Sequence[str], programs: Sequence[str], purpose: str) -> Path:
+    """The folder with Debian 13 and these packages, which bring ``programs``; made if they are not there.
+
+    That takes a minute or some. Processes that ask at the same time wait for the first. Skips where it cannot be made.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not all((folder / one).exists() for one in programs):
+            _make(folder, packages, purpose)
+    return folder
+
+
+def _make(folder: Path, packages: Sequence[str], purpose: str) -> None:
+    makers = [shutil.which(one) for one in ("unshare", "mmdebstrap")]
+    if os.geteuid() != 0 or None in makers:
+        pytest.skip(f"only root may make the folder with {purpose}, with unshare and mmdebstrap")
+    making = folder.with_suffix(".making")
+    shutil.rmtree(making, ignore_errors=True)
+    # In a mount namespace of its own: it mounts this system's /dev/shm there, and what removes the folder of one that
+    # was ended would else remove the shared memory of everybody.
+    words = [str(makers[0]), "--mount", str(makers[1]), "--variant=apt", f"--include={','.join(packages)}", "trixie"]
+    words += [str(making), *_mirror()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=MAKE_TIMEOUT_S, check=False)
+    if done.returncode:
+        shutil.rmtree(making, ignore_errors=True)
+        pytest.skip(f"{purpose} cannot be installed: {done.stderr[-500:]}")
+    shutil.rmtree(folder, ignore_errors=True)
+    making.rename(folder)
+
+
+def _mirror() -> list[str]:
+    """Where this machine gets its packages."""
+    for path in Path("/etc/apt/sources.list.d").glob("*.sources"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("URIs:"):
+                return line.split()[1:2]
+    return []
