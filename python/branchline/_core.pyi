@@ -209,8 +209,11 @@ class File:
     uuid: bytes
     compress: int
     def __new__(cls, path: str, access: Access | None = None) -> File: ...
-    def loaded_ranges(self) -> list[tuple[int, int]]:
-        """Offsets and sizes of the ranges that are in memory."""
+    def infos_range(self) -> tuple[int, int] | None:
+        """Offset and size of the record of streamer infos."""
+
+    def metadata_requests(self) -> list[list[tuple[int, int]]]:
+        """Offsets and sizes of the ranges of each request for metadata so far."""
 
     def keys_below(self, path: str) -> list[Key]:
         """All keys below a directory; the file itself is ``""``."""
@@ -745,7 +748,7 @@ class PlannedReads:
     bytes_in_flight: int
     is_whole: bool
     opens_ahead: bool
-    seen: tuple[int, float]
+    seen: tuple[int, float] | None
 
 def plan_reads(file: LaidFile, request: PlanRequest) -> PlannedReads | None:
     """The calls that reading a file would make; None if the memory limit is too small for it."""

@@ -9,6 +9,7 @@ use branchline_engine::{file, tree};
 use branchline_format::compress::Codec;
 use branchline_format::file::TKey;
 use branchline_slab::Pool;
+use branchline_storage::ByteRange;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
@@ -101,8 +102,13 @@ impl File {
     }
 
     /// Offsets and sizes of the ranges that are in memory.
-    fn loaded_ranges(&self) -> Vec<(u64, u64)> {
-        self.0.loaded_ranges().into_iter().map(|range| (range.offset, range.length)).collect()
+    fn infos_range(&self) -> Option<(u64, u64)> {
+        self.0.infos_range().map(|range| (range.offset, range.length))
+    }
+
+    fn metadata_requests(&self) -> Vec<Vec<(u64, u64)>> {
+        let ranges = |request: Vec<ByteRange>| request.iter().map(|range| (range.offset, range.length)).collect();
+        self.0.metadata_requests().into_iter().map(ranges).collect()
     }
 
     /// The gap up to which its store joins ranges by itself.

@@ -17,7 +17,9 @@ pub struct FileFields {
     is_at_a_server: bool,
     is_near: bool,
     store_gap_bytes: u64,
-    metadata: Vec<(u64, u64)>,
+    metadata: Vec<Vec<(u64, u64)>>,
+    infos: Option<(u64, u64)>,
+    is_ntuple: bool,
     entries: u64,
     extents: Vec<Vec<(u64, u64, u64, u64)>>,
     unwanted_first: Vec<(u64, u64)>,
@@ -53,7 +55,7 @@ pub struct PlannedReads {
     bytes_in_flight: u64,
     is_whole: bool,
     opens_ahead: bool,
-    seen: (u64, f64),
+    seen: Option<(u64, f64)>,
 }
 
 /// The calls that reading a file would make; None if the memory limit is too small for it.
@@ -101,7 +103,9 @@ impl From<FileFields> for PlannedFile {
             is_at_a_server: given.is_at_a_server,
             is_near: given.is_near,
             store_gap_bytes: given.store_gap_bytes,
-            metadata: given.metadata.into_iter().map(range).collect(),
+            metadata: given.metadata.into_iter().map(|one| one.into_iter().map(range).collect()).collect(),
+            infos: given.infos.map(range),
+            is_ntuple: given.is_ntuple,
             entries_count: given.entries,
             branches: given.extents.into_iter().map(|branch| branch.into_iter().map(extent).collect()).collect(),
             unwanted_first: given.unwanted_first.into_iter().map(range).collect(),

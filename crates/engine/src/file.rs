@@ -19,7 +19,7 @@ use branchline_trace::{Counter, Counters, Stopwatch};
 use crate::cache_learning::Learned;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::metadata_reader::{FirstRead, MetadataReader};
+use crate::metadata_reader::{FirstRead, MetadataReader, MetadataRequests};
 use crate::read::budget::Lease;
 use crate::read::strategy::Strategy;
 use crate::read::watch::{watched, Doing, Watched};
@@ -34,6 +34,7 @@ pub struct File {
     counters: Arc<Counters>,
     remarks: Remarks,
     loaded: Mutex<LoadedBytes>,
+    metadata_requests: MetadataRequests,
     header: FileHeader,
     directories: Mutex<Directories>,
     class_infos: Arc<ClassInfos>,
@@ -157,7 +158,8 @@ impl File {
         let path = path.as_str();
         let fetch_before = counters.snapshot().get(Counter::FetchNs);
         let size = store.size_bytes().map_err(|error| ReadError::from_storage(&error))?;
-        let mut reader = MetadataReader::new(path, &*store, LoadedBytes::new(size));
+        let metadata_requests = MetadataRequests::default();
+        let mut reader = MetadataReader::new(path, &*store, LoadedBytes::new(size), &metadata_requests);
         let strategy = Strategy::of(access);
         let first_read = choose(&*store, size)?;
         match first_read {
@@ -200,6 +202,7 @@ impl File {
             counters: Arc::clone(counters),
             remarks: remarks.clone(),
             loaded,
+            metadata_requests,
             header,
             directories,
             class_infos,
@@ -253,9 +256,15 @@ impl File {
         self.lock_loaded().file_size()
     }
 
-    /// The ranges that are in memory. They may overlap.
-    pub fn loaded_ranges(&self) -> Vec<ByteRange> {
-        self.lock_loaded().ranges().map(|(offset, size)| ByteRange::new(offset, size)).collect()
+    /// The ranges of each request for its metadata so far, of its trees too.
+    pub fn metadata_requests(&self) -> Vec<Vec<ByteRange>> {
+        self.metadata_requests.so_far()
+    }
+
+    /// Where the record of its streamer infos is, if it has one.
+    pub fn infos_range(&self) -> Option<ByteRange> {
+        let FileHeader { seek_info, info_size, .. } = self.header;
+        (info_size > 0).then(|| ByteRange::new(seek_info, info_size))
     }
 
     /// The gap up to which its store joins ranges by itself.
@@ -360,7 +369,7 @@ impl File {
 
     /// Reads metadata for their decoders.
     pub(crate) fn metadata_reader(&self) -> MetadataReader<'_> {
-        MetadataReader::new(&self.path, &*self.store, self.lock_loaded().clone())
+        MetadataReader::new(&self.path, &*self.store, self.lock_loaded().clone(), &self.metadata_requests)
     }
 
     /// The bytes of a range if they are in memory, as all of a small file are.

@@ -33,17 +33,39 @@ pub(crate) enum FirstRead {
     },
 }
 
+/// The ranges of each request for metadata of a file.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataRequests(Mutex<Vec<Vec<ByteRange>>>);
+
+impl MetadataRequests {
+    fn add(&self, ranges: Vec<ByteRange>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ranges);
+    }
+
+    /// Those so far.
+    pub(crate) fn so_far(&self) -> Vec<Vec<ByteRange>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Reads the bytes that decoders of metadata miss.
 pub(crate) struct MetadataReader<'a> {
     pub(crate) path: &'a str,
     pub(crate) store: &'a dyn Store,
     pub(crate) loaded: LoadedBytes,
+    /// Keeps what was requested.
+    requests: &'a MetadataRequests,
     pieces_count: usize,
 }
 
 impl<'a> MetadataReader<'a> {
-    pub(crate) fn new(path: &'a str, store: &'a dyn Store, loaded: LoadedBytes) -> Self {
-        Self { path, store, loaded, pieces_count: 0 }
+    pub(crate) fn new(
+        path: &'a str,
+        store: &'a dyn Store,
+        loaded: LoadedBytes,
+        requests: &'a MetadataRequests,
+    ) -> Self {
+        Self { path, store, loaded, requests, pieces_count: 0 }
     }
 
     /// Reads what `first_read` says in one request; or only the head if records are read `alone`.
@@ -85,6 +107,7 @@ impl<'a> MetadataReader<'a> {
         let mut reads: Vec<RangeRead> =
             ranges.into_iter().filter(|range| range.length > 0).map(read_buffers::read_of).collect();
         self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
+        self.requests.add(reads.iter().map(|read| read.range).collect());
         for read in reads {
             self.loaded.add(read.range.offset, read_buffers::share(read, None));
         }

@@ -76,11 +76,6 @@ impl LoadedBytes {
         self.pieces.insert(offset, bytes);
     }
 
-    /// The ranges that are in memory, as offsets and sizes. They may overlap.
-    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.pieces.iter().map(|(offset, piece)| (*offset, piece.len() as u64))
-    }
-
     /// This range, if it is in memory: it shares the memory of the piece that it lies in.
     pub fn share(&self, offset: u64, size: u64) -> Option<Bytes> {
         let (piece, start) = self.piece(offset, size)?;

@@ -43,7 +43,7 @@ def _one_of(files: Sequence[LaidFile]) -> LaidFile:
         first,
         path=f"{first.path} and {len(files) - 1} more",
         size_bytes=offset_base + metadata,
-        metadata=[(offset_base, metadata)],
+        metadata=[[(offset_base, metadata)]],
         entries=entry_base,
         extents=branches,
         stored_per_entry=stored / max(1, entry_base),
@@ -109,13 +109,17 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
     branches = [
         [(scaled(at), max(1, scaled(size)), start, stop) for at, size, start, stop in own] for own in file.extents
     ]
-    # Records stay as they are, wherever they lie between the baskets.
     data = max(file.wanted_bytes, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES)
     shift = scaled(data) - data
+
+    def moved(record_at: int) -> int:
+        """Records stay as they are, wherever they lie between the baskets."""
+        return record_at + shift * record_at // max(1, file.size_bytes)
+
     return replace(
         file,
         size_bytes=file.size_bytes + shift,
-        metadata=[(at + shift * at // max(1, file.size_bytes), size) for at, size in file.metadata],
+        metadata=[[(moved(at), size) for at, size in request] for request in file.metadata],
         extents=branches,
         unwanted_first=[(scaled(at), scaled(size)) for at, size in file.unwanted_first],
         stored_per_entry=file.stored_per_entry * factor,

@@ -19,7 +19,8 @@ Place = tuple[int, int]
 @dataclass(frozen=True)
 class LaidFile:
     """A file and its wanted branches. ``extents`` has the baskets of each in the order of entries, ``metadata`` the
-    records that opening the tree needs, ``unwanted_first`` the baskets with the first entries of all other branches.
+    records that opening the tree needs, by the requests that reading each alone takes, ``infos`` the one of streamer
+    infos, ``unwanted_first`` the baskets with the first entries of all other branches.
 
     ``is_near`` says whether it is on a disk of this machine: a mounted file system (NFS, FUSE) is neither that nor a
     server. ``stored_per_entry`` are bytes of the wanted branches in the file, ``plain_per_entry`` after decompression,
@@ -31,7 +32,8 @@ class LaidFile:
     is_at_a_server: bool
     is_near: bool
     store_gap_bytes: int
-    metadata: list[Place]
+    metadata: list[list[Place]]
+    infos: Place | None
     entries: int
     extents: list[list[Basket]]
     unwanted_first: list[Place]
@@ -55,7 +57,7 @@ class LaidFile:
     @property
     def metadata_bytes(self) -> int:
         """Bytes of the records that opening the tree needs."""
-        return sum(size for _, size in self.metadata)
+        return sum(size for request in self.metadata for _, size in request)
 
 
 def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
@@ -78,8 +80,9 @@ def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
         is_at_a_server="://" in core.store,
         is_near=core.is_near,
         store_gap_bytes=core.store_gap_bytes,
-        # What is in memory beyond the head are the records that were needed.
-        metadata=[place for place in core.loaded_ranges() if place[0] + place[1] > _core.HEAD_BYTES],
+        # The first request is for the head. Of an RNTuple the extents came with its page lists.
+        metadata=core.metadata_requests()[1:],
+        infos=core.infos_range(),
         entries=tree.entries_count,
         extents=extents,
         unwanted_first=_first(tree, others),

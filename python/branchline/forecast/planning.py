@@ -56,7 +56,7 @@ class PlannedReads:
     bytes_in_flight: int
     is_whole: bool
     opens_ahead: bool
-    seen: tuple[int, float]
+    seen: tuple[int, float] | None
 
     @property
     def calls(self) -> int:

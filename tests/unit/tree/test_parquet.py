@@ -216,4 +216,4 @@ def test_the_handles_have_every_method_of_the_engines(engine: type, own: type, f
     objects = {ParquetFile: opened, ParquetTree: opened.tree(), ParquetStream: stream, ParquetChunk: stream.next()}
     stream.close()
     unknown = {one for one in dir(engine) if not one.startswith("_")} - set(dir(objects[own]))
-    assert unknown <= {"loaded_ranges", "is_near", "store_gap_bytes", "columns_bytes"}, unknown
+    assert unknown <= {"infos_range", "metadata_requests", "is_near", "store_gap_bytes", "columns_bytes"}, unknown

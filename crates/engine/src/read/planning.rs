@@ -32,8 +32,12 @@ pub struct PlannedFile {
     pub is_near: bool,
     /// The gap up to which its store joins ranges.
     pub store_gap_bytes: u64,
-    /// Records that opening its tree needs, besides its head.
-    pub metadata: Vec<ByteRange>,
+    /// Records that opening its tree needs, besides its head, by the requests that reading each alone takes.
+    pub metadata: Vec<Vec<ByteRange>>,
+    /// The record of its streamer infos.
+    pub infos: Option<ByteRange>,
+    /// Whether its tree is an RNTuple: each of its records is known by the one before.
+    pub is_ntuple: bool,
     /// Entries of its tree.
     pub entries_count: u64,
     /// For each wanted branch its baskets, in the order of entries. A basket has one extent, and a cluster of an
@@ -112,7 +116,7 @@ pub struct PlannedReads {
     /// Whether files are opened before they are needed.
     pub opens_ahead: bool,
     /// What the next file is read by, see `PlanSettings::seen`.
-    pub seen: (u64, f64),
+    pub seen: Option<(u64, f64)>,
 }
 
 /// The calls that reading these branches of a file makes. None if the memory limit is too small for it.
@@ -241,24 +245,41 @@ impl<'a> Planning<'a> {
         if self.is_whole {
             return;
         }
-        let missing: Vec<ByteRange> =
-            self.file.metadata.iter().filter(|record| !self.is_in_memory(**record)).copied().collect();
+        let file = self.file;
+        if alone {
+            // The records were found by reading them alone: each request is a call as it is.
+            for request in &file.metadata {
+                self.call(Purpose::Opening, request.clone());
+            }
+            return;
+        }
+        // A request for the infos alone takes some bytes more.
+        let exact = |record: &ByteRange| match file.infos {
+            Some(infos) if infos.offset == record.offset => infos,
+            _ => *record,
+        };
+        let missing = self.missing(file.metadata.iter().flatten().map(exact));
         let bytes = missing.iter().map(|record| record.length).fold(0, u64::saturating_add);
-        // Records that are read alone were found by reading them alone: each is a call as it is.
-        if !alone && missing.len() > 1 && bytes <= TAIL_BYTES {
+        if !file.is_ntuple && missing.len() > 1 && bytes <= TAIL_BYTES {
             self.loaded.extend(&missing);
             self.call(Purpose::Opening, missing);
             return;
         }
-        for record in missing {
-            if alone || !self.is_in_memory(record) {
+        for request in &file.metadata {
+            let mut missing = self.missing(request.iter().copied());
+            if let ([record], [_]) = (missing.as_mut_slice(), request.as_slice()) {
                 let rest = size.saturating_sub(record.offset);
-                let length = if alone { record.length } else { record.length.max(METADATA_PIECE_BYTES) };
-                let piece = ByteRange::new(record.offset, length.min(rest));
-                self.loaded.push(piece);
-                self.call(Purpose::Opening, vec![piece]);
+                record.length = record.length.max(METADATA_PIECE_BYTES).min(rest);
+            }
+            if !missing.is_empty() {
+                self.loaded.extend(&missing);
+                self.call(Purpose::Opening, missing);
             }
         }
+    }
+
+    fn missing(&self, records: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
+        records.filter(|record| !self.is_in_memory(*record)).collect()
     }
 
     fn memory_plan(&self) -> Option<MemoryPlan> {
@@ -437,7 +458,7 @@ impl<'a> Planning<'a> {
 
     fn done(self) -> PlannedReads {
         let file = self.file;
-        let first = file.metadata.iter().map(|record| record.offset).min().unwrap_or(file.size_bytes);
+        let first = file.metadata.iter().flatten().map(|record| record.offset).min().unwrap_or(file.size_bytes);
         let wanted = file.stored_per_entry * file.entries_count as f64;
         let ahead = self.strategy.choice(&self.settings.access, self.settings.link, file.store_gap_bytes);
         PlannedReads {
@@ -447,7 +468,9 @@ impl<'a> Planning<'a> {
             bytes_in_flight: self.choice.bytes_in_flight,
             is_whole: self.is_whole,
             opens_ahead: ahead.is_some(),
-            seen: (file.size_bytes.saturating_sub(first), wanted / file.size_bytes.max(1) as f64),
+            // Of RNTuples nothing is learned.
+            seen: (!file.is_ntuple)
+                .then(|| (file.size_bytes.saturating_sub(first), wanted / file.size_bytes.max(1) as f64)),
         }
     }
 }
