@@ -67,7 +67,8 @@ test-rust: $(STAMPS)/extension ## run the tests in Rust
 	$(PYO3_AS_MATURIN) cargo test $(CARGO_FLAGS) --workspace
 
 test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit chooses some
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 $(TESTS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 \
+		--cache-clear -o cache_dir=target/tests $(TESTS) || $(BIN)/python -m tests.alone $$? target/tests
 
 test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest
 	tests/storage/install.sh
