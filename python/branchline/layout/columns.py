@@ -41,6 +41,39 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
     return _numbers(layout, name)
 
 
+def whole(layout: ak.contents.Content) -> ak.contents.Content:
+    """The same without options of which nothing is missing: formats that let everything be missing, such as those of
+    Arrow, say nothing by that.
+    """
+    if not misses(layout):
+        return layout
+    return ak.transform(_without_option, ak.to_packed(layout, highlevel=False), highlevel=False)
+
+
+def _without_option(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None:
+    if layout.is_union:
+        return layout
+    if not layout.is_option:
+        return None
+    if _is_list(layout.content) and _holds_records(layout.content.content):
+        return whole(_without_missing(layout))
+    is_there = np.asarray(layout.mask_as_bool(valid_when=True))
+    return whole(layout.project()) if is_there.all() else layout
+
+
+def misses(layout: ak.contents.Content) -> bool:
+    """Whether values of a layout may be missing."""
+    if layout.is_record or layout.is_union:
+        return any(misses(one) for one in layout.contents)
+    is_end = layout.is_numpy or layout.is_unknown
+    return bool(layout.is_option or (not is_end and misses(layout.content)))
+
+
+def missing_error(name: str, hint: str) -> UnsupportedBranchError:
+    """The error for values of a branch that turn out to be missing when it holds others already."""
+    return UnsupportedBranchError(f"{name}: values are missing, which no branch of a TTree can hold", hint=hint)
+
+
 def _is_list(layout: ak.contents.Content) -> bool:
     return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)
 

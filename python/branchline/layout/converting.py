@@ -15,6 +15,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
+from branchline.layout.columns import misses, missing_error, whole
 from branchline.layout.datasets import some_of
 from branchline.layout.fields import FieldPlan, RenamedBranch, plan_fields
 from branchline.layout.root_files import ENTRIES_END, check_root_name
@@ -211,7 +212,8 @@ class RootFile:
     """Writes a ROOT file with an RNTuple or a TTree."""
 
     def __init__(self, kind: Kind, target: Target, layout: Layout, plan: FieldPlan, sample: ak.Array) -> None:
-        names, columns = [field.name for field in plan.fields], plan.columns(sample)
+        self._is_tree = kind == "ttree"
+        names, columns = [field.name for field in plan.fields], plan.columns(self._layouts(plan, sample))
         try:
             if kind == "rntuple":
                 self._core = _core.ColumnsFile.ntuple(target, layout, names, columns, list(plan.shown))
@@ -222,7 +224,17 @@ class RootFile:
 
     def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
         """Adds a chunk."""
-        self._core.fill(plan.columns(chunk), len(chunk))
+        layouts = self._layouts(plan, chunk)
+        if self._is_tree:
+            missing = [field.name for field, layout in zip(plan.fields, layouts, strict=True) if misses(layout)]
+            if missing:
+                names = ",".join(missing)
+                raise missing_error(names, f"convert to an RNTuple, with to='rntuple', or leave out: --drop '{names}'")
+        self._core.fill(plan.columns(layouts), len(chunk))
+
+    def _layouts(self, plan: FieldPlan, chunk: ak.Array) -> list[ak.contents.Content]:
+        layouts = plan.layouts(chunk)
+        return [whole(layout) for layout in layouts] if self._is_tree else layouts
 
     def finish(self) -> FileSize:
         """Ends the file."""

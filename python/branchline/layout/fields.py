@@ -112,9 +112,8 @@ class FieldPlan:
         by_path = {name: chunk[name].layout for name in chunk.fields}
         return [field.layout(by_path) for field in self.fields]
 
-    def columns(self, chunk: ak.Array) -> list[Column]:
-        """The same as columns of the engine."""
-        layouts = self.layouts(chunk)
+    def columns(self, layouts: Sequence[ak.contents.Content]) -> list[Column]:
+        """Values of all fields as columns of the engine."""
         return [column_of(layout, field.name) for field, layout in zip(self.fields, layouts, strict=True)]
 
 

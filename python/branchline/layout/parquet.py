@@ -104,6 +104,8 @@ def _stored(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None
         stored = [ak.transform(_stored, one, highlevel=False) for one in known]
         return ak.contents.RecordArray(stored, [f"_{number}" for number in range(len(known))], length=len(layout))
     if layout.is_option and len(layout) and not layout.mask_as_bool(valid_when=True).any():
+        if layout.content.is_unknown:
+            return ak.contents.IndexedOptionArray(ak.index.Index64(np.full(len(layout), -1)), layout.content)
         # Parquet needs content even if every element is missing.
         filler = ak.transform(_stored, layout.content.form.length_one_array(highlevel=False), highlevel=False)
         return ak.contents.IndexedOptionArray.simplified(ak.index.Index64(np.full(len(layout), -1)), filler)

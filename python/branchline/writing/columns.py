@@ -12,8 +12,11 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
+from branchline.writing.arrow import columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
 
-HINT = "a mapping of names and arrays, an awkward array of records, a DataFrame, or a structured array of NumPy"
+HINT = (
+    "a mapping of names and arrays, an awkward array of records, a DataFrame, a table of pyarrow, or a structured array"
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
         if values.dtype.names is None:
             raise OptionError("an array without names is no table", hint=HINT)
         return {name: layout_of(values[name], name) for name in values.dtype.names}
+    if is_arrow_table(values):
+        return columns_of_table(values)
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
         values = {str(name): values[name].to_numpy() for name in values.columns}
     if not isinstance(values, Mapping):
@@ -55,6 +60,8 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
 
 def layout_of(values: Any, name: str) -> ak.contents.Content:
     """The layout of an array, or of what can become one. Raises OptionError."""
+    if is_of_arrow(values):
+        return layout_of_array(values, name)
     try:
         if isinstance(values, np.ndarray) and values.dtype == object:
             values = ak.from_iter(values.tolist())

@@ -23,8 +23,10 @@ from branchline.errors import (
     UnsupportedBranchError,
     warn,
 )
+from branchline.layout.columns import whole
 from branchline.layout.root_files import check_root_name
 from branchline.tree import Directory, File, Tree
+from branchline.writing.arrow import is_arrow_table
 from branchline.writing.codecs import USUAL, codec_of
 from branchline.writing.columns import Naming, empty_layout, layout_of, named_columns
 from branchline.writing.differences import Differences
@@ -205,7 +207,7 @@ class WritableDirectory(Mapping[str, Any]):
             self._copy_tree(name, value)
             return
         if _is_table(value):
-            self._table(name, named_columns(value), "", Naming(), is_ntuple=False).extend(value)
+            self._table(name, _whole(named_columns(value)), "", Naming(), is_ntuple=False).extend(value)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):
@@ -303,7 +305,8 @@ class WritableDirectory(Mapping[str, Any]):
         """
         usual = Naming()
         naming = Naming(counter_name or usual.counter, field_name or usual.member)
-        return self._table(name, _types(branch_types), title, naming, is_ntuple=False, compression=compression)
+        types = _types(branch_types, _whole)
+        return self._table(name, types, title, naming, is_ntuple=False, compression=compression)
 
     def mkrntuple(self, name: str, field_types: Any, description: str = "", *, compression: Any = ...) -> WritableTree:
         """Makes an empty RNTuple; ``field_types`` are types or arrays by the names of fields, as for `mktree`.
@@ -312,7 +315,8 @@ class WritableDirectory(Mapping[str, Any]):
         ...     file.mkrntuple("events", {"jet": "var * {pt: float32}"}).classname
         'ROOT::RNTuple'
         """
-        return self._table(name, _types(field_types), description, Naming(), is_ntuple=True, compression=compression)
+        types = _types(field_types, dict)
+        return self._table(name, types, description, Naming(), is_ntuple=True, compression=compression)
 
     def copy_from(self, source: Directory | str, *, filter_name: Any = None, filter_classname: Any = None) -> None:
         """Copies objects of another file as they are, with their directories and names; trees are left out.
@@ -376,13 +380,19 @@ class WritableDirectory(Mapping[str, Any]):
         return tree
 
 
-def _types(kinds: Any) -> dict[str, ak.contents.Content]:
-    """Columns without values for types by their names, or for arrays."""
+Columns = dict[str, ak.contents.Content]
+
+
+def _types(kinds: Any, of_values: Callable[[Columns], Columns]) -> Columns:
+    """Columns for types by their names, without values, or for arrays; ``of_values`` changes those of arrays."""
     if not isinstance(kinds, Mapping):
-        return named_columns(kinds)
-    return {
-        name: layout_of(kind, name) if _is_array(kind) else empty_layout(kind, name) for name, kind in kinds.items()
-    }
+        return of_values(named_columns(kinds))
+    arrays = of_values({name: layout_of(kind, name) for name, kind in kinds.items() if _is_array(kind)})
+    return {name: arrays[name] if name in arrays else empty_layout(kind, name) for name, kind in kinds.items()}
+
+
+def _whole(columns: Columns) -> Columns:
+    return {name: whole(layout) for name, layout in columns.items()}
 
 
 def _is_array(kind: Any) -> bool:
@@ -393,7 +403,7 @@ def _is_table(value: Any) -> bool:
     is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
     is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
     is_frame = hasattr(value, "columns") and hasattr(value, "to_numpy")
-    return type(value) is dict or is_named or is_structured or is_frame
+    return type(value) is dict or is_named or is_structured or is_frame or is_arrow_table(value)
 
 
 class WritableFile(WritableDirectory):

@@ -11,7 +11,7 @@ import numpy as np
 
 from branchline import _core
 from branchline.errors import OptionError, UnsupportedBranchError
-from branchline.layout.columns import column_of
+from branchline.layout.columns import column_of, misses, missing_error, whole
 from branchline.layout.fields import ShownField
 from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
 from branchline.limits import parse_bytes
@@ -100,6 +100,12 @@ class WritableTree:
         count = length_of(given, self.path, self.file_path)
         if not count:
             return
+        if self.classname == "TTree":
+            given = {name: whole(layout) for name, layout in given.items()}
+            lost = next((name for name, layout in given.items() if misses(layout)), None)
+            if lost is not None:
+                error = missing_error(lost, "write an RNTuple, with mkrntuple, or fill them with ak.fill_none")
+                raise UnsupportedBranchError(f"tree {self.path}: {error.what}", path=self.file_path, hint=error.hint)
         columns = {name: fitting(given[name], sample, name) for name, sample in self._columns.items()}
         filled = list(branches(columns, self._naming, is_ntuple=self.classname != "TTree"))
         _check_counters(filled, self.path, self.file_path)

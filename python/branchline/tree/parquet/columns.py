@@ -102,7 +102,7 @@ def _add(
     path = field.name if parent is None else f"{found[parent].path}.{field.name}"
     if reason is not None and parent is None:
         path = f"{path}#{top}"
-    reason = reason or _why_not(field.type)
+    reason = reason or why_unreadable(field.type)
     index = len(found)
     kind: Literal["data", "unreadable"] = "data" if reason is None else "unreadable"
     found.append(Column(path, field.name, field, parent, range(leaf, leaf + count), kind, reason, top, members))
@@ -142,7 +142,7 @@ def leaves_in(of: pa.DataType) -> int:
     return sum(map(leaves_in, inner)) if inner else 1
 
 
-def _why_not(of: pa.DataType) -> str | None:
+def why_unreadable(of: pa.DataType) -> str | None:
     """Why values of a type are not read; None if they are."""
     if isinstance(of, pa.BaseExtensionType):
         return f"values of the extension type {of.extension_name} are not read"
@@ -154,7 +154,7 @@ def _why_not(of: pa.DataType) -> str | None:
         return f"there are no arrays of {of}: store it as a list"
     if pa.types.is_struct(of) and len({one.name for one in of}) < of.num_fields:
         return "two of its members have the same name"
-    return next((reason for one in _inner(of) if (reason := _why_not(one)) is not None), None)
+    return next((reason for one in _inner(of) if (reason := why_unreadable(one)) is not None), None)
 
 
 def range_of(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:

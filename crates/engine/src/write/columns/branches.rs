@@ -160,10 +160,14 @@ fn leaf(dtype: &str) -> Option<Number> {
 
 fn described(values: &Values<'_>) -> &'static str {
     match values {
+        Values::Flat { dtype: "unknown", .. } => "values of a type that is not known, for there are none",
         Values::Flat { .. } => "numbers of this type",
         Values::Option { .. } => "values that may be missing",
         Values::Union { .. } => "values of several types",
-        Values::List { .. } => "lists of this kind in lists",
+        Values::List { content, .. } => match &**content {
+            Values::Option { .. } | Values::Flat { dtype: "unknown", .. } => described(content),
+            _ => "lists of this kind in lists",
+        },
         Values::Regular { .. } => "arrays of anything but numbers",
         Values::Text { .. } | Values::Record { .. } | Values::Tuple { .. } => "this",
     }

@@ -82,6 +82,9 @@ impl SchemaBuilder {
     fn field(&mut self, name: &str, parent: Option<usize>, values: &Values<'_>) -> Result<(usize, FieldSink), Reason> {
         let number = self.new_field(name, parent);
         let sink = match values {
+            Values::Flat { dtype: "unknown", .. } => {
+                return Err("no field can hold values of a type that is not known, for there are none".to_string());
+            }
             Values::Flat { dtype, .. } => {
                 let kind = Number::of_dtype(dtype).ok_or_else(|| format!("numbers of type {dtype} have no field"))?;
                 self.schema.fields[number].type_name = type_of_number(kind).to_string();
