@@ -1,28 +1,30 @@
-"""All fields of an RNTuple on one core, by Branchline, uproot and ROOT's RNTupleReader.
+"""An RNTuple on one core, all fields and few, by Branchline, uproot, ROOT's RNTupleReader and RDataFrame.
 
-Each reader has a process of its own that opens the file and reads it several times; the first pass, in which it warms
-up and ROOT compiles, does not count. Branchline and uproot give arrays of all entries, ROOT an entry after the other.
+Branchline and uproot give arrays of all entries, ROOT an entry after the other.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benches.conditions import machine_lines
+from benches.passes import Ask, cpu_seconds, rounds, serve
+from benches.root_loops import compile_headers, import_root
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
 
 NAME = "ntuple"
-CODECS = {"zstd": (5, 5), "LZ4": (4, 4)}
-READERS = ("Branchline", "uproot", "ROOT")
+#: By ROOT's numbers of the algorithm and the level.
+CODECS = {"zstd": (5, 5), "LZ4": (4, 4), "zlib": (1, 1), "LZMA": (2, 1)}
+READERS = ("Branchline", "uproot", "RNTupleReader", "RDataFrame")
+ALL, FEW = "all", ("f0", "event", "v0")
 
 # Numbers, vectors that one number counts, strings, vectors within vectors and arrays: 30 fields.
 COLUMNS = {
@@ -61,36 +63,104 @@ def make(path: Path, codec: str, events: int) -> None:
     frame.Snapshot(NAME, str(path), list(COLUMNS), options)
 
 
-def reading(reader: str, path: str) -> Callable[[], Any]:
-    """What one pass of a reader does."""
+def reading(reader: str, cache: Path, path: str, *, is_few: bool) -> Callable[[], int]:
+    """What one pass of a reader does; it gives the number of entries that it read."""
     if reader == "Branchline":
         import branchline
 
-        return lambda: branchline.open(path)[NAME].arrays(workers=1)
+        chosen = list(FEW) if is_few else None
+        return lambda: len(branchline.open(path)[NAME].arrays(chosen, workers=1))
     if reader == "uproot":
         import uproot
 
-        return lambda: uproot.open(path)[NAME].arrays()
-    import ROOT
-
-    ROOT.gInterpreter.Declare(
-        "#include <ROOT/RNTupleReader.hxx>\n"
-        "void readAll(const char *path) {"
-        f'  auto reader = ROOT::RNTupleReader::Open("{NAME}", path);'
-        "  for (auto entry : *reader) reader->LoadEntry(entry); }"
-    )
-    return lambda: ROOT.readAll(path)
+        # By names: a filter makes uproot look at each field.
+        return lambda: len(uproot.open(path)[NAME].arrays(list(FEW) if is_few else None))
+    root = compile_headers(cache, "ntuple", [], functions_of_root(path))
+    named = f"{reader}_few" if is_few else f"{reader}_all"
+    return lambda: int(getattr(root, named)(path))
 
 
-def measure(reader: str, path: str, repeats: int) -> list[float]:
-    """Seconds of each pass but the first."""
-    work = reading(reader, path)
-    seconds = []
-    for _ in range(repeats + 1):
-        started = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - started)
-    return seconds[1:]
+def functions_of_root(path: str) -> str:
+    """C++ of a pass with the RNTupleReader and with RDataFrame, for all fields and for few, all types known."""
+    frame = import_root().RDataFrame(NAME, path)
+    types = {name: str(frame.GetColumnType(name)) for name in COLUMNS}
+    views = "\n".join(f'  auto v{i} = reader->GetView<{types[name]}>("{name}");' for i, name in enumerate(FEW))
+    touched = " ".join(f"sink = sink + looked_at(v{i}(entry));" for i, _ in enumerate(FEW))
+    return f"""
+#include <ROOT/RNTupleReader.hxx>
+#include <ROOT/RDataFrame.hxx>
+template <class T> long looked_at(const T &value)
+{{
+  if constexpr (std::is_arithmetic_v<T>) return value > 0; else return value.size();
+}}
+long RNTupleReader_all(const char *path)
+{{
+  auto reader = ROOT::RNTupleReader::Open("{NAME}", path);
+  for (auto entry : *reader) reader->LoadEntry(entry);
+  return reader->GetNEntries();
+}}
+long RNTupleReader_few(const char *path)
+{{
+  auto reader = ROOT::RNTupleReader::Open("{NAME}", path);
+{views}
+  volatile long sink = 0;
+  for (auto entry : *reader) {{ {touched} }}
+  return reader->GetNEntries();
+}}
+{function_of_dataframe("all", types)}
+{function_of_dataframe("few", {name: types[name] for name in FEW})}
+"""
+
+
+def function_of_dataframe(suffix: str, types: dict[str, str]) -> str:
+    arguments = ", ".join(f"const {of} &a{i}" for i, of in enumerate(types.values()))
+    touched = " ".join(f"sink = sink + looked_at(a{i});" for i, _ in enumerate(types))
+    names = ", ".join(f'"{name}"' for name in types)
+    return f"""
+long RDataFrame_{suffix}(const char *path)
+{{
+  long entries = 0; volatile long sink = 0;
+  ROOT::RDataFrame("{NAME}", path).Foreach([&]({arguments}) {{ {touched} ++entries; }}, {{{names}}});
+  return entries;
+}}
+"""
+
+
+@dataclass(frozen=True)
+class NtuplePass:
+    """One pass of a reader, opening the file included."""
+
+    codec: str
+    fields: str
+    reader: str
+    entries: int
+    seconds: float
+    cpu_seconds: float
+
+
+def prepared(reader: str, codec: str, fields: str, cache: Path, path: str) -> Ask:
+    """A pass of a reader at each call, in this process."""
+    work = reading(reader, cache, path, is_few=fields != ALL)
+
+    def one_pass() -> dict[str, Any]:
+        cpu, began = cpu_seconds(), time.perf_counter()
+        entries = work()
+        took, used = time.perf_counter() - began, cpu_seconds() - cpu
+        return asdict(NtuplePass(codec, fields, reader, entries, took, used))
+
+    return one_pass
+
+
+def measure(codec: str, fields: str, cache: Path, path: Path, repeats: int) -> list[NtuplePass]:
+    """Passes of all readers but those that warm up. RuntimeError unless all read the same entries."""
+    passes = []
+    readers = [[reader, codec, fields, str(cache), str(path)] for reader in READERS]
+    for number, said in enumerate(rounds("benches.ntuple", readers, repeats)):
+        done = [NtuplePass(**one) for one in said]
+        if len({one.entries for one in done}) != 1:
+            raise RuntimeError(f"the readers of {path} differ: {done}")
+        passes += done if number > 0 else []
+    return passes
 
 
 def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], None]) -> tuple[str, list[dict[str, Any]]]:
@@ -101,21 +171,26 @@ def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], Non
         path = cache / f"ntuple-{codec}-{events}.root"
         if not path.exists():
             say(f"makes {path.name}")
+            # In a process of its own: ROOT would keep its settings.
             run("make", str(path), codec, str(events))
-        for reader in READERS:
-            say(f"{reader} reads {path.name}")
-            seconds = json.loads(run("measure", reader, str(path), str(repeats)))
-            found.append({"codec": codec, "reader": reader, "events": events, "seconds": seconds})
-            took = Spread.of(seconds)
-            rows.append([f"{codec}, {reader}", spread(took, 1e3, 1), f"{events / took.median / 1e6:.2f}"])
-    head = [f"{len(COLUMNS)} fields of {events} events", "ms, one core", "10^6 events/s"]
+        run("compile", str(cache), str(path))
+        for fields in (ALL, f"{len(FEW)}"):
+            say(f"{fields} fields of {path.name}")
+            passes = measure(codec, fields, cache, path, repeats)
+            found += [asdict(one) for one in passes]
+            rows.append([codec, fields, *cells(passes)])
+    head = ["codec", "fields", *(f"{reader} ms" for reader in READERS), "x the best peer", "CPU, x the best peer"]
     lines = [
         "# Reading an RNTuple",
         "",
-        f"All {len(COLUMNS)} fields of {events} events on one core, from the page cache: numbers, vectors, strings, "
-        "vectors of vectors, and an array. Branchline (`arrays(workers=1)`) and uproot (`arrays()`) give arrays of all "
-        "entries, ROOT (`RNTupleReader`, compiled) one entry after the other. Each reader opens and reads the file in "
-        f"a process of its own; median, lowest and highest of {repeats} passes after one to warm up.",
+        f"{events} events with {len(COLUMNS)} fields that ROOT wrote: numbers, vectors, strings, vectors of vectors, "
+        f"and an array; all of them, or {' and '.join(FEW)}. One core, from the page cache; each pass opens the file. "
+        "Median, lowest and highest of the passes. **x** is how many times Branchline's time the fastest peer took, "
+        "pair by pair within a round.",
+        "",
+        "- **Branchline**: `arrays(workers=1)`; **uproot**: `arrays()`; both give arrays of all entries",
+        "- **RNTupleReader**: `LoadEntry` for all fields, views of the few, compiled with optimisation",
+        "- **RDataFrame**: `Foreach` with the types of all columns given, compiled with optimisation",
         "",
         *machine_lines(repeats),
         "",
@@ -125,19 +200,39 @@ def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], Non
     return "\n".join(lines), found
 
 
-def run(*arguments: str) -> str:
-    """This module as a process; what it prints last."""
-    command = [sys.executable, "-m", "benches.ntuple", *arguments]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    return (done.stdout.splitlines() or [""])[-1]
+def run(*arguments: str) -> None:
+    """This module as a process that does one thing."""
+    subprocess.run(
+        [sys.executable, "-m", "benches.ntuple", *arguments], cwd=REPOSITORY, capture_output=True, check=True
+    )
 
 
-def main(task: str, *arguments: str) -> None:
-    if task == "make":
-        make(Path(arguments[0]), arguments[1], int(arguments[2]))
+def cells(passes: list[NtuplePass]) -> list[str]:
+    """Of a row: milliseconds of each reader, and how many times ours the fastest peer takes, in time and CPU time."""
+    by_reader = {reader: [one for one in passes if one.reader == reader] for reader in READERS}
+    row = [spread(Spread.of([one.seconds for one in own]), 1e3, 1) for own in by_reader.values()]
+    ours = by_reader.pop("Branchline")
+    for attribute in ("seconds", "cpu_seconds"):
+        ratios = [
+            Spread.of([getattr(b, attribute) / getattr(a, attribute) for a, b in zip(ours, theirs, strict=True)])
+            for theirs in by_reader.values()
+        ]
+        row.append(spread(min(ratios, key=lambda one: one.median)))
+    return row
+
+
+def main(reader: str, *arguments: str) -> None:
+    if reader == "make":
+        path, codec, events = arguments
+        make(Path(path), codec, int(events))
         return
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    print(json.dumps(measure(arguments[0], arguments[1], int(arguments[2]))))
+    if reader == "compile":
+        cache, path = arguments
+        # Before the readers, which would all compile at once.
+        reading("RDataFrame", Path(cache), path, is_few=False)
+        return
+    codec, fields, cache, path = arguments
+    serve(1, lambda: prepared(reader, codec, fields, Path(cache), path))
 
 
 if __name__ == "__main__":

@@ -6,26 +6,21 @@ asked for a pass at a time, in turn with the others, so that what slows the mach
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benches.conditions import machine_lines
 from benches.data import TREE
+from benches.passes import Ask, cpu_seconds, rounds, serve
 from benches.queries_arrays import BINS, QUERIES, TITLES
 from benches.queries_data import make
 from benches.root_loops import compile_headers
 from benches.rounds import Spread
 from benches.tables import spread, table
-from benches.worker import REPOSITORY, bind_to_cores
 
 READERS = ("Branchline", "coffea", "RDataFrame")
 HEADER = Path(__file__).with_name("queries_root.h")
@@ -105,65 +100,29 @@ def with_root(query: str, files: list[str], cores: int, cache: Path) -> Callable
     return lambda: [float(one) for one in getattr(root, query)(names)]
 
 
-def cpu_seconds() -> float:
-    """Of this process and of those of its children that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def serve(reader: str, query: str, cores: int, cache: Path, files: list[str]) -> None:
-    """A pass for each line of standard input. Its own channel replaces standard output, on which libraries print."""
-    channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    bind_to_cores(cores)
+def prepared(reader: str, query: str, cores: int, cache: Path, files: list[str]) -> Ask:
+    """A pass of a reader at each call, in this process."""
     if reader == "RDataFrame":
         run = with_root(query, files, cores, cache)
     else:
         run = (with_branchline if reader == "Branchline" else with_coffea)(query, files, cores)
-    for _ in sys.stdin:
+
+    def one_pass() -> dict[str, Any]:
         cpu, began = cpu_seconds(), time.perf_counter()
         bins = run()
-        one = QueryPass(query, reader, cores, time.perf_counter() - began, cpu_seconds() - cpu, bins)
-        channel.write(json.dumps(asdict(one)) + "\n")
-        channel.flush()
+        return asdict(QueryPass(query, reader, cores, time.perf_counter() - began, cpu_seconds() - cpu, bins))
 
-
-@contextmanager
-def reading(reader: str, query: str, cores: int, cache: Path, files: list[Path]) -> Iterator[Callable[[], QueryPass]]:
-    """A function that has a process make a pass."""
-    command = [sys.executable, "-m", "benches.queries", reader, query, str(cores), str(cache), *map(str, files)]
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    given, said = process.stdin, process.stdout
-
-    def one_pass() -> QueryPass:
-        with suppress(BrokenPipeError):
-            given.write("\n")
-            given.flush()
-        if not (line := said.readline()):
-            msg = f"{reader} ended in {query} with exit code {process.wait()}"
-            raise RuntimeError(msg)
-        return QueryPass(**json.loads(line))
-
-    try:
-        yield one_pass
-    finally:
-        given.close()
-        said.close()
-        process.wait()
+    return one_pass
 
 
 def measure(query: str, cores: int, cache: Path, files: list[Path], repeats: int) -> list[QueryPass]:
-    """Passes of all readers, round by round in an order that turns; the first of each warms up and is not kept."""
+    """Passes of all readers but those that warm up; the histograms of each round are compared."""
     passes = []
-    with ExitStack() as stack:
-        arms = [stack.enter_context(reading(reader, query, cores, cache, files)) for reader in READERS]
-        for number in range(-1, repeats):
-            turn = max(number, 0) % len(arms)
-            done = [one_pass() for one_pass in arms[turn:] + arms[:turn]]
-            check_equal(done)
-            passes += done if number >= 0 else []
+    readers = [[reader, query, str(cores), str(cache), *map(str, files)] for reader in READERS]
+    for number, said in enumerate(rounds("benches.queries", readers, repeats)):
+        done = [QueryPass(**one) for one in said]
+        check_equal(done)
+        passes += done if number > 0 else []
     return passes
 
 
@@ -235,5 +194,9 @@ def cells(passes: list[QueryPass], events: int) -> list[str]:
     return row
 
 
+def main(reader: str, query: str, cores: str, cache: str, *files: str) -> None:
+    serve(int(cores), lambda: prepared(reader, query, int(cores), Path(cache), list(files)))
+
+
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:])
+    main(*sys.argv[1:])
