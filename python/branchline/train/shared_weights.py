@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +24,10 @@ import numpy as np
 _KNOWN_BEFORE_FILLING = ("_storage_type", "rank", "axis")
 # Where a copy of a result is told for which weights it is.
 _PLACE = "branchline: place of the weights"
+# What may be made of weights for several at a time. Of anything else, as of None, a wagon can ask what it is.
+_ARRAYS = (ak.Array, ak.Record, np.ndarray, np.generic)
+# They write to one of their arguments, which there is once and not once for each weight.
+_WRITING = (np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal)
 
 
 class NotSharedError(Exception):
@@ -35,7 +41,6 @@ class SharedRun:
     """
 
     def __init__(self, weights: Mapping[str, ak.Array]) -> None:
-        _catch_fills()
         self.names = list(weights)
         self.weights = Weights(self, list(weights.values()))
         self.ended = False
@@ -49,11 +54,12 @@ class SharedRun:
     @contextmanager
     def running(self) -> Iterator[None]:
         """While the wagon runs. Histograms that it filled are as they were before when this ends."""
-        try:
-            yield
-        finally:
-            for one in self._filled.values():
-                one.histogram._hist = one.before
+        with _FILLS.caught():
+            try:
+                yield
+            finally:
+                for one in self._filled.values():
+                    one.restore()
 
     def results(self, result: Any) -> Mapping[str, Any]:
         """Copies of what the wagon returned, by the names of the weights. Raises NotSharedError."""
@@ -62,51 +68,86 @@ class SharedRun:
         results = {}
         for place, name in enumerate(self.names):
             memo: dict[Any, Any] = {key: one.copies[place] for key, one in self._filled.items()}
-            memo[_PLACE] = place
+            memo[_PLACE] = self, place
             results[name] = copy.deepcopy(result, memo)
         return results
 
     def of_each(self, make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """What a function makes of each of the weights among its arguments."""
-        try:
-            made = [make(*_of(place, arguments), **_of(place, options)) for place in range(len(self.names))]
-        except Exception:
-            # It may fail for one weight alone.
-            self.ended = True
-            raise
-        if isinstance(made[0], list | tuple):
-            return type(made[0])(Weights(self, list(parts)) for parts in zip(*made, strict=True))
-        return Weights(self, made)
+        if any(_is_used_once(one) for one in (*arguments, *options.values())):
+            self.end()
+        with self._ending():
+            made = [make(*self._of(place, arguments), **self._of(place, options)) for place in range(len(self.names))]
+            return self._joined(made)
 
     def fill(self, fill: Callable[..., Any], histogram: Any, arguments: tuple[Any, ...], options: Any) -> Any:
         """Fills a copy of the histogram for each of the weights."""
-        filled = self._filled.get(id(histogram))
-        if filled is None:
-            filled = _Filled.of(histogram, len(self.names))
-            self._filled[id(histogram)] = filled
-            histogram._hist = _Guard(self, filled.before)
-        arguments = tuple(
-            np.asarray(one) if isinstance(one, ak.Array) and type(one) is not Weights else one for one in arguments
-        )
-        try:
+        with self._ending():
+            filled = self._filled.get(id(histogram))
+            if filled is None:
+                filled = _Filled.of(histogram, len(self.names))
+                if filled is None:
+                    self.end()
+                self._filled[id(histogram)] = filled
+                histogram._hist = _Guard(self, filled)
+            arguments = tuple(
+                np.asarray(one) if isinstance(one, ak.Array) and type(one) is not Weights else one for one in arguments
+            )
+            if filled.grows and filled.is_changed():
+                self.end()
             for place, one in enumerate(filled.copies):
-                fill(one, *_of(place, arguments), **_of(place, options))
+                fill(one, *self._of(place, arguments), **self._of(place, options))
+            if filled.grows and not filled.grown():
+                self.end()
+        return histogram
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Whoever catches an error of this cannot go on: it may be one of a single weight."""
+        try:
+            yield
         except Exception:
             self.ended = True
             raise
-        return histogram
+
+    def _of(self, place: int, value: Any) -> Any:
+        """A value with one of the weights for all of them."""
+        kind = type(value)
+        if kind is Weights:
+            return value.at(place) if value.run is self else self.end()
+        if kind is tuple or kind is list:
+            return kind(self._of(place, one) for one in value)
+        if kind is dict:
+            return {key: self._of(place, one) for key, one in value.items()}
+        return value
+
+    def _joined(self, made: list[Any]) -> Any:
+        """What was made of each weight as one."""
+        kinds = {type(one) for one in made}
+        kind = kinds.pop()
+        # The same array for each was there before, and was written to.
+        if kinds or (issubclass(kind, np.ndarray) and made[0] is made[-1]):
+            self.end()
+        if kind in (tuple, list) and len({len(one) for one in made}) == 1 and made[0]:
+            return kind(self._joined(list(parts)) for parts in zip(*made, strict=True))
+        return Weights(self, made) if issubclass(kind, _ARRAYS) else self.end()
+
+
+def _is_used_once(value: Any) -> bool:
+    """Whether a function may use it up, or call it and so do something more than once."""
+    return hasattr(type(value), "__next__") or (callable(value) and not isinstance(value, type))
 
 
 class Weights(np.lib.mixins.NDArrayOperatorsMixin):
     """Several weights of each event, or what was made of them: functions of numpy and awkward are applied to each."""
 
     __slots__ = ("_run", "_values")
-    # Without it a loop would ask for events one by one.
-    __iter__ = None
+    _run: SharedRun
+    _values: list[Any]
 
     def __init__(self, run: SharedRun, values: list[Any]) -> None:
-        self._run = run
-        self._values = values
+        object.__setattr__(self, "_run", run)
+        object.__setattr__(self, "_values", values)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -126,7 +167,7 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
         return self._run.of_each(lambda values, own: values[own], self, where)
 
     def __len__(self) -> int:
-        lengths = {len(one) for one in self._values}
+        lengths = set(map(len, self._values))
         return lengths.pop() if len(lengths) == 1 else self._run.end()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -135,25 +176,33 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
         return self._run.of_each(ufunc, *inputs, **options)
 
     def __array_function__(self, function: Any, _types: Any, arguments: Any, options: Any) -> Any:
+        if function in _WRITING or "out" in options:
+            self._run.end()
         return self._run.of_each(function, *arguments, **options)
 
     def __awkward_function__(self, function: Any, _likes: Any, arguments: Any, options: Any) -> Any:
         return self._run.of_each(function, *arguments, **options)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return copy.deepcopy(self._values[memo[_PLACE]], memo) if _PLACE in memo else self._run.end()
+        copied = memo.get(_PLACE)
+        if copied is None or copied[0] is not self._run:
+            self._run.end()
+        return copy.deepcopy(self._values[copied[1]], memo)
 
     def __getattr__(self, name: str) -> NoReturn:
         # Packages look for what an array can do by such names, and do without.
-        if name.startswith("__"):
+        if name.startswith("__") and not hasattr(type(self._values[0]), name):
             raise AttributeError(name)
         self._run.end()
 
     def _end(self, *_: Any, **__: Any) -> NoReturn:
         self._run.end()
 
-    __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = _end
-    __contains__ = __setitem__ = __copy__ = __repr__ = __str__ = __format__ = __reduce_ex__ = _end
+    __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = __round__ = __hash__ = _end
+    # Without these a loop would ask for events one by one.
+    __iter__ = __contains__ = __reversed__ = _end
+    __setitem__ = __delitem__ = __setattr__ = __delattr__ = _end
+    __copy__ = __repr__ = __str__ = __format__ = __dir__ = __reduce_ex__ = _end
 
 
 @dataclass
@@ -163,32 +212,62 @@ class _Filled:
     histogram: Any
     before: Any
     copies: list[Any]
+    grows: bool
     described: Any
 
     @classmethod
-    def of(cls, histogram: Any, count: int) -> _Filled:
+    def of(cls, histogram: Any, count: int) -> _Filled | None:
+        """None where somebody else has the contents, as a view of them has, and would miss what is filled."""
         copies = [histogram.copy() for _ in range(count)]
-        return cls(histogram, histogram._hist, copies, _description(histogram))
+        if _holders(histogram) != _holders(copies[0]):
+            return None
+        return cls(histogram, histogram._hist, copies, bool(histogram._has_growth), _description(histogram))
+
+    def grown(self) -> bool:
+        """Has the histogram show the axes that its copies have now; False where they differ."""
+        if len({repr(_axes_described(one)) for one in self.copies}) > 1:
+            return False
+        self.histogram.axes = self.copies[0]._generate_axes_()
+        self.described = _description(self.histogram)
+        return True
 
     def is_changed(self) -> bool:
-        """Whether its name or its axes are others than when it was first filled."""
+        """Whether its name or its axes are others than they were when it was filled."""
         return bool(_description(self.histogram) != self.described)
+
+    def restore(self) -> None:
+        """The histogram is as it was before."""
+        self.histogram._hist = self.before
+        if self.grows:
+            self.histogram.axes = self.histogram._generate_axes_()
+
+
+def _holders(histogram: Any) -> int:
+    """How many have the contents of a histogram. Its own axes do not count."""
+    histogram.axes = ()
+    count = sys.getrefcount(histogram._hist)
+    histogram.axes = histogram._generate_axes_()
+    return count
+
+
+def _axes_described(histogram: Any) -> Any:
+    return [(repr(one), dict(vars(one))) for one in histogram.axes]
 
 
 def _description(histogram: Any) -> Any:
-    axes = [(repr(one), dict(vars(one))) for one in histogram.axes]
-    return repr({name: one for name, one in vars(histogram).items() if name != "axes"}), repr(axes)
+    others = {name: one for name, one in vars(histogram).items() if name != "axes"}
+    return repr(others), repr(_axes_described(histogram))
 
 
 class _Guard:
     """In place of the contents of a histogram, of which there are several: who wants to see them ends the run."""
 
-    def __init__(self, run: SharedRun, before: Any) -> None:
+    def __init__(self, run: SharedRun, filled: _Filled) -> None:
         self.run = run
-        self._before = before
+        self._filled = filled
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._before, name) if name in _KNOWN_BEFORE_FILLING else self.run.end()
+        return getattr(self._filled.copies[0]._hist, name) if name in _KNOWN_BEFORE_FILLING else self.run.end()
 
     def _end(self, *_: Any, **__: Any) -> NoReturn:
         self.run.end()
@@ -197,23 +276,33 @@ class _Guard:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _of(place: int, value: Any) -> Any:
-    """A value with one of the weights for all of them."""
-    kind = type(value)
-    if kind is Weights:
-        return value.at(place)
-    if kind is tuple or kind is list:
-        return kind(_of(place, one) for one in value)
-    if kind is dict:
-        return {key: _of(place, one) for key, one in value.items()}
-    return value
+class _Fills:
+    """While wagons run for several weights: has histograms filled with several at a time, all others as ever."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """``boost_histogram.Histogram.fill`` is another one meanwhile."""
+        with self._lock:
+            if not self._runs:
+                self._fill = boost_histogram.Histogram.fill
+                self._ours = _filling_each(self._fill)
+                boost_histogram.Histogram.fill = self._ours  # type: ignore[method-assign]
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                # Another one has been put in place by the wagon, and calls ours.
+                if not self._runs and boost_histogram.Histogram.fill is self._ours:
+                    boost_histogram.Histogram.fill = self._fill  # type: ignore[method-assign]
 
 
-@functools.cache
-def _catch_fills() -> None:
-    """Has histograms filled with several weights at a time. All others are filled as ever."""
-    fill = boost_histogram.Histogram.fill
-
+def _filling_each(fill: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fill)
     def fill_each(self: Any, *arguments: Any, **options: Any) -> Any:
         if type(self._hist) is _Guard:
@@ -223,4 +312,7 @@ def _catch_fills() -> None:
                 return one.run.fill(fill, self, arguments, options)
         return fill(self, *arguments, **options)
 
-    boost_histogram.Histogram.fill = fill_each  # type: ignore[method-assign]
+    return fill_each
+
+
+_FILLS = _Fills()

@@ -64,6 +64,11 @@ def varied(
     return VariedWagon(thing, weight, weights, columns, only_simulation=only_simulation)
 
 
+def shares_runs(wagon: VariedWagon) -> bool:
+    """Whether the next run of the wagon in this process is one for all its weights."""
+    return wagon not in _APART
+
+
 class VariedWagon(OfUser):
     """A wagon and its variations; ``branchline.varied`` makes it."""
 
@@ -115,7 +120,7 @@ class VariedWagon(OfUser):
 
     def _with_weights(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, Any]:
         """The results for each of the weights: of one run of the wagon, if it can be."""
-        results = self._together(events, weights) if len(weights) > 1 and self not in _APART else None
+        results = self._together(events, weights) if len(weights) > 1 and shares_runs(self) else None
         if results is None:
             results = {
                 name: self.thing.process(events.varied(name, {WEIGHT: weight})) for name, weight in weights.items()
@@ -131,8 +136,7 @@ class VariedWagon(OfUser):
         shared.when_asked_for_variation(run.end)
         try:
             with run.running():
-                result = self.thing.process(shared)
-            return run.results(result)
+                return run.results(self.thing.process(shared))
         except Exception:  # noqa: BLE001 - whatever it was, a run for each weight tells whether it is the wagon's
             _APART.add(self)
             return None
