@@ -14,6 +14,8 @@ import numpy as np
 
 from branchline.errors import BranchlineError, TableError
 
+_UNCHANGING = (type(None), Number, np.generic, str, bytes, frozenset)
+
 
 class CannotAddError(BranchlineError):
     """Two outputs of a wagon do not add; ``keys`` leads to the place inside of them."""
@@ -32,6 +34,19 @@ class CannotAddError(BranchlineError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.what, self.keys))
+
+
+def shares_objects(previous: Any, output: Any) -> bool:
+    """True if two outputs are, or hold under the same key, one object that can change."""
+    if isinstance(output, _UNCHANGING):
+        return False
+    if isinstance(previous, tuple) and isinstance(output, tuple):
+        return any(shares_objects(one, other) for one, other in zip(previous, output, strict=False))
+    if previous is output:
+        return True
+    if isinstance(previous, Mapping) and isinstance(output, Mapping):
+        return any(shares_objects(previous[key], value) for key, value in output.items() if key in previous)
+    return False
 
 
 def add(first: Any, second: Any) -> Any:

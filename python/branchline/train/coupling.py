@@ -5,10 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from numbers import Number
 from typing import Any
-
-import numpy as np
 
 from branchline.access import Access
 from branchline.dataset import DataFile
@@ -18,7 +15,7 @@ from branchline.sensors.record import WagonFault
 from branchline.tables import Table
 from branchline.tables.walking import found
 from branchline.tables.writing import TableWriters
-from branchline.train.accumulators import CannotAddError, Total
+from branchline.train.accumulators import CannotAddError, Total, shares_objects
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import OpenCompanions
 from branchline.train.events import Columns, Events
@@ -32,8 +29,6 @@ from branchline.train.views import output_view
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
 from branchline.tree.attribution import reading_for
-
-UNCHANGING = (type(None), Number, np.generic, str, bytes, frozenset)
 
 
 class UnreadableColumnError(Exception):
@@ -188,7 +183,7 @@ class Coupling:
         share.core_wait_s += self._clock.wagons_core_wait_s() - core_wait_before_s
 
     def _refuse_same_object(self, name: str, output: Any) -> None:
-        if _shares_objects(self._previous.get(name), output):
+        if shares_objects(self._previous.get(name), output):
             raise CannotAddError(
                 "process() returned an object that it returned for the chunk before, whose content would count twice: "
                 "make a new one in process()"
@@ -245,16 +240,3 @@ def metadata_of(chunk: Chunk, file: DataFile) -> dict[str, Any]:
         "entrystart": chunk.entry_start,
         "entrystop": chunk.entry_stop,
     }
-
-
-def _shares_objects(previous: Any, output: Any) -> bool:
-    """True if two outputs are, or hold under the same key, one object that can change."""
-    if isinstance(output, UNCHANGING):
-        return False
-    if isinstance(previous, tuple) and isinstance(output, tuple):
-        return any(_shares_objects(one, other) for one, other in zip(previous, output, strict=False))
-    if previous is output:
-        return True
-    if isinstance(previous, Mapping) and isinstance(output, Mapping):
-        return any(_shares_objects(previous[key], value) for key, value in output.items() if key in previous)
-    return False

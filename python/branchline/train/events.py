@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -12,7 +13,8 @@ import numpy as np
 from branchline.errors import BadFileError, MissingFileError, NoSuchKeyError, StorageError
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import CompanionsOfEvents, OpenCompanions
-from branchline.train.views import array_view
+from branchline.train.varied_columns import VariedColumns
+from branchline.train.views import array_view, output_view
 from branchline.tree import Chunk
 
 #: The name of what is not varied.
@@ -51,7 +53,7 @@ class Columns:
     def array(self, name: str) -> ak.Array:
         """The column of a branch. Raises NoSuchBranchError with the nearest names if the tree has no such branch."""
         late_before = len(self.chunk.late_branches)
-        with self._reading():
+        with self.reading():
             array = self.chunk.array(name)
         self.touched.setdefault(self.wagon, set()).add(name)
         if len(self.chunk.late_branches) > late_before:
@@ -67,7 +69,7 @@ class Columns:
 
     def fields_of_companion(self, companion: str) -> list[str]:
         """The branches of a companion."""
-        with self._reading():
+        with self.reading():
             return list(self._open_companions().range(companion).companion.shape.readable)
 
     def of_companion(self, companion: str, name: str) -> ak.Array:
@@ -75,11 +77,11 @@ class Columns:
         companions = self._open_companions()
 
         def read(path: str) -> None:
-            with self._reading():
+            with self.reading():
                 companions.read(companion, path)
             self.touched_in_companions.setdefault(self.wagon, set()).add(f"{companion}:{path}")
 
-        with self._reading():
+        with self.reading():
             of_chunk = companions.range(companion)
             group = of_chunk.group(name, read)
             path = of_chunk.path_of(name) if group is None else ""
@@ -93,7 +95,8 @@ class Columns:
         return self._companions
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
+        """The time counts as reading, and errors of files as theirs."""
         with self._clock.during("reading"):
             try:
                 yield
@@ -127,9 +130,9 @@ class Events:
         "_columns",
         "_made",
         "_originals",
-        "_replaced",
         "_selections",
         "_variation",
+        "_varied",
         "metadata",
         "outputs",
     )
@@ -140,11 +143,11 @@ class Events:
         metadata: Mapping[str, Any],
         outputs: Mapping[str, Any] | None = None,
         selections: tuple[Any, ...] = (),
-        replaced: Mapping[str, Any] | None = None,
+        varied: VariedColumns | None = None,
         variation: str = NOMINAL,
     ) -> None:
         self._columns = columns
-        self._replaced = replaced or {}
+        self._varied = varied
         self._variation = variation
         self._asked_for_variation: Callable[[], object] | None = None
         self._selections = selections
@@ -197,28 +200,23 @@ class Events:
             raise TypeError(
                 "events are selected by a mask, a slice or an array of positions: events[i:i+1], not events[i]"
             )
-        return self._changed((*self._selections, where), self._replaced, self._variation)
+        return self._changed((*self._selections, where), self._varied, self._variation)
 
     def varied(self, variation: str, columns: Mapping[str, Any]) -> Events:
         """The same events under the name of a variation, with other arrays for some columns.
 
         ``columns`` are of all events of the chunk: a branch (``"MET_pt"``), a group (``"Jet"``), or a member of a group
-        (``"Jet.pt"``). Raises NoSuchBranchError for the member of a group that is not there.
+        (``"Jet.pt"``); by each other name of it these are found, too. ``"weight"`` need not be there. Raises
+        NoSuchBranchError for what is not there, and WagonError for arrays of another length.
 
             shifted = events.varied("jes_up", {"Jet.pt": events.Jet.pt * 1.02})
         """
-        replaced = dict(self._replaced)
-        for name, array in columns.items():
-            group, point, member = name.partition(".")
-            if point:
-                whole = replaced[group] if group in replaced else self._group(group)
-                if whole is None:
-                    raise NoSuchBranchError(f"there is no group {group!r} with a member {member!r}")
-                replaced[group] = ak.with_field(whole, array, member)
-                replaced[f"{group}_{member}"] = array
-            else:
-                replaced[name] = array
-        return self._changed(self._selections, replaced, variation)
+        with self._columns.reading():
+            varied = (self._varied or VariedColumns(self._columns.chunk)).with_columns(columns)
+        events = self._changed(self._selections, varied, variation)
+        events.metadata = copy.deepcopy(self.metadata)
+        events.outputs = {name: output_view(output) for name, output in self.outputs.items()}
+        return events
 
     def __iter__(self) -> Iterator[NoReturn]:
         raise TypeError("events are columns: loop over events.px or over events[['px', 'py']], not over events")
@@ -227,13 +225,19 @@ class Events:
         return f"<Events: {len(self)} events, {len(self.fields)} branches>"
 
     def _column(self, name: str) -> ak.Array:
-        if name in self._replaced and name not in self._made:
-            self._made[name] = self._selected(array_view(self._replaced[name]))
         if name not in self._made:
-            group = self._group(name)
-            whole = array_view(self._columns.array(name) if group is None else group)
-            self._made[name] = self._selected(whole)
+            self._made[name] = self._selected(array_view(self._whole(name)))
         return self._made[name]
+
+    def _whole(self, name: str) -> Any:
+        if self._varied is None:
+            return self._original(name)
+        with self._columns.reading():
+            return self._varied.array(name, self._original)
+
+    def _original(self, name: str) -> ak.Array:
+        group = self._group(name)
+        return self._columns.array(name) if group is None else group
 
     def _group(self, name: str) -> ak.Array | None:
         if name not in self._originals:
@@ -243,8 +247,8 @@ class Events:
             self._originals[name] = group
         return self._originals[name]
 
-    def _changed(self, selections: tuple[Any, ...], replaced: Mapping[str, Any], variation: str) -> Events:
-        events = Events(self._columns, self.metadata, self.outputs, selections, replaced, variation)
+    def _changed(self, selections: tuple[Any, ...], varied: VariedColumns | None, variation: str) -> Events:
+        events = Events(self._columns, self.metadata, self.outputs, selections, varied, variation)
         events._asked_for_variation = self._asked_for_variation
         events._originals = self._originals
         return events

@@ -35,14 +35,10 @@ class NotSharedError(Exception):
 
 
 class SharedRun:
-    """A run of a wagon with several weights per event: makes its weights, and the results for each of them.
+    """A run of a wagon with several weights per event, of these ``names``: makes the results for each of them."""
 
-    ``names`` are those of the weights, ``weights`` one array of each.
-    """
-
-    def __init__(self, weights: Mapping[str, ak.Array]) -> None:
-        self.names = list(weights)
-        self.weights = Weights(self, list(weights.values()))
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
         self.ended = False
         self._filled: dict[int, _Filled] = {}
 
@@ -60,6 +56,7 @@ class SharedRun:
             finally:
                 for one in self._filled.values():
                     one.restore()
+                self._filled = {}
 
     def results(self, result: Any) -> Mapping[str, Any]:
         """Copies of what the wagon returned, by the names of the weights. Raises NotSharedError."""

@@ -11,15 +11,17 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import WagonError
+from branchline.train.accumulators import CannotAddError, shares_objects
 from branchline.train.events import NOMINAL, Events
 from branchline.train.function_wagon import OfUser, checked_function
-from branchline.train.shared_weights import SharedRun
+from branchline.train.shared_weights import SharedRun, Weights
+from branchline.train.varied_columns import WEIGHT
 from branchline.train.wagons import is_coffea_processor
 
-#: The column that varied events have their weights in.
-WEIGHT = "weight"
 #: Wagons of this process that ran for one weight at a time, as they will in the next chunk.
 _APART: weakref.WeakSet[VariedWagon] = weakref.WeakSet()
+#: What the run for all weights of the chunk before returned, and not the copies that were made of it.
+_BEFORE: weakref.WeakKeyDictionary[VariedWagon, Any] = weakref.WeakKeyDictionary()
 Columns = Mapping[str, Callable[[Any], Any]]
 
 
@@ -102,8 +104,7 @@ class VariedWagon(OfUser):
     def process(self, events: Events) -> Mapping[str, Any]:
         """The results by the name of the variation."""
         is_data = bool(events.metadata.get("is_data")) and self._only_simulation
-        ones = np.ones(len(events))
-        nominal = ak.Array(ones if self._weight is None or is_data else self._weight(events))
+        nominal = _weights_of(events, None if is_data else self._weight)
         weights = {NOMINAL: nominal}
         if not is_data:
             weights |= {name: nominal * factor(events) for name, factor in self._weights.items()}
@@ -114,8 +115,9 @@ class VariedWagon(OfUser):
             made = {column: make(events) for column, make in columns.items()}
             varied_events = events.varied(name, made)
             # A weight may follow from the column that is varied.
-            weight = ones if self._weight is None else self._weight(varied_events)
-            results[name] = self.thing.process(varied_events.varied(name, {WEIGHT: ak.Array(weight)}))
+            weight = _weights_of(varied_events, self._weight)
+            results[name] = self.thing.process(varied_events.varied(name, {WEIGHT: weight}))
+        _refuse_same_objects(results)
         return results
 
     def _with_weights(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, Any]:
@@ -131,12 +133,16 @@ class VariedWagon(OfUser):
         """The results of one run of the wagon; None if it has to run for one weight at a time. What it raises then
         counts, and is raised there again.
         """
-        run = SharedRun(weights)
-        shared = events.varied(NOMINAL, {WEIGHT: run.weights})
+        run = SharedRun(list(weights))
+        before = _BEFORE.get(self)
+        shared = events.varied(NOMINAL, {WEIGHT: Weights(run, list(weights.values()))})
         shared.when_asked_for_variation(run.end)
         try:
             with run.running():
-                return run.results(self.thing.process(shared))
+                _BEFORE[self] = self.thing.process(shared)
+                if shares_objects(before, _BEFORE[self]):
+                    run.end()
+                return run.results(_BEFORE[self])
         except Exception:  # noqa: BLE001 - whatever it was, a run for each weight tells whether it is the wagon's
             _APART.add(self)
             return None
@@ -148,3 +154,19 @@ class VariedWagon(OfUser):
             return total
         finished = {name: finish(one) for name, one in total.items()}
         return {name: total[name] if one is None else one for name, one in finished.items()}
+
+
+def _weights_of(events: Events, make: Callable[[Any], Any] | None) -> ak.Array:
+    """The weights that a function gives, which may be one number for all events; without one they are 1."""
+    weights = 1.0 if make is None else make(events)
+    return ak.Array(np.full(len(events), weights) if isinstance(weights, int | float | np.number) else weights)
+
+
+def _refuse_same_objects(results: Mapping[str, Any]) -> None:
+    (nominal, first), *others = results.items()
+    for name, result in others:
+        if shares_objects(first, result):
+            raise CannotAddError(
+                f"process() returned one object for the variations {nominal!r} and {name!r}, which would have the "
+                "content of both: make a new one in process()"
+            )

@@ -6,6 +6,7 @@ from branchline.tree.file import Directory, File, open
 from branchline.tree.iteration import concatenate, iterate, num_entries
 from branchline.tree.lazy import LazyRecord
 from branchline.tree.nanoevents import NanoEventsMaker, nanoevents
+from branchline.tree.nesting import Group
 from branchline.tree.parquet import is_parquet
 from branchline.tree.request import ReadRequest
 from branchline.tree.sources import SkippedFile, Source
@@ -24,6 +25,7 @@ __all__ = [
     "Directory",
     "File",
     "FileReading",
+    "Group",
     "LazyRecord",
     "NanoEventsMaker",
     "ReadRequest",

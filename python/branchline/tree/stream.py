@@ -93,14 +93,15 @@ class Chunk:
         if self._columns is None:
             self._columns = dict(zip(self.branches, self._core.take_columns(), strict=True))
         if name not in self._columns:
-            path = self._path_of(name)
+            path = self.path_of(name)
             if path not in self._columns:
                 self._columns[path] = self._core.read_late(path)
                 self.late_branches.append(path)
             self._columns[name] = self._columns[path]
         return self._columns[name]
 
-    def _path_of(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
+        """The path of the branch that a name means. Raises NoSuchKeyError with the nearest names."""
         tree = self._core.tree()
         with with_near_names(name, tree.readable):
             path: str = tree.branch(tree.find(name)).path
