@@ -37,6 +37,16 @@ def cutflow_tables(job: JobRecord) -> list[CutflowTable]:
     ]
 
 
+def left_out_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each wagon of whose cutflows the record has only the first."""
+    return [
+        f"job.json and the report have {count(len(wagon.cutflows))} of the "
+        f"{count(len(wagon.cutflows) + wagon.cutflows_left_out)} cutflows of {wagon.name}; its results have all of them"
+        for wagon in job.wagons
+        if wagon.cutflows_left_out
+    ]
+
+
 def _rows(flow: CutflowRecord) -> Iterator[CutRow]:
     first = last = flow.cuts[0].events
     for cut in flow.cuts:

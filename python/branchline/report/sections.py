@@ -33,7 +33,7 @@ from branchline.report.activity import (
 from branchline.report.causes import UNWANTED_SHARE
 from branchline.report.charts import Chart, Series, Slice, rates_chart, stack
 from branchline.report.conditions import conditions
-from branchline.report.cutflows import CutflowTable, cutflow_tables
+from branchline.report.cutflows import CutflowTable, cutflow_tables, left_out_sentences
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import delivered_bytes, partial_note, unwanted_bytes
 from branchline.report.sites import SiteTable, site_table
@@ -116,6 +116,7 @@ class PageContent(NamedTuple):
     wagons: Rows[WagonRow]
     misses: str
     cutflows: Rows[CutflowTable]
+    cutflows_left_out: list[str]
     branches: Table[BranchRow]
     files: Files
     unwanted_reads: str
@@ -144,6 +145,7 @@ def page_content(job: JobRecord) -> PageContent:
         wagons=first_rows(wagon_rows(job)),
         misses=late_reads(job),
         cutflows=first_rows(cutflow_tables(job)),
+        cutflows_left_out=left_out_sentences(job),
         branches=branch_table(job),
         files=file_costs(job),
         unwanted_reads=_unwanted_reads(job),

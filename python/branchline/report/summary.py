@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from branchline.quantities import count, counted, duration, rate, significant
+from branchline.report.cutflows import left_out_sentences
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import first_only, local_copies, remarks, sample_sentences
 from branchline.report.reused import reuse_sentences
@@ -37,7 +38,7 @@ def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
         *memory_sentences(job),
         *repeated_sentences(job),
         *trouble_sentences(job),
-        *(f"{one}." for one in job.left_out),
+        *(f"{one}." for one in (*job.left_out, *left_out_sentences(job))),
         *map(_missing_in, job.companions_missing),
     ]
 

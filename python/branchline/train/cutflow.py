@@ -151,9 +151,11 @@ def cutflows_in(output: Any, name: str = "") -> Iterator[tuple[str, Cutflow]]:
             yield from cutflows_in(value, f"{name}/{key}" if name else str(key))
 
 
-def cutflow_records(output: Any) -> list[CutflowRecord]:
-    """The first of the cutflows in what a wagon returned, as a job's record has them."""
-    return [
+def cutflow_records(output: Any) -> tuple[list[CutflowRecord], int]:
+    """The first of the cutflows in what a wagon returned, as a job's record has them, and how many it leaves out."""
+    found = cutflows_in(output)
+    records = [
         CutflowRecord(name, [CutRecord(cut, events, one if math.isfinite(one) else None) for cut, events, one in flow])
-        for name, flow in islice(cutflows_in(output), _RECORDED_MAX)
+        for name, flow in islice(found, _RECORDED_MAX)
     ]
+    return records, sum(1 for _ in found)

@@ -234,6 +234,7 @@ class RecordMaker:
         ]
 
     def _wagon(self, wagon: Wagon, share: WagonShare, output: Any) -> WagonRecord:
+        cutflows, left_out = cutflow_records(output)
         return WagonRecord(
             name=wagon.name,
             seconds=share.seconds,
@@ -249,7 +250,8 @@ class RecordMaker:
             requires=list(wagon.requires),
             code_sha256=code_sha256(wagon.code),
             parameters=parameter_records(wagon),
-            cutflows=cutflow_records(output),
+            cutflows=cutflows,
+            cutflows_left_out=left_out,
             error=share.error,
         )
 

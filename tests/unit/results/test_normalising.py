@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -302,8 +303,26 @@ def test_a_run_prints_cutflows_with_numbers_as_everything_else(tmp_path: Path) -
 def test_a_record_has_cutflows_with_weights_that_json_can_have() -> None:
     flow = branchline.Cutflow.of(np.array([1.0, np.inf, 2.5]))
     flow.cut("finite", np.array([True, False, True]))
-    [(alone)] = cutflow_records(flow)
+    [alone], left_out = cutflow_records(flow)
     assert alone == CutflowRecord("", [CutRecord("all", 3, None), CutRecord("finite", 2, 3.5)])
-    many = cutflow_records({"by": {str(number): flow for number in range(100)}, "other": 7})
+    assert left_out == 0
+    many, left_out = cutflow_records({"by": {str(number): flow for number in range(100)}, "other": 7})
     assert [one.name for one in many][:2] == ["by/0", "by/1"]
-    assert len(many) == 20
+    assert (len(many), left_out) == (20, 80)
+
+
+def test_cutflows_that_a_record_leaves_out_are_counted_in_record_report_and_terminal(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "events.root") as file:
+        file["events"] = {"x": np.arange(10.0)}
+    lines = ["import branchline", "class Flow:", "    name = 'flow'", "    def process(self, events):"]
+    lines += ["        return {f'of{n}': branchline.Cutflow.of(len(events)) for n in range(23)}"]
+    (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arguments = ["run", str(tmp_path / "wagon.py"), str(tmp_path / "events.root"), "-o", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "branchline", *arguments, "--no-pictures", "--workers", "1"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    sentence = "job.json and the report have 20 of the 23 cutflows of flow; its results have all of them"
+    assert sentence in printed.replace("\n", " ")
+    assert sentence in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    [wagon] = json.loads((tmp_path / "out" / "job.json").read_text(encoding="utf-8"))["wagons"]
+    assert (len(wagon["cutflows"]), wagon["cutflows_left_out"]) == (20, 3)
+    assert sum(isinstance(one, branchline.Cutflow) for one in branchline.load(tmp_path / "out")["flow"].values()) == 23
