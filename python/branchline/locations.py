@@ -6,12 +6,18 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from branchline import _core
-from branchline.errors import DatasetError
+from branchline.errors import BranchlineWarning, DatasetError, warn
 from branchline.limits import BRACE_NAMES_MAX
 
+#: Endings of Parquet files, and of folders of them.
+PARQUET_ENDINGS = (".parquet", ".pq")
+#: What names of files and folders begin with that are no part of a table: metadata, marks, what is not whole yet.
+NO_PARTS = ("_", ".")
+# Of a folder the ROOT files are taken, or the Parquet files of one that has none.
+ROOT_ENDING = ".root"
 #: Between several replicas of a file, which are named in the place of one path.
 BETWEEN_REPLICAS = " | "
 # What stands between two links of a chain of fsspec, and not in the address of a host in brackets.
@@ -147,6 +153,66 @@ def is_pattern(path: str) -> bool:
     return not is_url(path) and glob.has_magic(path) and not os.path.exists(path)
 
 
-def files_matching(pattern: str) -> list[str]:
-    """The files that match a pattern (``**`` for folders at any depth), sorted by name."""
-    return sorted(text_of(one) for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))
+def files_at(path: str) -> list[str]:
+    """The local files that a path stands for: those in a folder, those that match a pattern (``**`` for folders at any
+    depth), each sorted by name, or itself. Raises DatasetError if there are none.
+    """
+    if os.path.isdir(path):
+        return files_in(path)
+    if not is_pattern(path):
+        return [path]
+    found: list[str] = []
+    for one in sorted(text_of(name) for name in glob.glob(path, recursive=True)):
+        if os.path.isfile(one):
+            found.append(one)
+        elif is_parquet(one):
+            found += _parts_below(one)
+    if not found:
+        hint = f"the pattern is looked up from {os.getcwd()}" if not os.path.isabs(path) else None
+        raise DatasetError(f"no file matches {path}", hint=hint)
+    return list(dict.fromkeys(found))
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a path or a URL is that of a Parquet file, or of a folder of them, by its ending."""
+    return path.partition("?")[0].partition("#")[0].rstrip("/").lower().endswith(PARQUET_ENDINGS)
+
+
+def files_in(folder: str) -> list[str]:
+    """All ROOT files below a folder, sorted by name; if there are none its Parquet files, in the order of the numbers
+    in their names. Raises DatasetError for a folder with neither.
+    """
+    found = [] if is_parquet(folder) else sorted(_named_below(folder, (ROOT_ENDING,)))
+    found = found or _parts_below(folder)
+    if not found:
+        what = f"the directory {folder} holds no file named *{ROOT_ENDING}, and none named *{PARQUET_ENDINGS[0]}"
+        raise DatasetError(what, path=folder)
+    return found
+
+
+def _parts_below(folder: str) -> list[str]:
+    return parts_of(os.path.join(folder, ""), _named_below(folder, PARQUET_ENDINGS))
+
+
+def parts_of(folder: str, files: Iterable[str]) -> list[str]:
+    """The Parquet files of a folder that are parts of its table, ``part.2`` before ``part.10``: not what is metadata,
+    hidden, or in such a folder. ``folder`` is what their names begin with.
+    """
+    below = {one: one.removeprefix(folder).split("/") for one in files}
+    found = [one for one, names in below.items() if not any(name.startswith(NO_PARTS) for name in names)]
+    keys = sorted({name.partition("=")[0] for one in found for name in below[one][:-1] if "=" in name})
+    if keys:
+        what = f"{without_secrets(folder)}: {', '.join(keys)} of the names of its folders is no branch, and not read"
+        warn(what, BranchlineWarning)
+    return sorted(found, key=_by_numbers)
+
+
+def _named_below(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
+    for parent, _, names in os.walk(folder):
+        yield from (text_of(os.path.join(parent, name)) for name in names if name.lower().endswith(endings))
+
+
+def _by_numbers(name: str) -> tuple[list[str | int], str]:
+    """A key to sort names by, in which numbers count as such."""
+    parts = re.split(r"([0-9]+)", name)
+    return [int(one) if index % 2 else one for index, one in enumerate(parts)], name

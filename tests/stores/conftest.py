@@ -33,6 +33,10 @@ pytest.register_assert_rewrite("tests.stores.conformance")
 BYTES_COUNT = 5_000_017
 
 
+#: The parts of the table in the folder `table.parquet`.
+PARTS = [f"part.{number}.parquet" for number in (0, 2, 10)]
+
+
 @dataclass(frozen=True)
 class Served:
     """Where the files of the tests are: `random.bin`, `empty.bin`, `small.root`, `sub/`, and `events.root`, which is
@@ -56,6 +60,9 @@ def write_files(data: Path) -> bytes:
     (data / "empty.bin").write_bytes(b"")
     (data / "sub").mkdir()
     (data / "sub" / "with%20percent.bin").write_bytes(b"hello")
+    for name in (*PARTS, "_metadata", "_hidden.parquet", "_temporary/part.1.parquet", ".part.0.parquet"):
+        (data / "table.parquet" / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / "table.parquet" / name).write_bytes(b"of a table")
     write_tree(data / "events.root", clusters=8, entries=40_000)
     write_tree(data / "small.root", clusters=2, entries=500)
     for one in (data, *data.rglob("*")):

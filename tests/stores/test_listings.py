@@ -6,7 +6,7 @@ import json
 import socket
 
 import pytest
-from tests.stores.conftest import Served
+from tests.stores.conftest import PARTS, Served
 from tests.stores.scripted import scripted
 from tests.stores.servers import Folder, Nginx
 from tests.stores.servers_s3 import Moto, set_s3
@@ -54,6 +54,13 @@ def test_a_pattern_stands_for_the_files_that_match(base: str, served: Served) ->
     assert named(Dataset.of(f"{base}/s*/with*.bin"), base).popitem()[1] == len(b"hello")
     with pytest.raises(DatasetError, match=r"no file matches .*nothing"):
         Dataset.of(f"{base}/nothing*.root")
+
+
+def test_a_folder_of_parquet_files_is_in_the_order_of_its_parts(base: str) -> None:
+    found = Dataset.of(f"{base}/table.parquet/")
+    assert [one.path.removeprefix(f"{base}/table.parquet/") for one in found] == PARTS
+    with pytest.raises(DatasetError, match=r"no file matches .*sub"):
+        Dataset.of(f"{base}/sub/")
 
 
 def test_a_folder_that_is_not_there_is_said(base: str) -> None:

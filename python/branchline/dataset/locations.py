@@ -6,10 +6,8 @@ import os
 from dataclasses import replace
 
 from branchline.dataset.files import DataFile
-from branchline.errors import DatasetError
 from branchline.locations import (
-    files_matching,
-    is_pattern,
+    files_at,
     is_url,
     replicas_in,
     split_location,
@@ -17,9 +15,6 @@ from branchline.locations import (
     without_braces,
     without_secrets,
 )
-
-# Of a folder the ROOT files are taken, or the Parquet files of one that has none.
-ROOT_SUFFIX, PARQUET_SUFFIX = ".root", ".parquet"
 
 
 def expand(location: str, template: DataFile) -> list[DataFile]:
@@ -61,28 +56,4 @@ def _file_at(location: str, template: DataFile) -> DataFile:
 
 
 def _paths_of(path: str) -> list[str]:
-    if is_url(path) or len(replicas_in(path)) > 1:
-        return [path]
-    if os.path.isdir(path):
-        found = _files_below(path, ROOT_SUFFIX) or _files_below(path, PARQUET_SUFFIX)
-        if not found:
-            what = f"the directory {path} holds no file named *{ROOT_SUFFIX}, and none named *{PARQUET_SUFFIX}"
-            raise DatasetError(what, path=path)
-        return found
-    if is_pattern(path):
-        found = files_matching(path)
-        if not found:
-            raise DatasetError(
-                f"no file matches {path}",
-                hint=f"the pattern is looked up from {os.getcwd()}" if not os.path.isabs(path) else None,
-            )
-        return found
-    return [path]
-
-
-def _files_below(folder: str, ending: str) -> list[str]:
-    found = []
-    for parent, folders, names in os.walk(folder):
-        folders.sort()
-        found += [os.path.join(parent, name) for name in names if name.lower().endswith(ending)]
-    return sorted(found)
+    return [path] if is_url(path) or len(replicas_in(path)) > 1 else files_at(path)

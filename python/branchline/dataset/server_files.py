@@ -16,7 +16,15 @@ from branchline.dataset.files import DataFile
 from branchline.dataset.listings import Entry, encoded, list_folder
 from branchline.errors import BranchlineError, DatasetError, MissingFileError
 from branchline.limits import FOLDERS_LISTED_MAX, FOLDERS_LISTED_TOGETHER, SIZES_ASKED_MAX
-from branchline.locations import is_url, links_in, without_secrets
+from branchline.locations import (
+    PARQUET_ENDINGS,
+    ROOT_ENDING,
+    is_parquet,
+    is_url,
+    links_in,
+    parts_of,
+    without_secrets,
+)
 
 # Wildcards of patterns in URLs, where a question mark begins the query.
 MAGIC = re.compile(r"[*\[]")
@@ -39,7 +47,7 @@ class Found:
 
 def is_url_pattern(url: str) -> bool:
     """True for a URL that stands for the files that match it: with `*` or `[...]` in its path, or a slash at its end,
-    which means all ROOT files below. A chain of fsspec stands for one file.
+    which means all ROOT files below, or all Parquet files where there are none. A chain of fsspec stands for one file.
     """
     if len(links_in(url)) > 1:
         return False
@@ -48,7 +56,8 @@ def is_url_pattern(url: str) -> bool:
 
 
 def expand_url(url: str) -> list[Found]:
-    """The files at a server that match a pattern, sorted by name.
+    """The files at a server that match a pattern, sorted by name, or those in a folder: its Parquet files in the order
+    of the numbers in their names.
 
     Raises DatasetError if there are none, and what listing folders raises.
     """
@@ -56,16 +65,29 @@ def expand_url(url: str) -> list[Found]:
     before = url[: len(url) - len(path) - len(query)]
     scheme = before.split("://", 1)[0].lower()
     parts = path.split("/")
-    if not parts[-1]:
-        parts[-1:] = [ANY_FOLDERS, "*.root"]
+    is_folder = not parts[-1]
+    if is_folder:
+        parts[-1:] = [ANY_FOLDERS, "*"]
     first = next(index for index, part in enumerate(parts) if MAGIC.search(part))
     walk = _FolderWalk(scheme)
     found = walk.matching(["/".join([before, *parts[1:first]] if first > 0 else [before])], parts[first:])
+    if is_folder:
+        found = _data_in(url[: len(url) - len(query)], found)
     if not found:
         raise DatasetError(
             f"no file matches {without_secrets(url)}", hint="the folder there can be listed, and has none"
         )
-    return sorted((Found(one.url + query, one.size_bytes, one.version) for one in found), key=lambda one: one.url)
+    in_order = found if is_folder else sorted(found, key=lambda one: one.url)
+    return [Found(one.url + query, one.size_bytes, one.version) for one in in_order]
+
+
+def _data_in(folder: str, found: Sequence[Found]) -> list[Found]:
+    """The ROOT files of a folder, or its Parquet files, as `branchline.locations.files_in` has them of local ones."""
+    roots = [] if is_parquet(folder) else [one for one in found if one.url.endswith(ROOT_ENDING)]
+    if roots:
+        return sorted(roots, key=lambda one: one.url)
+    parts = {one.url: one for one in found if one.url.lower().endswith(PARQUET_ENDINGS)}
+    return [parts[url] for url in parts_of(folder, parts)]
 
 
 def _path_of(url: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Files, trees and branches, and the arrays that come out of them."""
 
+from branchline.locations import is_parquet
 from branchline.tree.branch import Branch
 from branchline.tree.companion_files import CompanionFile, CompanionRange
 from branchline.tree.file import Directory, File, open
@@ -7,7 +8,6 @@ from branchline.tree.iteration import concatenate, iterate, num_entries
 from branchline.tree.lazy import LazyRecord
 from branchline.tree.nanoevents import NanoEventsMaker, nanoevents
 from branchline.tree.nesting import Group
-from branchline.tree.parquet import is_parquet
 from branchline.tree.request import ReadRequest
 from branchline.tree.sources import SkippedFile, Source
 from branchline.tree.steps import Report

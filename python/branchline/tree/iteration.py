@@ -9,7 +9,7 @@ from typing import Any
 
 from branchline.access import Access, access_of
 from branchline.errors import DatasetError, OptionError
-from branchline.locations import files_matching, is_pattern, split_location, text_of, without_braces
+from branchline.locations import files_at, is_url, split_location, text_of, without_braces
 from branchline.tree.branch import Branch, BranchFilter
 from branchline.tree.file import File
 from branchline.tree.options import check_opening_options
@@ -21,7 +21,7 @@ from branchline.tree.tree import Tree
 
 
 def sources_of(files: Any) -> list[Source]:
-    """Sources of paths, globs, ``path:tree``, Trees, ``{path: tree}``, or several of these.
+    """Sources of paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or several of these.
 
     Raises DatasetError, OptionError.
     """
@@ -44,17 +44,11 @@ def _tree_name(tree: Any) -> str | None:
 
 
 def _expanded(path: str) -> list[str]:
-    """The files of a pattern, each once. Raises DatasetError if there is none for one of the alternatives in braces."""
-    return list(dict.fromkeys(file for one in without_braces(os.path.expanduser(path)) for file in _matching(one)))
-
-
-def _matching(path: str) -> list[str]:
-    if not is_pattern(path):
-        return [path]
-    found = files_matching(path)
-    if not found:
-        raise DatasetError("no file matches", path=path, hint="check the pattern and the directory")
-    return found
+    """The files of a pattern or a folder, each once. Raises DatasetError if there is none for one of the alternatives
+    in braces.
+    """
+    alternatives = without_braces(os.path.expanduser(path))
+    return list(dict.fromkeys(file for one in alternatives for file in ([one] if is_url(one) else files_at(one))))
 
 
 def num_entries(files: Any, *, access: Access | str | None = None) -> Iterator[tuple[str, str, int]]:
@@ -101,9 +95,9 @@ def iterate(
 ) -> Iterator[Any]:
     """Branches of many files, step by step in their order; ``workers`` threads prefetch and decode files.
 
-    ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists. What is
-    read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. Each step is what
-    ``Tree.arrays`` gives for its entries: an array of records, or what ``library`` and ``how`` choose.
+    ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists; folders
+    too. What is read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. Each
+    step is what ``Tree.arrays`` gives for its entries: an array of records, or what ``library`` and ``how`` choose.
 
     A step is of entries (an int) or of bytes after decompression (as "100 MB"), and never spans two files.
     ``memory_limit`` is in bytes and bounds what is fetched, decompressed and decoded at a time. ``access`` is as for

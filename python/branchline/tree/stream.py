@@ -13,12 +13,12 @@ import awkward as ak
 from branchline import _core
 from branchline.access import Access, access_of
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError
-from branchline.locations import shown
+from branchline.locations import is_parquet, shown
 from branchline.tree.arrays import layout_of, record_of_columns
 from branchline.tree.lazy import lazy_array
 from branchline.tree.libraries import array_of, group_of
 from branchline.tree.names import near_names_hint, with_near_names
-from branchline.tree.parquet import is_parquet, open_stream, opened
+from branchline.tree.parquet import open_stream, opened
 from branchline.tree.request import Step, StreamRequest, check_entries, positive_bytes
 from branchline.tree.shape import Shape
 from branchline.tree.sources import Failure, SkippedFile, Source
