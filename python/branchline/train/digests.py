@@ -41,6 +41,8 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, list | tuple):
         for one in value:
             _feed(digest, one)
+    elif kind.__module__.partition(".")[0] == "pandas" and hasattr(value, "to_numpy"):
+        _feed_pandas(digest, value)
     elif isinstance(value, str | bytes | int | float | complex | None):
         # The text of a float has all its bits, but for those of a NaN, which mean nothing.
         digest.update(repr(value).encode())
@@ -61,6 +63,18 @@ def _feed_awkward(digest: Any, array: Any) -> None:
     for name in sorted(buffers):
         digest.update(name.encode())
         _feed_array(digest, np.asarray(buffers[name]))
+
+
+def _feed_pandas(digest: Any, value: Any) -> None:
+    """The columns of a frame with their names and the index: what it holds beside them follows from these."""
+    if value.ndim > 1:
+        _feed(digest, [value.index, list(value.columns), [value.iloc[:, place] for place in range(value.shape[1])]])
+        return
+    array = value.to_numpy()
+    digest.update(f"{value.dtype}".encode())
+    _feed(digest, [value.name, array.tolist() if array.dtype.hasobject else array])
+    if hasattr(value, "index"):
+        _feed(digest, value.index)
 
 
 def _feed_sorted(digest: Any, items: list[Any]) -> None:
