@@ -174,10 +174,10 @@ def _selection_of(location: str, access: Access) -> SelectChunk:
     """The selection by a wagon in a file."""
     # Imported here since only skims with a wagon need it.
     from branchline.train.selecting import WagonSelection
-    from branchline.train.wagons import load_wagons
+    from branchline.train.wagons import load_wagon
 
     path, _, name = location.rpartition(":")
     if not path:
         raise OptionError(f"{location!r} names no wagon", hint="write FILE.py:NAME")
-    wagons, _ = load_wagons(path)
-    return WagonSelection(wagons, name, access)
+    wagon, others = load_wagon(path, name)
+    return WagonSelection(others, wagon.name, access)

@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 _PACE = "Workers and chunks"
 
 Wagons = Annotated[
-    Path, Argument(metavar="WAGONS.py", help="Python file with the wagons; FILE.py:NAME is one of them, or a function.")
+    Path,
+    Argument(
+        metavar="WAGONS.py",
+        help="Python file with the wagons: all that have process(events). FILE.py:NAME,NAME are those of these names, "
+        "which may be functions of events.",
+    ),
 ]
 Data = Annotated[
     list[str],
     Argument(
         metavar="DATA...",
-        help="Files, patterns, directories, lists of files (.txt), FILE:TREE, filesets of coffea (.json).",
+        help="Files, patterns, directories, lists of files (.txt), FILE:TREE, lists of datasets (.toml, .json).",
     ),
 ]
 TreeName = Annotated[str | None, Option("--tree", metavar="NAME", help="Tree of files for which DATA names none.")]

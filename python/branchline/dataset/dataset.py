@@ -143,6 +143,9 @@ def _from_text(text: str, template: DataFile) -> list[DataFile]:
     if not text:
         raise DatasetError("an empty name is no dataset")
     path, _ = split_location(text)
+    if path.endswith(".py"):
+        hint = "wagons come before the dataset; several of one file are FILE.py:NAME,NAME"
+        raise DatasetError("a file of Python is no dataset", path=path, hint=hint)
     if is_list(path):
         return read_list(os.path.expanduser(path), template)
     return expand(text, template)

@@ -95,7 +95,12 @@ def subject_of(location: list[str], branches: tuple[str, ...] | None = None, acc
 def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
     job = job_record(location)
     if not job.events or not job.totals.plain_bytes:
-        raise OptionError(f"{location}: nothing was read, so nothing can be forecast", hint="run the job first")
+        hint = (
+            "run it again with --no-reuse: its results came from an earlier run"
+            if job.subjobs_reused
+            else ("run the job first")
+        )
+        raise OptionError(f"{location}: nothing was read, so nothing can be forecast", hint=hint)
     if not job.dataset:
         raise DatasetError(f"the record of {location} does not name the files that it read", path=location)
     files = tuple(DataFile(one.path, one.tree) for one in job.dataset)

@@ -103,6 +103,25 @@ def load_wagons(path: str) -> tuple[list[Wagon], list[ModuleFile]]:
     be functions of events, too; several have commas between them.
     """
     path, names = _with_names(path)
+    module, source = _module_of(path)
+    wagons = [_named(module, one, path) for one in names] or list(_wagons_in(module, path))
+    if not wagons:
+        hint = "a wagon is an object with process(events); name a function of events as FILE:NAME"
+        raise WagonError("this file holds no wagon", path=path, hint=hint)
+    return in_order(wagons), [source]
+
+
+def load_wagon(path: str, name: str) -> tuple[Wagon, list[Wagon]]:
+    """The wagon, or the function of events, that has this name in a Python file; and all wagons of the file, those that
+    it requires among them. Raises WagonError.
+    """
+    module, _ = _module_of(path)
+    by_name = {one.name: one for one in _wagons_in(module, path)}
+    wagon = by_name[name] if name in by_name else _named(module, name, path)
+    return wagon, in_order(list((by_name | {wagon.name: wagon}).values()))
+
+
+def _module_of(path: str) -> tuple[ModuleType, ModuleFile]:
     file = Path(path)
     if not file.is_file():
         raise WagonError("there is no such file of wagons", path=path)
@@ -114,11 +133,7 @@ def load_wagons(path: str) -> tuple[list[Wagon], list[ModuleFile]]:
         module = load_module(name, str(file.resolve()))
     except Exception as error:
         raise WagonError(f"{path} cannot be loaded: {type(error).__name__}: {error}", path=path) from error
-    wagons = [_named(module, one, path) for one in names] or list(_wagons_in(module, path))
-    if not wagons:
-        hint = "a wagon is an object with process(events); name a function of events as FILE:NAME"
-        raise WagonError("this file holds no wagon", path=path, hint=hint)
-    return in_order(wagons), [ModuleFile(name, str(file.resolve()))]
+    return module, ModuleFile(name, str(file.resolve()))
 
 
 def _with_names(path: str) -> tuple[str, list[str]]:
@@ -133,6 +148,9 @@ def _named(module: ModuleType, name: str, path: str) -> Wagon:
     try:
         thing = getattr(module, name)
     except AttributeError:
+        of_this_name = [one for one in _wagons_in(module, path) if one.name == name]
+        if of_this_name:
+            return of_this_name[0]
         known = [one for one, thing in vars(module).items() if _could_be_wagon(module, thing)]
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}" if known else None

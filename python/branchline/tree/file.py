@@ -251,7 +251,8 @@ class Directory:
     def _entry(self, name: object) -> Entry:
         entry = self._found(name)
         if entry is None:
-            names = self.trees() or self.keys(cycle=False)
+            # Trees first: they are most often meant.
+            names = list(dict.fromkeys([*self.trees(), *self.keys(cycle=False)]))
             where = f" in {self.object_path}" if self._path else ""
             raise NoSuchKeyError(
                 f"there is no object {name!r}{where}", path=self.file_path, hint=near_names_hint(str(name), names)

@@ -83,7 +83,7 @@ def empty_layout(kind: Any, name: str) -> ak.contents.Content:
             try:
                 kind = np.dtype(kind)
             except (TypeError, ValueError):
-                kind = ak.types.from_datashape(kind, highlevel=False)
+                kind = _awkward_type(kind)
         if isinstance(kind, ak.types.Type):
             return ak.forms.from_type(kind).length_zero_array(highlevel=False)
         dtype = np.dtype(kind)
@@ -91,6 +91,13 @@ def empty_layout(kind: Any, name: str) -> ak.contents.Content:
     except (TypeError, ValueError) as error:
         hint = 'one of NumPy, such as "float32", or of awkward, such as "var * float32" or "string"'
         raise OptionError(f"branch {name}: {kind!r} is no type", hint=hint) from error
+
+
+def _awkward_type(text: str) -> ak.types.Type:
+    try:
+        return ak.types.from_datashape(text, highlevel=False)
+    except Exception as error:
+        raise ValueError(text) from error
 
 
 def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Iterator[BranchValues]:

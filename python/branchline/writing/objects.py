@@ -47,7 +47,9 @@ def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
         return [_from_uproot(value, name, path)]
     if hasattr(value, "axes") and hasattr(value, "storage_type"):
         return _from_hist(value, name, path)
-    raise UnsupportedBranchError(f"{name}: a {type(value).__name__} cannot be written", path=path, hint=HINT)
+    raise UnsupportedBranchError(
+        f"{name}: an object of the type {type(value).__name__} cannot be written", path=path, hint=HINT
+    )
 
 
 def _text(text: str) -> ObjectBytes:

@@ -142,6 +142,7 @@ def test_steps_of_a_fileset_are_joined_where_they_touch(folder: Path) -> None:
         ("", "empty name"),
         (7, "cannot be made of a int"),
         (["a.root", "./a.root"], "named twice"),
+        (["a.root", "wagons.py:MET"], "wagons come before the dataset"),
     ],
 )
 def test_what_is_no_dataset_is_refused_by_name(folder: Path, given: object, message: str) -> None:

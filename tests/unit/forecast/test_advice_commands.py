@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,9 +13,11 @@ from tests.command_line import run_command
 from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
+import branchline
 from branchline.access import Access
 from branchline.errors import BadFileError, OptionError
 from branchline.forecast.of_trace import is_trace, subject_of_trace
+from branchline.forecast.subject import subject_of
 from branchline.tracing.recording import recording
 from branchline.tree import ChunkStream, Source
 
@@ -58,6 +61,18 @@ def test_jobs_over_the_same_files_are_told_to_be_one_train(tmp_path: Path) -> No
     assert "2 jobs read the same 24 files" in shown.output, shown.output
     (only,) = json.loads(run_command(["advise", *map(str, folders), "--json"]).output)
     assert only["id"] == "train-joined"
+
+
+def test_a_job_that_took_all_from_an_earlier_one_is_told_what_to_do(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.root", [3_000] * 20)
+
+    def count(events: Any) -> Any:
+        return len(events.x)
+
+    for _ in range(2):
+        branchline.run(count, str(path), tmp_path / "out", workers=0, tree="events")
+    with pytest.raises(OptionError, match="run it again with --no-reuse"):
+        subject_of([str(tmp_path / "out")])
 
 
 def test_a_parquet_file_that_is_no_trace_is_told_what_to_do(tmp_path: Path) -> None:

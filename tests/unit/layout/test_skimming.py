@@ -66,6 +66,22 @@ def wanted(content: dict[str, Any]) -> Any:
     return ak.any(content["Muon"].pt > 40, axis=1)
 
 
+def test_a_function_or_the_class_of_a_wagon_selects(tmp_path: Path) -> None:
+    content = nano(tmp_path / "in.root")
+    (tmp_path / "only.py").write_text("def high(events):\n    return events.MET_pt > 20\n")
+    (tmp_path / "named.py").write_text(
+        "class Base:\n    name = 'base'\n\n    def process(self, events):\n        return events.MET_pt > 20\n\n\n"
+        "class Higher:\n    name = 'higher'\n    requires = ['base']\n\n    def process(self, events):\n"
+        "        return events.outputs['base']\n"
+    )
+    for number, wagon in enumerate(("only.py:high", "named.py:Higher", "named.py:higher")):
+        output = tmp_path / f"{number}.root"
+        asked = ["--tree", "Events", "-o", output, "--wagon", f"{tmp_path}/{wagon}"]
+        done = run_command(["skim", tmp_path / "in.root", *asked])
+        assert done.exit_code == 0, done.output
+        assert branchline.open(f"{output}:Events").num_entries == ak.sum(content["MET_pt"] > 20)
+
+
 @pytest.mark.parametrize("name", ["Hard", "Selecting"])
 def test_a_wagon_that_selects_sees_events_as_in_a_train(tmp_path: Path, name: str) -> None:
     content = nano(tmp_path / "in.root")

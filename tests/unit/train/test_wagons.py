@@ -38,6 +38,13 @@ def test_one_object_or_class_or_a_list_of_them_will_do() -> None:
     assert names([Plain, Named("other")]) == ["Plain", "other"]
 
 
+def test_a_wagon_of_a_file_is_found_by_each_of_its_names(tmp_path: Path) -> None:
+    file = tmp_path / "names.py"
+    file.write_text("class Spectra:\n    name = 'spectra'\n\n    def process(self, events): ...\n")
+    for name in ("Spectra", "spectra"):
+        assert [wagon.name for wagon in load_wagons(f"{file}:{name}")[0]] == ["spectra"]
+
+
 def test_a_wagon_stands_behind_those_it_requires_and_otherwise_where_it_was() -> None:
     train = [Named("a", ("d", "c")), Named("b"), Named("c", ("d",)), Named("d")]
     assert names(train) == ["d", "c", "a", "b"]

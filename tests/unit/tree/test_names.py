@@ -126,6 +126,17 @@ def test_an_error_names_the_only_object(sample: Sample) -> None:
         branchline.open(sample.path)["qqqq"]
 
 
+def test_an_error_names_what_is_beside_the_only_tree(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        file["events"] = {"x": [1.0]}
+        file["plots/mass"] = np.histogram([1.0, 2.0])
+    file = branchline.open(tmp_path / "a.root")
+    with pytest.raises(branchline.NoSuchKeyError, match=r"did you mean plots/mass or"):
+        file["plots/mas"]
+    with pytest.raises(branchline.NoSuchKeyError, match="the names are events, plots, plots/mass"):
+        file["qqqq"]
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_branch_tells_what_uproot_tells(tmp_path: Any, codec: str) -> None:
     made = write_sample(tmp_path / f"{codec}.root", CODECS[codec], (500, 300))

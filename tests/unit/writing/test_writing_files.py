@@ -194,10 +194,16 @@ def test_entries_that_do_not_fit_are_refused(tmp_path: Path, values: object, tex
     assert branchline.open(tmp_path / "a.root")["t"]["x"].array().to_list() == [1.0]
 
 
+@pytest.mark.parametrize("kind", ["floatt", "var *", "3 * var * nothing", float | None])
+def test_what_is_no_type_of_a_branch_is_said(tmp_path: Path, kind: object) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: .* is no type"):
+        file.mktree("t", {"x": kind})
+
+
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         for value, text in (
-            (object(), "a object cannot be written"),
+            (object(), "an object of the type object cannot be written"),
             ({"x": ak.Array([1, None])}, "may be missing"),
             ({"x": ak.Array([[], []])}, "type of x is not known"),
             ((np.arange(3), np.arange(3)), "no histogram"),
