@@ -13,7 +13,7 @@ import uproot
 from tests.command_line import run_command
 
 from branchline.errors import BadFileError, DatasetError, StorageError, UnsupportedBranchError
-from branchline.layout import MergeProgress, merge, skim, verify
+from branchline.layout import MergeProgress, inspect_file, merge, skim, verify
 
 
 def write(path: Path, **columns: np.ndarray) -> str:
@@ -256,3 +256,15 @@ def test_the_command_says_what_it_made_or_what_is_wrong(tmp_path: Path) -> None:
     failed = run_command(["merge", str(tmp_path / "nothing.root"), "-o", str(output), "--force"])
     assert failed.exit_code == 1
     assert uproot.open(output)["events"].num_entries == 6
+
+
+def test_baskets_too_large_to_be_taken_at_once_come_to_clusters_of_the_wanted_size(tmp_path: Path) -> None:
+    with uproot.recreate(tmp_path / "one.root", compression=uproot.ZSTD(1)) as file:
+        random = np.random.default_rng(1)
+        file.mktree("events", dict.fromkeys("xy", "f8"))
+        file["events"].extend({name: random.normal(size=100_000) for name in "xy"})
+    # A sixteenth of the memory is taken at a time: one basket, of each branch, is more.
+    merge([tmp_path / "one.root"], tmp_path / "cut.root", cluster_bytes="400 kB", memory_limit="16 MiB")
+    layout = inspect_file(f"{tmp_path / 'cut.root'}:events")
+    assert layout.clusters.count == 4
+    assert verify(tmp_path / "cut.root", [tmp_path / "one.root"]).is_same

@@ -219,7 +219,10 @@ impl Rewriter {
                 stop = next;
             }
         }
-        while stop - entry > 1 && stored_between(input.tree, entry..stop) > self.at_once_bytes {
+        // Baskets are read whole: no fewer bytes come with fewer entries than where the first of them ends.
+        let least = stored_between(input.tree, entry..entry.saturating_add(1));
+        let bytes_max = self.at_once_bytes.max(least);
+        while stop - entry > 1 && stored_between(input.tree, entry..stop) > bytes_max {
             stop = entry + (stop - entry) / 2;
         }
         stop
