@@ -162,6 +162,11 @@ def tiny_clusters(folder: Path) -> Locations:
     return [_kept(folder / "tiny.root", lambda path: convert(source, path, to="rntuple", cluster_entries=100))]
 
 
+def one_cluster(folder: Path) -> Locations:
+    """Eight branches, each in one basket of 15 MB: memory has no room for all of them at once."""
+    return [_kept(folder / "one-cluster.root", lambda path: _write(path, 4 * ENTRIES, COLUMNS, steps=1))]
+
+
 # --- records of jobs --------------------------------------------------------------------------------------------------
 
 
@@ -234,9 +239,20 @@ def _one_worker(job: dict[str, Any]) -> None:
     job.update(workers=1, cpu_count=8, machine_cpu_count=8, worker_phases=job["worker_phases"][:1])
 
 
+def _unshared(job: dict[str, Any]) -> None:
+    """One file in sixteen parts, that has one cluster: one worker had all of it, and unpacked it for each chunk."""
+    own = dict(job["files"][0])
+    own |= {"subjobs": 16, "size_bytes": 125_000_000, "compressed_bytes": 625_000_000, "wall_s": 0.9 * job["wall_s"]}
+    first = {**job["worker_phases"][0], "idle": 0.0, "decompress": 0.8 * job["wall_s"]}
+    rest = [{**row, "decompress": 0.0, "wagons": 0.0, "idle": 0.95 * job["wall_s"]} for row in job["worker_phases"][1:]]
+    job.update(files=[own], dataset=job["dataset"][:1], worker_phases=[first, *rest], misses={})
+    job["files"][0]["late_reads"] = 8
+
+
 ONE = ("c0",)
 PLAIN_BUSY = {"wagons": 0.5, "decompress": 0.3, "decode": 0.2}
 
+UNSHARED = {"idle": 0.7, "decompress": 0.2, "wagons": 0.1}
 UNPACKING = {"decompress": 0.6, "decode": 0.35, "wagons": 0.05}
 MOSTLY_READING = {"wait": 0.5, "decompress": 0.4, "wagons": 0.1}
 THIN, BUFFERED = far(bandwidth="8MB/s"), far("plain", 5, "20MB/s", read_ahead=2**24)
@@ -251,6 +267,8 @@ DATA_CASES = (
     DataCase("compressed with zlib at level 9", ("codec",), rewritten("zlib", codec="zlib:9")),
     DataCase("not compressed, over a thin link", ("codec",), rewritten("none", codec="none"), None, THIN),
     DataCase("an RNTuple of tiny clusters", ("layout-clusters",), tiny_clusters),
+    DataCase("an RNTuple of tiny clusters, far away", ("layout-clusters",), tiny_clusters, None, far()),
+    DataCase("a TTree of one cluster of 125 MB", ("layout-clusters",), one_cluster),
     DataCase("whole files read for one branch of 40", ("access", "slim"), wide, ONE, far("prefetch", 5, "10MB/s")),
     DataCase("basket by basket from far away", ("access",), rewritten("far", basket_size="32 kB"), ONE, far("plain")),
     DataCase("a cache of 100 kB from far away", ("access",), good, None, far("cache", tree_cache="100 kB")),
@@ -265,6 +283,7 @@ JOB_CASES = (
     JobCase("branches that nobody reads between the others", ("slim",), made({"wait": 0.8, "wagons": 0.2}, _wide_copy)),
     JobCase("three wagons run one by one", ("train-joined",), made(MOSTLY_READING, jobs=3)),
     JobCase("one heavy wagon in a train", ("train-split",), made({"wagons": 0.9, "decode": 0.1}, _heavy)),
+    JobCase("a file of one cluster for four workers", ("layout-clusters",), made(UNSHARED, _unshared)),
     JobCase("branches learned while other workers wait", ("branches",), made({"idle": 0.5, "wagons": 0.5}, _learns)),
 )  # fmt: skip
 #: Nothing is wrong with these.

@@ -34,7 +34,7 @@ def forecast(
             metavar="KEY=VALUE",
             help="What is otherwise: rtt=63ms, bandwidth=7MB/s (of each worker), access=prefetch, gap=64kB, "
             "tree-cache=10MB, buffer=16MB (requested at a time), codec=zstd:5, layout=merged, order=entry, "
-            "order=branch, baskets=64kB, branches=a,b, cores=4, threads=2 (in each worker), "
+            "order=branch, baskets=64kB, clusters=30MB, branches=a,b, cores=4, threads=2 (in each worker), "
             "jobs=1000 (at once, which share the bandwidth); several with commas, or repeated.",
         ),
     ] = [],  # noqa: B006 - never changed

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from branchline.errors import OptionError
-from branchline.forecast.changing import ACCESS, CONVERTED, OTHER, RECOMPRESSED, Change
+from branchline.forecast.changing import ACCESS, CLUSTERED, CONVERTED, OTHER, RECOMPRESSED, Change
 from branchline.forecast.conditions import Conditions
 from branchline.forecast.forecasting import WhatIf, what_if
-from branchline.forecast.ideas import best, gain_between
+from branchline.forecast.ideas import RECORD_ERROR, best, gain_between
 from branchline.forecast.of_layout import DECOMPRESS_S
 from branchline.forecast.of_record import advise_job
-from branchline.forecast.other_codec import try_codec
-from branchline.forecast.proposals import Proposal, columns_of_ntuple, is_far, proposals
+from branchline.forecast.other_codec import OtherCodec, try_clusters, try_codec
+from branchline.forecast.proposal import Proposal, is_far
+from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import SAMPLE_BYTES, Trial, try_change
 from branchline.quantities import percent
@@ -75,6 +76,9 @@ GROWS = 0.02
 
 def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
     """The advice with its gain; None where it can be neither tried nor forecast."""
+    if proposal.then_s is not None and subject.job is not None:
+        now_s = subject.job.wall_s
+        return Advised(_advice(proposal, gain_between(now_s, proposal.then_s, RECORD_ERROR), now_s), proposal.change)
     if proposal.change.kind != OTHER and _can_be_tried(subject, proposal.change):
         trial = try_change(subject, proposal.change)
         return _tried(subject, proposal, trial) if trial else None
@@ -124,12 +128,24 @@ def _forecast(subject: Subject, change: Change) -> WhatIf | None:
         return _between(subject, other)
     if change.kind == RECOMPRESSED:
         other_codec = try_codec(change.codec, subject.files, subject.laid, subject.branches)
-        own = max(subject.rates.decompress_s_per_byte.values(), default=0.0)
-        if subject.laid[0].codec == "none" and own > 0:
-            # What is not compressed takes next to no time, and a ratio to that says nothing.
-            other_codec = replace(other_codec, decompress_factor=DECOMPRESS_S["zstd"] / own)
-        return what_if(subject, change.conditions, other_codec)
+        return what_if(subject, change.conditions, _against_none(subject, other_codec))
+    if change.kind == CLUSTERED and change.cluster_bytes:
+        try:
+            clusters = try_clusters(change.cluster_bytes, subject.files, subject.laid, subject.branches)
+            tried = _against_none(subject, clusters)
+        except OptionError:
+            # Too large to be written for a try: bytes and rates are taken to stay.
+            tried = None
+        return what_if(subject, change.conditions, tried)
     return None if change.conditions == Conditions() else what_if(subject, change.conditions)
+
+
+def _against_none(subject: Subject, other: OtherCodec) -> OtherCodec:
+    """What is not compressed, as tiny pages may be, takes next to no time, and a ratio to that says nothing."""
+    own = max(subject.rates.decompress_s_per_byte.values(), default=0.0)
+    if subject.laid[0].codec not in ("", "none") or own <= 0:
+        return other
+    return replace(other, decompress_factor=DECOMPRESS_S.get(other.codec, DECOMPRESS_S["zstd"]) / own)
 
 
 def _between(subject: Subject, other: Subject) -> WhatIf:

@@ -16,10 +16,10 @@ from branchline.layout.skimming import slim
 from branchline.layout.verifying import verify
 
 #: Changes for which new files are written, by their kind.
-MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED = (
-    "merge", "order", "baskets", "codec", "slim", "convert",
+MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED = (
+    "merge", "order", "baskets", "codec", "slim", "convert", "clusters",
 )  # fmt: skip
-WRITTEN = (MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED)
+WRITTEN = (MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED)
 #: The codec of `convert`, if a change names none.
 DEFAULT_CODEC = "zstd:5"
 #: Another way of reading, and what is no matter of files.
@@ -29,15 +29,16 @@ ACCESS, OTHER = "access", "other"
 @dataclass(frozen=True)
 class Change:
     """What is otherwise once advice is followed. ``kind`` is one of those above; ``access`` the way of reading of
-    `ACCESS`; ``codec``, ``basket_size`` (before compression), ``max_bytes`` of a file and ``branches`` are those of new
-    files; where a conversion names branches, new files with others are not tried. ``conditions`` are what the model
-    is asked, where it knows the change; ``option`` is that of a train.
+    `ACCESS`; ``codec``, ``basket_size`` (before compression), ``cluster_bytes`` (compressed), ``max_bytes`` of a file,
+    and ``branches`` are those of new files; where a conversion names branches, new files with others are not tried.
+    ``conditions`` are what the model is asked, where it knows the change; ``option`` is that of a train.
     """
 
     kind: str = OTHER
     access: Access | None = None
     codec: str = ""
     basket_size: int = 0
+    cluster_bytes: int | None = None
     max_bytes: int | None = None
     branches: tuple[str, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
@@ -89,7 +90,8 @@ def _write(change: Change, file: DataFile, path: Path, *, is_verified: bool) -> 
     elif change.kind == ORDERED:
         merge(inputs, path, order="entry", sync=is_verified)
     else:
-        merge(inputs, path, basket_size=change.basket_size, sync=is_verified)
+        basket_size = change.basket_size or None
+        merge(inputs, path, basket_size=basket_size, cluster_bytes=change.cluster_bytes, sync=is_verified)
     if is_verified:
         found = verify(str(path), inputs, tree=file.tree if change.kind == CONVERTED else None)
         if not found.is_same:

@@ -13,14 +13,18 @@ from branchline.limits import parse_bytes
 MERGED_BYTES = 10**9
 #: Units of a time.
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-KEYS = "rtt, bandwidth, access, gap, tree-cache, buffer, codec, layout, order, baskets, branches, cores, threads, jobs"
+KEYS = (
+    "rtt, bandwidth, access, gap, tree-cache, buffer, codec, layout, order, baskets, clusters, branches, cores, "
+    "threads, jobs"
+)
 
 
 @dataclass(frozen=True)
 class Conditions:
     """What is otherwise; None leaves it as it is. Times are in seconds, sizes in bytes.
 
-    ``merged_bytes`` is the size of merged files, ``basket_bytes`` that of larger baskets in the file; ``by_branch`` and
+    ``merged_bytes`` is the size of merged files, ``basket_bytes`` that of larger baskets in the file,
+    ``cluster_bytes`` that of clusters; ``by_branch`` and
     ``by_entry`` are orders of baskets. ``gap_bytes``, ``tree_cache_bytes`` and ``buffer_bytes`` (what is requested at a
     time) are sizes of reading. ``cores`` are the workers of a job, or the threads of a reader; ``threads`` are those
     that decode in each worker. ``jobs`` at once are left to a simulation.
@@ -41,11 +45,13 @@ class Conditions:
     gap_bytes: int | None = None
     tree_cache_bytes: int | None = None
     buffer_bytes: int | None = None
+    cluster_bytes: int | None = None
 
     @property
     def changes_layout(self) -> bool:
         """Whether files would have to be written again."""
-        return bool(self.codec or self.merged_bytes or self.by_entry or self.by_branch or self.basket_bytes)
+        sizes = self.merged_bytes or self.basket_bytes or self.cluster_bytes
+        return bool(self.codec or sizes or self.by_entry or self.by_branch)
 
     def words(self) -> str:
         """The conditions as they are written."""
@@ -99,6 +105,7 @@ _Change = Callable[[Conditions, int], Conditions]
 #: Conditions that are sizes, and those that are numbers.
 _SIZES: Mapping[str, _Change] = {
     "baskets": lambda found, value: replace(found, basket_bytes=value),
+    "clusters": lambda found, value: replace(found, cluster_bytes=value),
     "gap": lambda found, value: replace(found, gap_bytes=value),
     "tree-cache": lambda found, value: replace(found, tree_cache_bytes=value),
     "buffer": lambda found, value: replace(found, buffer_bytes=value),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from branchline.access import Access
 from branchline.errors import OptionError
+from branchline.forecast.changed_clusters import with_clusters_of
 from branchline.forecast.changed_layout import (
     at_a_server,
     in_order_of_branches,
@@ -217,6 +218,8 @@ def _changed_files(subject: Subject, conditions: Conditions, other: OtherCodec |
         laid = merged(laid, conditions.merged_bytes)
     if conditions.basket_bytes is not None:
         laid = [with_larger_baskets(one, conditions.basket_bytes) for one in laid]
+    elif conditions.cluster_bytes is not None:
+        laid = [with_clusters_of(one, conditions.cluster_bytes) for one in laid]
     elif conditions.by_entry:
         laid = [in_order_of_entries(one) for one in laid]
     elif conditions.by_branch:
@@ -238,7 +241,8 @@ def _changed_rates(rates: Rates, conditions: Conditions, other: OtherCodec | Non
     if other is not None:
         own = max(rates.decompress_s_per_byte.values(), default=0.0)
         known = {**rates.decompress_s_per_byte, other.codec: own * other.decompress_factor}
-        rates = replace(rates, decompress_s_per_byte=known)
+        decode_s = rates.decode_s_per_byte * other.decode_factor
+        rates = replace(rates, decompress_s_per_byte=known, decode_s_per_byte=decode_s)
     return rates
 
 

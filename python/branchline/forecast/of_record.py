@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from branchline.forecast.ideas import Idea, chosen, names_words
+from branchline.forecast.record_clusters import cluster_ideas, unshared_file
 from branchline.forecast.record_reading import reading_ideas
 from branchline.quantities import count, counted, duration, percent, size
 from branchline.report.causes import learns, long_file, name_text, returns_much
@@ -50,7 +51,7 @@ def advise_jobs(jobs: Sequence[JobRecord]) -> list[Advice]:
 def _ideas(job: JobRecord) -> Iterator[Idea]:
     kinds: list[Callable[[JobRecord], Iterator[Idea]]] = [_fewer_workers, _pictures]
     if job.wall_s - phase_s(job, "start") - phase_s(job, "write") >= MEANINGFUL_DATA_S:
-        kinds += [_workers, _threads, reading_ideas, _heavy_wagon, _outputs, _balance, _cores]
+        kinds += [_workers, _threads, reading_ideas, cluster_ideas, _heavy_wagon, _outputs, _balance, _cores]
     for ideas in kinds:
         yield from ideas(job)
 
@@ -209,7 +210,8 @@ def _balance(job: JobRecord) -> Iterator[Idea]:
     spread += duration(busy_s[0])
     then_s = job.wall_s - phase_s(job, "idle")
     longest = long_file(job, busy_s[-1])
-    if longest is None:
+    # Whoever has a file that cannot be cut, and whenever: it stays with one worker.
+    if longest is None or unshared_file(job) is not None:
         return
     name = name_text(str(longest.path).rpartition("/")[2])
     if learns(job, longest):

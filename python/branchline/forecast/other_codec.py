@@ -1,4 +1,4 @@
-"""What another codec would make of some files: measured on the smallest of them."""
+"""What another codec, or other clusters, would make of some files: measured on the smallest of them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class OtherCodec:
-    """A codec: bytes of the wanted baskets over those of now, and the time to decompress a byte of what comes out over
-    that of now. Both are factors: a machine that is busy while they are measured is as busy for both.
+    """A codec: bytes of the wanted baskets over those of now, and the time to decompress and to decode a byte of what
+    comes out over that of now. All are factors: a machine that is busy while they are measured is as busy for both.
     """
 
     codec: str
     size_factor: float
     decompress_factor: float
+    decode_factor: float = 1.0
 
 
 def try_codec(
@@ -38,23 +39,50 @@ def try_codec(
 
     Raises OptionError if all are too large for that, and what writing and reading raise.
     """
+    found = _tried(files, laid, branches, "another codec", codec=codec)
+    # Decoding is the same work for any codec: what differs is noise.
+    return OtherCodec(codec.partition(":")[0], found.size_factor, found.decompress_factor)
+
+
+def try_clusters(
+    cluster_bytes: int, files: Sequence[DataFile], laid: Sequence[LaidFile], branches: Sequence[str] | None
+) -> OtherCodec:
+    """The same for clusters of so many bytes, in the codec that is there: small baskets compress less, and each has a
+    cost of its own. Raises as `try_codec` does.
+    """
+    return _tried(files, laid, branches, "other clusters", cluster_bytes=cluster_bytes)
+
+
+def _tried(
+    files: Sequence[DataFile],
+    laid: Sequence[LaidFile],
+    branches: Sequence[str] | None,
+    what: str,
+    *,
+    codec: str | None = None,
+    cluster_bytes: int | None = None,
+) -> OtherCodec:
     by_path = {one.path: one for one in files}
     least = min(laid, key=lambda one: one.size_bytes)
     if least.size_bytes > TRIED_BYTES_MAX:
-        raise OptionError("all files are too large to try another codec on one", hint="name a part of the dataset")
+        raise OptionError(f"all files are too large to try {what} on one", hint="name a part of the dataset")
     file = by_path[least.path]
     with tempfile.TemporaryDirectory(prefix="branchline-codec-") as folder:
         path = Path(folder) / "tried.root"
-        merge([file.opens], path, codec=codec, sync=False)
+        merge([file.opens], path, codec=codec, cluster_bytes=cluster_bytes, sync=False)
         tried = DataFile(str(path), file.tree)
-        size = laid_file(tried, branches).wanted_bytes
+        written = laid_file(tried, branches)
         # In turns, and the quickest of each: what else the machine does only makes it slower.
-        pairs = [(_decompress_s(file, branches), _decompress_s(tried, branches)) for _ in range(ROUNDS)]
-    now_s, then_s = (min(times) for times in zip(*pairs, strict=True))
-    return OtherCodec(codec.partition(":")[0], size / max(1, least.wanted_bytes), then_s / max(1e-15, now_s))
+        pairs = [(_spent(file, branches), _spent(tried, branches)) for _ in range(ROUNDS)]
+    now, then = ([min(each) for each in zip(*own, strict=True)] for own in zip(*pairs, strict=True))
+    return OtherCodec(
+        written.codec,
+        written.wanted_bytes / max(1, least.wanted_bytes),
+        *(after / max(1e-15, before) for before, after in zip(now, then, strict=True)),
+    )
 
 
-def _decompress_s(file: DataFile, branches: Sequence[str] | None) -> float:
-    """Seconds to decompress a byte of a file, over all its codecs."""
+def _spent(file: DataFile, branches: Sequence[str] | None) -> tuple[float, float]:
+    """Seconds to decompress a byte of a file, over all its codecs, and to decode it."""
     rates = measured([file], branches, Access())
-    return max(rates.decompress_s_per_byte.values(), default=0.0)
+    return max(rates.decompress_s_per_byte.values(), default=0.0), rates.decode_s_per_byte

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,11 +20,14 @@ from branchline.forecast.changing import (
     SLIMMED,
     Change,
 )
+from branchline.forecast.cluster_sizes import SMALL_BASKET_BYTES, cluster_proposals
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
-from branchline.forecast.ideas import CACHE_OPTION, GAIN_MIN, inputs_words, names_words, tree_words
+from branchline.forecast.ideas import CACHE_OPTION, GAIN_MIN, names_words
 from branchline.forecast.laid import names_of
 from branchline.forecast.of_record import threads_words, workers_for_threads
 from branchline.forecast.planning import PlanRequest, planned
+from branchline.forecast.proposal import Proposal, inputs_of, is_far, tree_of, written_cost
+from branchline.forecast.record_clusters import CLUSTER_BYTES, CLUSTER_OPTION
 from branchline.forecast.subject import Subject
 from branchline.quantities import count, counted, percent, size
 from branchline.report.records import phase_s
@@ -34,8 +37,8 @@ from branchline.sensors.advice import ANALYST, MANAGER
 SMALL_FILE_BYTES = 50_000_000
 #: Opening a file takes as much, at least, with all that it makes a reader do besides its calls.
 OPEN_S = 5e-4
-#: Baskets below this median are tried larger, and so large in the file.
-SMALL_BASKET_BYTES, LARGER_BASKET_BYTES = 8_000, 64_000
+#: Small baskets are tried so large in the file.
+LARGER_BASKET_BYTES = 64_000
 #: Bytes in the file were asked for; those of baskets before compression are about four times as many.
 BEFORE_COMPRESSION = 4
 #: A basket above this keeps one thread busy, and memory, while the others wait.
@@ -48,8 +51,6 @@ SLOW_CODECS = ("lzma", "zlib", "old CS")
 DECOMPRESSION_SHARE = 0.2
 #: Decoding that takes longer for a byte is of objects that are not split into columns.
 SLOW_DECODE_S_PER_BYTE = 1e-8
-#: From this round trip on files are far away.
-FAR_S = 1e-3
 #: A part of the bytes that is worth a copy without it.
 UNWANTED_SHARE = 0.3
 #: A file of which a smaller part is wanted is not copied to a local disk.
@@ -64,49 +65,19 @@ SAME_CODECS = {"zstd": ZSTD, "zlib": "zlib:1", "lz4": "lz4:4"}
 WORTH_A_COPY_S = 1.0
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Something that may help. ``what`` is how it is, ``words`` the command or option that changes it."""
-
-    id: str
-    what: str
-    words: str
-    cost: str
-    whom: str
-    change: Change
-
-
 def proposals(subject: Subject) -> Iterator[Proposal]:
     """All that may help: what is clearly good as it is is not proposed to be otherwise."""
     yield from _access(subject)
     yield from _near(subject)
     yield from _workers(subject)
     yield from _small_files(subject)
-    yield from _baskets(subject)
+    clusters = list(cluster_proposals(subject))
+    # Baskets of other sizes are no matter where clusters are to be others.
+    yield from clusters or _baskets(subject)
+    yield from _order(subject)
     yield from _codec(subject)
     yield from _objects(subject)
     yield from _slim(subject)
-
-
-def is_far(subject: Subject) -> bool:
-    """Whether files are behind a round trip: at a server, or on a mounted file system. A local disk that is busy has
-    none, however long it takes to answer.
-    """
-    is_remote = bool(subject.access.throttle) or any(not one.is_near for one in subject.laid)
-    return is_remote and subject.rates.round_trip_s > FAR_S
-
-
-def _inputs(subject: Subject) -> str:
-    return inputs_words([one.path for one in subject.files])
-
-
-def _tree(subject: Subject) -> str:
-    return tree_words([one.tree for one in subject.files])
-
-
-def _written_cost(subject: Subject) -> str:
-    total = size(subject.scale * sum(one.size_bytes for one in subject.laid))
-    return f"{total} are read and written, once"
 
 
 # --- how files are read, and where ------------------------------------------------------------------------------------
@@ -197,9 +168,9 @@ def _small_files(subject: Subject) -> Iterator[Proposal]:
     if not is_far(subject) and _opening_share(subject, into) < GAIN_MIN:
         return
     what = f"{counted(len(subject.files), 'file')} of {size(mean)}, each opened for itself"
-    words = f"branchline merge {_inputs(subject)} -o merged.root --max-size '1 GB' --verify"
+    words = f"branchline merge {inputs_of(subject)} -o merged.root --max-size '1 GB' --verify"
     change = Change(MERGED, max_bytes=MERGED_BYTES, conditions=Conditions(merged_bytes=MERGED_BYTES))
-    cost = f"{_written_cost(subject)}; then there is {counted(into, 'file')}"
+    cost = f"{written_cost(subject)}; then there is {counted(into, 'file')}"
     yield Proposal("merge", what, words, cost, MANAGER, change)
 
 
@@ -218,33 +189,33 @@ def _baskets(subject: Subject) -> Iterator[Proposal]:
         return
     median, largest = float(np.median(sizes)), int(sizes.max())
     if any(one.is_ntuple for one in subject.laid):
-        yield from _pages(subject, median, len(sizes))
         return
     basket_size = BEFORE_COMPRESSION * LARGER_BASKET_BYTES
-    words = f"branchline merge {_inputs(subject)} -o baskets.root --basket-size '{basket_size // 1000} kB' --verify"
-    change = Change(REBASKETED, basket_size=basket_size, conditions=Conditions(basket_bytes=LARGER_BASKET_BYTES))
-    cost = f"{_written_cost(subject)}, with CPU to compress"
+    # Without a word on clusters they stay as they are, and no basket is larger than its cluster.
+    layout = f"--basket-size '{basket_size // 1000} kB' {CLUSTER_OPTION}"
+    words = f"branchline merge {inputs_of(subject)} -o baskets.root {layout} --verify"
+    conditions = Conditions(basket_bytes=LARGER_BASKET_BYTES)
+    change = Change(REBASKETED, basket_size=basket_size, cluster_bytes=CLUSTER_BYTES, conditions=conditions)
+    cost = f"{written_cost(subject)}, with CPU to compress"
     if median < SMALL_BASKET_BYTES:
         what = f"half of the {count(len(sizes))} baskets have less than {size(median)}"
         yield Proposal("layout-baskets", what, words, cost, MANAGER, change)
     elif largest > HUGE_BASKET_BYTES:
         what = f"the largest of the {count(len(sizes))} baskets has {size(largest)}: one thread unpacks it"
         yield Proposal("layout-baskets", what, words, cost, MANAGER, replace(change, conditions=Conditions()))
+
+
+def _order(subject: Subject) -> Iterator[Proposal]:
+    """Baskets in the order of entries."""
+    if any(one.is_ntuple for one in subject.laid):
+        return
+    baskets = sum(len(branch) for one in subject.laid for branch in one.extents)
     back = sum(_jumps_back(branches.extents) for branches in subject.laid)
-    if back > JUMPS_BACK_SHARE * len(sizes):
-        what = f"a reader turns back at {percent(back, len(sizes))} of the baskets"
-        words = f"branchline reorder {_inputs(subject)} -o ordered.root --verify"
+    if back > JUMPS_BACK_SHARE * baskets:
+        what = f"a reader turns back at {percent(back, baskets)} of the baskets"
+        words = f"branchline reorder {inputs_of(subject)} -o ordered.root --verify"
         change = Change(ORDERED, conditions=Conditions(by_entry=True))
-        yield Proposal("layout-order", what, words, _written_cost(subject), MANAGER, change)
-
-
-def _pages(subject: Subject, median: float, pages: int) -> Iterator[Proposal]:
-    """An RNTuple of many small clusters has small pages."""
-    if median < SMALL_BASKET_BYTES:
-        what = f"half of the {count(pages)} pages have less than {size(median)}: clusters are tiny"
-        words = f"branchline convert {_inputs(subject)} -o clusters.root --to rntuple{_tree(subject)}"
-        cost = f"{_written_cost(subject)}, with CPU to compress"
-        yield Proposal("layout-clusters", what, words, cost, MANAGER, Change(CONVERTED))
+        yield Proposal("layout-order", what, words, written_cost(subject), MANAGER, change)
 
 
 def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
@@ -254,20 +225,20 @@ def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
 
 def _codec(subject: Subject) -> Iterator[Proposal]:
     codec = subject.laid[0].codec
-    words = f"branchline recompress {_inputs(subject)} -o zstd.root --codec {ZSTD}"
+    words = f"branchline recompress {inputs_of(subject)} -o zstd.root --codec {ZSTD}"
     change = Change(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
     speed = subject.rates.bytes_per_second
     if codec == "none" and is_far(subject) and 0 < speed < NEAR_BYTES_PER_S:
         wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
         what = f"{size(wanted)} that are not compressed come at {size(speed)}/s"
-        yield Proposal("codec", what, words, f"{_written_cost(subject)}, with CPU to compress", MANAGER, change)
+        yield Proposal("codec", what, words, f"{written_cost(subject)}, with CPU to compress", MANAGER, change)
     spent = subject.rates.decompress_of(codec)
     if codec not in SLOW_CODECS or spent is None:
         return
     share = spent / max(1e-18, spent + subject.rates.decode_s_per_byte)
     if share < DECOMPRESSION_SHARE:
         return
-    cost = f"{_written_cost(subject)}, with CPU to compress; files grow, from lzma by up to a third"
+    cost = f"{written_cost(subject)}, with CPU to compress; files grow, from lzma by up to a third"
     what = f"decompressing {codec} takes {spent * 1e9:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
     yield Proposal("codec", what, words, cost, MANAGER, change)
 
@@ -278,8 +249,8 @@ def _objects(subject: Subject) -> Iterator[Proposal]:
     if is_ntuple or decode < SLOW_DECODE_S_PER_BYTE:
         return
     what = f"decoding takes {decode * 1e9:.2g} s for a GB: objects are not split into columns"
-    words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple{_tree(subject)}"
-    cost = f"{_written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
+    words = f"branchline convert {inputs_of(subject)} -o columns.root --to rntuple{tree_of(subject)}"
+    cost = f"{written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
     yield Proposal("format-rntuple", what, words, cost, MANAGER, Change(CONVERTED))
 
 
@@ -295,8 +266,8 @@ def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
     # Arrays with a counter become fields of a collection: what was written could not be compared by names.
     change = Change(CONVERTED, codec=codec, branches=names_of(subject.files[0]))
     what = f"no flaw: {counted(len(subject.files), 'file')} with TTrees, whose baskets are read and unpacked one by one"
-    words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple --codec {codec}{_tree(subject)}"
-    cost = f"{_written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
+    words = f"branchline convert {inputs_of(subject)} -o columns.root --to rntuple --codec {codec}{tree_of(subject)}"
+    cost = f"{written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
     yield Proposal("format-rntuple", what, words, cost, MANAGER, change)
 
 
@@ -319,8 +290,7 @@ def _slim(subject: Subject) -> Iterator[Proposal]:
     what = (
         f"{percent(total - wanted, total)} of the files are of branches that are never read, and files are read whole"
     )
-    words = (
-        f"branchline slim {_inputs(subject)} -o slim.root --branches {names_words(subject.branches)}{_tree(subject)}"
-    )
+    words = f"branchline slim {inputs_of(subject)} -o slim.root --branches {names_words(subject.branches)}"
+    words += tree_of(subject)
     cost = f"about {size(subject.scale * wanted)} of space, and one reading of the files, once"
     yield Proposal("slim", what, words, cost, MANAGER, Change(SLIMMED, branches=subject.branches))

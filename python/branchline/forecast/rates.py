@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from branchline import _core
 from branchline.access import Access
 from branchline.dataset import DataFile
+from branchline.forecast.laid import names_of
 from branchline.sensors.record import JobRecord
 from branchline.tree import ChunkStream, Source
 
@@ -19,7 +20,7 @@ SAMPLE_S = 20.0
 #: Times that a sample is read, unless that takes more than so many seconds.
 ROUNDS, ROUNDS_S = 5, 4.0
 #: Calls one after the other are measured for so many seconds, by chunks of so many bytes.
-CALLS_S, CALLS_STEP_BYTES = 0.5, 1_000_000
+CALLS_S, CALLS_STEP_BYTES = 0.5, 100_000
 #: A call that takes longer besides the round trip was held up by something else.
 CALL_S_MAX = 0.01
 #: Files of such a sample.
@@ -130,7 +131,8 @@ def _medians(found: Sequence[Rates]) -> Rates:
 def _call_s(file: DataFile, branches: Sequence[str] | None, access: Access) -> float:
     """What a call takes besides the round trip: the mean of some that come one after the other."""
     one = Source(file.opens, file.tree)
-    names = list(branches)[:1] if branches else None
+    # Of one branch: where pages are tiny, a chunk of all of them takes thousands of calls.
+    names = list(branches or names_of(file))[:1]
     with ChunkStream([one], names, access=replace(access, mode="plain"), step_size=CALLS_STEP_BYTES) as stream:
         begin_s = time.monotonic()
         for chunk in stream:

@@ -117,8 +117,9 @@ def _in_turns(
     begin_s = time.monotonic()
     times: tuple[list[float], list[float]] = ([], [])
     while _goes_on(times, time.monotonic() - begin_s):
-        times[0].append(read_s(before, branches, subject.access, subject.threads))
-        times[1].append(read_s(after, branches, change.access or subject.access, subject.threads))
+        limit = subject.memory_limit_bytes
+        times[0].append(read_s(before, branches, subject.access, subject.threads, limit))
+        times[1].append(read_s(after, branches, change.access or subject.access, subject.threads, limit))
     return times
 
 
@@ -131,11 +132,15 @@ def _goes_on(times: tuple[list[float], list[float]], spent_s: float) -> bool:
     return rounds < ROUNDS or spent_s < QUICK_S or is_unsettled(*times)
 
 
-def read_s(files: Sequence[DataFile], branches: Sequence[str] | None, access: Access, threads: int) -> float:
-    """The seconds in which some branches of some files are read and decoded. Raises what reading raises."""
+def read_s(
+    files: Sequence[DataFile], branches: Sequence[str] | None, access: Access, threads: int, limit: int
+) -> float:
+    """The seconds in which some branches of some files are read and decoded in memory of ``limit`` bytes. Raises what
+    reading raises.
+    """
     sources = [Source(one.opens, one.tree) for one in files]
     begin_s = time.monotonic()
-    with ChunkStream(sources, branches, access=access, threads=threads) as stream:
+    with ChunkStream(sources, branches, access=access, threads=threads, memory_limit=limit) as stream:
         for chunk in stream:
             del chunk
     return time.monotonic() - begin_s

@@ -16,7 +16,7 @@ from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.forecast.laid import laid_file
 from branchline.forecast.planning import PlanRequest, planned_in_order
-from branchline.forecast.proposals import is_far
+from branchline.forecast.proposal import is_far
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
 from branchline.tracing.recording import recording
