@@ -13,7 +13,7 @@ from branchline.forecast.conditions import Conditions
 from branchline.layout.converting import convert
 from branchline.layout.merging import merge
 from branchline.layout.skimming import slim
-from branchline.layout.verifying import verify
+from branchline.layout.verifying import Verification, verify
 
 #: Changes for which new files are written, by their kind.
 MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED = (
@@ -30,7 +30,7 @@ ACCESS, OTHER = "access", "other"
 class Change:
     """What is otherwise once advice is followed. ``kind`` is one of those above; ``access`` the way of reading of
     `ACCESS`; ``codec``, ``basket_size`` (before compression), ``cluster_bytes`` (compressed), ``max_bytes`` of a file,
-    and ``branches`` are those of new files; where a conversion names branches, new files with others are not tried.
+    and ``branches`` are those of new files.
     ``conditions`` are what the model is asked, where it knows the change; ``option`` is that of a train.
     """
 
@@ -93,7 +93,18 @@ def _write(change: Change, file: DataFile, path: Path, *, is_verified: bool) -> 
         basket_size = change.basket_size or None
         merge(inputs, path, basket_size=basket_size, cluster_bytes=change.cluster_bytes, sync=is_verified)
     if is_verified:
-        found = verify(str(path), inputs, tree=file.tree if change.kind == CONVERTED else None)
+        found = _verified(path, file, is_converted=change.kind == CONVERTED)
         if not found.is_same:
             said = [*found.differences, *(one for tree in found.trees for one in tree.differences)]
             raise BadFileError(f"{path} is not the same as {file.path}: {'; '.join(said[:3])}")
+
+
+def is_same(written: Sequence[DataFile], files: Sequence[DataFile]) -> bool:
+    """Whether files that were converted, one by one, have all branches under their names, with their values."""
+    pairs = zip(written, files, strict=True)
+    return all(_verified(Path(one.path), file, is_converted=True).is_same for one, file in pairs)
+
+
+def _verified(path: Path, file: DataFile, *, is_converted: bool) -> Verification:
+    """Of a conversion the tree alone is compared: it takes no other objects."""
+    return verify(str(path), [file.opens], tree=file.tree if is_converted else None)

@@ -23,7 +23,6 @@ from branchline.forecast.changing import (
 from branchline.forecast.cluster_sizes import SMALL_BASKET_BYTES, cluster_proposals
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
 from branchline.forecast.ideas import CACHE_OPTION, GAIN_MIN, names_words
-from branchline.forecast.laid import names_of
 from branchline.forecast.of_record import threads_words, workers_for_threads
 from branchline.forecast.planning import PlanRequest, planned
 from branchline.forecast.proposal import Proposal, inputs_of, is_far, tree_of, written_cost
@@ -263,8 +262,7 @@ def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
     codec = SAME_CODECS.get(subject.laid[0].codec)
     if codec is None:
         return
-    # Arrays with a counter become fields of a collection: what was written could not be compared by names.
-    change = Change(CONVERTED, codec=codec, branches=names_of(subject.files[0]))
+    change = Change(CONVERTED, codec=codec)
     what = f"no flaw: {counted(len(subject.files), 'file')} with TTrees, whose baskets are read and unpacked one by one"
     words = f"branchline convert {inputs_of(subject)} -o columns.root --to rntuple --codec {codec}{tree_of(subject)}"
     cost = f"{written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"

@@ -14,9 +14,8 @@ from pathlib import Path
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
-from branchline.forecast.changing import CONVERTED, MERGED, Change, write_changed
+from branchline.forecast.changing import CONVERTED, MERGED, Change, is_same, write_changed
 from branchline.forecast.ideas import GAIN_MIN
-from branchline.forecast.laid import names_of
 from branchline.forecast.subject import Subject
 from branchline.tree import ChunkStream, Source
 
@@ -63,7 +62,8 @@ def try_change(subject: Subject, change: Change) -> Trial | None:
     with tempfile.TemporaryDirectory(prefix="branchline-try-") as folder:
         try:
             after = write_changed(change, sample, Path(folder), is_verified=False) if change.writes else sample
-            if change.kind == CONVERTED and change.branches and set(change.branches) != set(names_of(after[0])):
+            if change.kind == CONVERTED and not is_same(after, sample):
+                # What is lost, or has another name, is no faster.
                 return None
             before, others = _in_turns(subject, change, sample, after)
             written = sum(Path(one.path).stat().st_size for one in after) if change.writes else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,10 @@ class BranchDigest:
 class BranchHasher:
     """Takes the digest of a branch step by step: of the lengths of lists at each level, and of the numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_any_integer: bool = False) -> None:
+        """With ``of_any_integer`` whole numbers of all types are taken as `int64`."""
         self.entries = 0
+        self._of_any_integer = of_any_integer
         self._streams: dict[str, hashlib.blake2b] = {}
 
     def add(self, values: Any) -> None:
@@ -38,6 +40,8 @@ class BranchHasher:
         if len(values) == 0:
             return  # without entries the type is unknown
         for name, numbers in _levels(ak.to_packed(values).layout, ""):
+            if self._of_any_integer and numbers.dtype.kind in "iu":
+                name, numbers = name.rpartition(":")[0], numbers.astype(np.int64)
             stream = self._streams.setdefault(name, hashlib.blake2b(digest_size=16))
             stream.update(np.ascontiguousarray(numbers).data)
 
@@ -77,13 +81,18 @@ def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def branch_digests(
-    files: Iterable[str], tree: str, branches: Iterable[str], access: Access | None = None
+    files: Iterable[str],
+    tree: str,
+    branches: Iterable[str],
+    access: Access | None = None,
+    counters: Collection[str] = (),
 ) -> dict[str, BranchDigest]:
-    """The digest of each of these branches of the tree of these files, one after the other.
+    """The digest of each of these branches of the tree of these files, one after the other. Of ``counters`` only the
+    numbers count, and not their type: an RNTuple has one of its own for them.
 
     Files may hold the tree as a TTree or as an RNTuple. Raises what reading raises.
     """
-    hashers = {name: BranchHasher() for name in branches}
+    hashers = {name: BranchHasher(of_any_integer=name in counters) for name in branches}
     if hashers:
         sources = [f"{path}:{tree}" for path in files]
         for step in iterate(sources, list(hashers), step_size=STEP_SIZE, access=access):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from branchline import _core
@@ -10,6 +11,7 @@ from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
 from branchline.layout.filled import FilledBranch, filled_branches
+from branchline.tree.nesting import IMPORTED
 
 if TYPE_CHECKING:
     from branchline.layout.digests import BranchDigest
@@ -57,6 +59,9 @@ def verify(
     values, by a digest of what is read. Histograms and the like must be the sums of those of the inputs, and of other
     objects there must be the same versions. With a ``tree`` only that is compared.
 
+    Where TTrees became an RNTuple, as by ``convert``, each branch must be there under its name with the same values.
+    The collections of those with one counter come in addition.
+
     Branches that some inputs lack must be 0, false or empty for their entries, as ``merge`` fills them.
 
     Raises what opening and reading raise; what differs is in the answer.
@@ -81,7 +86,12 @@ def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: 
     differing = {branch.name: branch.reason for branch in found.differing}
     equal: list[str] = list(found.same)
     differences = list(found.differences)
-    for name, (reason, is_same) in _compared(differing, found.path, made, given, access).items():
+    is_converted = bool(differences) and _is_converted(made, given, found.path, access)
+    counters: frozenset[str] = frozenset()
+    if is_converted:
+        differing, differences = _by_names(made, given, found.path, access)
+        equal, counters = [], _counters(given[0], found.path, access)
+    for name, (reason, is_same) in _compared(differing, found.path, made, given, access, counters).items():
         if isinstance(is_same, UnsupportedBranchError):
             differences.append(f"branch {name}: {reason}, and its values are not compared: {is_same.what}")
         elif isinstance(is_same, BranchlineError):
@@ -90,31 +100,65 @@ def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: 
             equal.append(name)
         else:
             differences.append(f"branch {name} has other values: {reason}")
-    copied = found.branches - len(differing) - len(found.same)
+    copied = 0 if is_converted else found.branches - len(differing) - len(found.same)
     return VerifiedTree(found.path, found.entries, found.baskets, copied, tuple(equal), tuple(differences))
 
 
+def _is_converted(made: list[str], given: list[str], tree: str, access: Access | None) -> bool:
+    """Whether TTrees became an RNTuple: no basket is copied, and fields may lie in a collection."""
+    return _opened(made[0], tree, access).nests and not any(_opened(one, tree, access).nests for one in given)
+
+
+def _by_names(made: list[str], given: list[str], tree: str, access: Access | None) -> tuple[dict[str, str], list[str]]:
+    """The branches that are compared by their values, and what is said of those that only one side has."""
+    own, others = (_opened(files[0], tree, access).readable() for files in (made, given))
+    gone = [name for name in others if name not in set(own)]
+    new = [name for name in own if name not in set(others) and not name.startswith(IMPORTED)]
+    differences = [f"branch {name} is not in the output" for name in gone]
+    differences += [f"branch {name} is in none of the inputs" for name in new]
+    return dict.fromkeys((name for name in others if name in set(own)), "it is a field now"), differences
+
+
+def _counters(path: str, tree: str, access: Access | None) -> frozenset[str]:
+    """The branches that count the elements of others."""
+    from branchline.tree import File
+
+    outline = File(path, access).tree(tree).outline
+    return frozenset(outline.paths[one] for one in outline.counts if one is not None)
+
+
+def _opened(path: str, tree: str, access: Access | None) -> _core.Tree:
+    return _core.File(path, access).tree(tree)
+
+
 def _compared(
-    differing: dict[str, str], tree: str, made: list[str], given: list[str], access: Access | None
+    differing: dict[str, str],
+    tree: str,
+    made: list[str],
+    given: list[str],
+    access: Access | None,
+    counters: Collection[str] = (),
 ) -> dict[str, tuple[str, bool | BranchlineError]]:
     """Whether each of these branches has the same values, or the error that kept them from being compared."""
     found: dict[str, tuple[str, bool | BranchlineError]] = {}
     if not differing:
         return found
     try:
-        both = [_values(files, tree, list(differing), access) for files in (made, given)]
+        both = [_values(files, tree, list(differing), access, counters) for files in (made, given)]
         return {name: (reason, both[0][name] == both[1][name]) for name, reason in differing.items()}
     except BranchlineError as error:
         if len(differing) == 1:
             return {name: (reason, error) for name, reason in differing.items()}
     # One of them cannot be read.
     for name, reason in differing.items():
-        found |= _compared({name: reason}, tree, made, given, access)
+        found |= _compared({name: reason}, tree, made, given, access, counters)
     return found
 
 
-def _values(files: list[str], tree: str, branches: list[str], access: Access | None) -> dict[str, BranchDigest]:
+def _values(
+    files: list[str], tree: str, branches: list[str], access: Access | None, counters: Collection[str]
+) -> dict[str, BranchDigest]:
     # Imported here since it imports awkward.
     from branchline.layout.digests import branch_digests
 
-    return branch_digests(files, tree, branches, access)
+    return branch_digests(files, tree, branches, access, counters)

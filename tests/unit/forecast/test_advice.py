@@ -20,7 +20,7 @@ from branchline.forecast.advising import advise as advised
 from branchline.forecast.changing import MERGED, Change, write_changed
 from branchline.forecast.doing import do
 from branchline.forecast.ideas import PIECES_MAX, gain_between
-from branchline.forecast.laid import laid_file
+from branchline.forecast.laid import laid_file, names_of
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.rates import Rates
 from branchline.forecast.reading import ReadingRequest, read
@@ -204,9 +204,15 @@ def test_files_without_a_flaw_may_be_tried_as_ntuples_in_their_codec(good: Path,
     far = replace(subject_of([good], FAR), rates=replace(FAR, decode_s_per_byte=1e-5))
     assert list(columns_of_ntuple(far)) == []
     assert list(columns_of_ntuple(subject_of([Path(written.path)], slow))) == []
-    # An array with its counter becomes a field of a collection.
-    (renamed,) = columns_of_ntuple(subject_of([good], slow))
-    assert try_change(subject_of([good], slow), renamed.change) is None
+
+
+def test_arrays_with_a_counter_become_columns_under_their_names(good: Path, tmp_path: Path) -> None:
+    subject = subject_of([good], replace(NEAR, decode_s_per_byte=1e-5))
+    (proposal,) = columns_of_ntuple(subject)
+    assert try_change(subject, proposal.change) is not None
+    # Compared with the old file: x, y, z, hits and what counts these.
+    (written,) = write_changed(proposal.change, subject.files, tmp_path / "new", is_verified=True)
+    assert {"x", "y", "z", "hits", "nhits"} <= set(names_of(written))
 
 
 def test_fewer_workers_have_threads_on_cores_that_are_left_over(good: Path) -> None:

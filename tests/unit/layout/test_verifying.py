@@ -121,3 +121,27 @@ def test_an_rntuple_that_is_not_what_was_copied_gets_no_name(tmp_path: Path, ntu
         merge(ntuples, tmp_path / "all.root", verify=True, access=Access(throttle="requests=5/s"), progress=harm)
     assert harmed
     assert not (tmp_path / "all.root").exists()
+
+
+def test_an_rntuple_of_arrays_with_one_counter_has_all_branches_of_the_tree(tmp_path: Path) -> None:
+    numbers = ak.Array([[1.5], [], [2.5, 3.5]] * 40)
+    for name, more in (("tree", 0.0), ("other", 1.0)):
+        with uproot.recreate(tmp_path / f"{name}.root") as file:
+            file.mktree("events", {"jet": "var * {pt: float64, eta: float32}", "x": "int16"})
+            jets = ak.zip({"pt": numbers + more, "eta": ak.values_astype(numbers, "f4")})
+            file["events"].extend({"jet": jets, "x": np.arange(120, dtype="i2")})
+    tree, made = str(tmp_path / "tree.root"), str(tmp_path / "columns.root")
+    convert([f"{tree}:events"], made, to="rntuple")
+    found = verify(made, [tree], tree="events")
+    assert found.is_same
+    (compared,) = found.trees
+    # The counter has another type in an RNTuple, and its numbers.
+    assert sorted(compared.equal) == ["jet_eta", "jet_pt", "njet", "x"]
+    (other,) = verify(made, [str(tmp_path / "other.root")], tree="events").trees
+    assert other.differences == ("branch jet_pt has other values: it is a field now",)
+
+
+def test_an_rntuple_without_a_branch_is_not_the_same(tmp_path: Path, inputs: list[str]) -> None:
+    convert([f"{inputs[0]}:events"], tmp_path / "less.root", to="rntuple", branches=["x"])
+    (compared,) = verify(tmp_path / "less.root", [inputs[0]], tree="events").trees
+    assert "branch n is not in the output" in compared.differences
