@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -65,12 +64,9 @@ def test_jobs_over_the_same_files_are_told_to_be_one_train(tmp_path: Path) -> No
 
 def test_a_job_that_took_all_from_an_earlier_one_is_told_what_to_do(tmp_path: Path) -> None:
     path = write(tmp_path / "data.root", [3_000] * 20)
-
-    def count(events: Any) -> Any:
-        return len(events.x)
-
+    (tmp_path / "wagons.py").write_text("def count(events):\n    return len(events.x)\n")
     for _ in range(2):
-        branchline.run(count, str(path), tmp_path / "out", workers=0, tree="events")
+        branchline.run(f"{tmp_path}/wagons.py:count", str(path), tmp_path / "out", workers=0, tree="events")
     with pytest.raises(OptionError, match="run it again with --no-reuse"):
         subject_of([str(tmp_path / "out")])
 
