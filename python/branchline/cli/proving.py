@@ -131,24 +131,10 @@ def _readings(
 
 
 def _reading(name: str, folder: Path, subject: Subject, files: Sequence[DataFile], access: Access) -> ReadingProcess:
-    from branchline.access import Access
     from branchline.forecast.reading import ReadingRequest
-    from branchline.sensors.record import AccessRecord
 
     path, done = folder / f"{name}.json", folder / f"{name}-done.json"
-    chosen = AccessRecord.of(access)
-    request = ReadingRequest(
-        files=[one.opens for one in files],
-        trees=[one.tree or "" for one in files],
-        branches=list(subject.branches or ()),
-        mode=access.mode,
-        throttle=access.throttle or "",
-        threads=subject.threads,
-        read_ahead=chosen.read_ahead,
-        tree_cache=chosen.tree_cache if access.tree_cache != Access().tree_cache else None,
-        cache_dir=access.cache_dir,
-        done=str(done),
-    )
+    request = ReadingRequest.of(files, subject.branches, access, subject.threads, done)
     request.write(path)
     return ReadingProcess(name, path, done)
 

@@ -108,9 +108,9 @@ def _tried(subject: Subject, proposal: Proposal, trial: Trial) -> Advised:
     job = subject.job
     if job is None:
         # A try reads again and again, and a program reads once: the first time takes longer, whatever is changed.
-        now_s = trial.before_s / max(1e-9, trial.part)
-        then_s = now_s * trial.factor + subject.rates.first_s
-        now_s += subject.rates.first_s
+        first_s = subject.rates.first_s
+        own_s = min(first_s, trial.before_s, trial.after_s) if trial.is_apart else 0.0
+        now_s, then_s = ((each - own_s) / max(1e-9, trial.part) + first_s for each in (trial.before_s, trial.after_s))
     else:
         now_s = job.wall_s
         reading_s = min(now_s, sum(phase_s(job, name) for name in READING_PHASES))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,6 +22,7 @@ from branchline.forecast.rates import Rates, measured
 from branchline.forecast.simulated_limits import CALIBRATION_FILE_MAX_BYTES
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import finite, from_plain, to_plain
+from branchline.tree import ChunkStream, Source
 
 #: The version of the form of the file; a reader refuses a newer one.
 CALIBRATION_VERSION = 1
@@ -27,6 +30,8 @@ CALIBRATION_VERSION = 1
 CODECS = {"zlib": "zlib:1", "zstd": "zstd:5", "lz4": "lz4:4", "lzma": "lzma:8"}
 #: Entries of the tree on which codecs are measured, and its branches: 4 MB.
 ENTRIES, BRANCHES = 50_000, 20
+#: Small files on which the cost of a file is measured, their entries, and how often they are read.
+SMALL_FILES, SMALL_ENTRIES, SMALL_ROUNDS = 200, 100, 7
 #: A calibration that is older is said to be old: machines and links change in such a time.
 OLD_DAYS = 30
 
@@ -47,7 +52,9 @@ class StorageRates:
 class Calibration:
     """Rates of a machine: seconds of a core for a byte after decompression, to decode it and to decompress it by codec.
 
-    ``storages`` are those that were measured from here. ``measured_at`` is in UTC, as ISO 8601.
+    ``file_s`` is what a near file takes besides its values: it is opened, its metadata are decoded, and what it has is
+    handed from thread to thread and to Python; 0 where it was not measured. ``storages`` are those that were measured
+    from here. ``measured_at`` is in UTC, as ISO 8601.
     """
 
     machine: str
@@ -55,6 +62,7 @@ class Calibration:
     decode_s_per_byte: float
     decompress_s_per_byte: dict[str, float]
     storages: dict[str, StorageRates] = field(default_factory=dict)
+    file_s: float = 0.0
     calibration_version: int = CALIBRATION_VERSION
 
     def age_days(self, now: datetime | None = None) -> float:
@@ -124,7 +132,7 @@ def calibrate(files: Sequence[DataFile], access: Access, before: Calibration | N
     storages = dict(before.storages) if before else {}
     if files:
         storages |= _storages(files, access)
-    return Calibration(machine_name(), now_text(), decode_s, decompress_s, storages)
+    return Calibration(machine_name(), now_text(), decode_s, decompress_s, storages, _file_s())
 
 
 def _codecs() -> tuple[float, dict[str, float]]:
@@ -147,6 +155,31 @@ def _codecs() -> tuple[float, dict[str, float]]:
     return float(np.median(decode)), decompress
 
 
+def _file_s() -> float:
+    """What a small near file costs: the time of many of them over that of one. The quickest rounds count, as what other
+    programs make of a file would be multiplied by all.
+    """
+    from branchline.writing import recreate
+
+    with tempfile.TemporaryDirectory(prefix="branchline-calibration-") as folder:
+        paths = [Path(folder) / f"{number}.root" for number in range(SMALL_FILES)]
+        with recreate(paths[0], compression=CODECS["zstd"]) as file:
+            file["events"] = {f"b{number}": np.arange(SMALL_ENTRIES, dtype="f4") for number in range(BRANCHES)}
+        for path in paths[1:]:
+            shutil.copyfile(paths[0], path)
+        times = [(_read_s(paths), _read_s(paths[:1])) for _ in range(SMALL_ROUNDS)]
+    many_s, one_s = min(many for many, _ in times), min(one for _, one in times)
+    return max(0.0, many_s - one_s) / (SMALL_FILES - 1)
+
+
+def _read_s(paths: Sequence[Path]) -> float:
+    begin_s = time.monotonic()
+    with ChunkStream([Source(str(path), "events") for path in paths], None, threads=1) as stream:
+        for chunk in stream:
+            del chunk
+    return time.monotonic() - begin_s
+
+
 def _storages(files: Sequence[DataFile], access: Access) -> dict[str, StorageRates]:
     """The storage of some files, as reading them sees it."""
     rates = measured(files, None, access)
@@ -155,12 +188,14 @@ def _storages(files: Sequence[DataFile], access: Access) -> dict[str, StorageRat
     return dict.fromkeys(names, found)
 
 
-def with_known_codecs(rates: Rates, calibration: Calibration | None) -> Rates:
-    """The rates, with those of codecs that only the calibration knows, scaled to the speed that was measured."""
+def with_calibrated(rates: Rates, calibration: Calibration | None) -> Rates:
+    """The rates, with the cost of a file and the rates of codecs that only the calibration knows, scaled to the speed
+    that was measured.
+    """
     if calibration is None:
         return rates
     known = calibration.decompress_s_per_byte
     both = [rates.decompress_s_per_byte[one] / known[one] for one in rates.decompress_s_per_byte if known.get(one)]
     factor = float(np.median(both)) if both else 1.0
     others = {codec: factor * value for codec, value in known.items() if codec not in rates.decompress_s_per_byte}
-    return replace(rates, decompress_s_per_byte={**rates.decompress_s_per_byte, **others})
+    return replace(rates, file_s=calibration.file_s, decompress_s_per_byte={**rates.decompress_s_per_byte, **others})

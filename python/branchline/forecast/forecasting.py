@@ -110,7 +110,7 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
     measured_s = job.wall_s - fixed_s if job else modelled_s + unknown.of(before.work)
     # What is not explained is work too, which workers share.
     of_job_s = max(0.0, measured_s - modelled_s) * before.work.workers / after.work.workers
-    unexplained_s = of_job_s if job else unknown.of(after.work)
+    unexplained_s = max(0.0, of_job_s - _handing_s(subject, before.work, after.work)) if job else unknown.of(after.work)
     excess = min(1.0, measured_s / max(1e-9, modelled_s))
     then_s = fixed_s + (after.costs.wall_s - fixed_s) * excess + unexplained_s
     factor = (then_s - fixed_s) / max(1e-9, measured_s)
@@ -131,6 +131,13 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
         is_measured=job is not None,
         basis=_basis(subject, before),
     )
+
+
+def _handing_s(subject: Subject, before: Work, after: Work) -> float:
+    """The seconds of a job that fewer files save, or more of them take, besides opening them: as calibrated."""
+    rates = subject.rates
+    fewer = before.scale * (len(before.files) - len(after.files))
+    return fewer * max(0.0, rates.file_s - rates.open_s) / max(1, after.workers)
 
 
 @dataclass(frozen=True)

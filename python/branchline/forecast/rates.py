@@ -36,7 +36,8 @@ class Rates:
 
     ``round_trip_s`` and ``bytes_per_second`` are the link of one worker to the storage; 0 bytes per second are none
     known. ``call_s`` is what a call costs besides the round trip, ``open_s`` what opening a file costs besides its
-    calls. ``sample_s`` is what it took to read the sample files that the rates come from, if all of it was read, and
+    calls; ``file_s`` is that and all else that a file makes a reader do, as it was calibrated, 0 where it was not.
+    ``sample_s`` is what it took to read the sample files that the rates come from, if all of it was read, and
     ``sample_paths`` are these. ``first_s`` is what the first reading of a process takes longer than others. ``again_s``
     is the quickest later reading of the sample, ``alone_s`` that of its first file alone; 0 where it took too long to
     be read again, or has no other file. ``spread`` is the standard deviation of the logarithm of what files take,
@@ -51,6 +52,7 @@ class Rates:
     spread: float = SPREAD_UNKNOWN
     call_s: float = 0.0
     open_s: float = 0.0
+    file_s: float = 0.0
     sample_s: float = 0.0
     first_s: float = 0.0
     again_s: float = 0.0

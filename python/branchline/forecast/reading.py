@@ -5,16 +5,23 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.access import Access
+from branchline.dataset import DataFile
+from branchline.errors import BranchlineError
 from branchline.sensors.plain import from_plain, to_plain
+from branchline.sensors.record import AccessRecord
 from branchline.tree import ChunkStream, Source
 
 READING_VERSION = 1
+#: A process that reads a sample for longer hangs.
+READING_S_MAX = 300.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,27 @@ class ReadingRequest:
     tree_cache: int | None = None
     cache_dir: str | None = None
     done: str = ""
+    memory_limit_bytes: int = 2**30
     reading_version: int = READING_VERSION
+
+    @classmethod
+    def of(
+        cls, files: Sequence[DataFile], branches: Sequence[str] | None, access: Access, threads: int, done: Path
+    ) -> ReadingRequest:
+        """For some files, branches (None for all) and a way of reading."""
+        chosen = AccessRecord.of(access)
+        return cls(
+            files=[one.opens for one in files],
+            trees=[one.tree or "" for one in files],
+            branches=list(branches or ()),
+            mode=access.mode,
+            throttle=access.throttle or "",
+            threads=threads,
+            read_ahead=chosen.read_ahead,
+            tree_cache=chosen.tree_cache if access.tree_cache != Access().tree_cache else None,
+            cache_dir=access.cache_dir,
+            done=str(done),
+        )
 
     def write(self, path: Path) -> None:
         """Writes it for the process that is to read."""
@@ -65,10 +92,27 @@ def read(request: ReadingRequest) -> int:
         cache_dir=request.cache_dir,
     )
     entries = 0
-    with ChunkStream(sources, request.branches or None, access=access, threads=request.threads) as stream:
+    limit = request.memory_limit_bytes
+    with ChunkStream(
+        sources, request.branches or None, access=access, threads=request.threads, memory_limit=limit
+    ) as stream:
         for chunk in stream:
             entries += chunk.entry_stop - chunk.entry_start
     return entries
+
+
+def read_apart_s(request: ReadingRequest, path: Path) -> float:
+    """The seconds of reading in a process of its own, which finds its work in the file ``path``. Raises
+    BranchlineError where that process fails.
+    """
+    request.write(path)
+    command = [sys.executable, "-m", "branchline.forecast.reading", str(path)]
+    done = subprocess.run(  # noqa: S603 - our own module
+        command, capture_output=True, check=False, text=True, timeout=READING_S_MAX
+    )
+    if done.returncode:
+        raise BranchlineError(f"a process that was to read ended with {done.returncode}: {done.stderr[-400:]}")
+    return ReadingDone.of(Path(request.done)).wall_s
 
 
 def main(path: Path) -> None:

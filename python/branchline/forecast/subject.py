@@ -12,7 +12,7 @@ from typing import Any, cast
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import BadFileError, DatasetError, OptionError
-from branchline.forecast.calibration import load_calibration, with_known_codecs
+from branchline.forecast.calibration import load_calibration, with_calibrated
 from branchline.forecast.checked import load_checked
 from branchline.forecast.intervals import Errors, errors_seen
 from branchline.forecast.laid import LaidFile, laid_file
@@ -86,7 +86,7 @@ def subject_of(location: list[str], branches: tuple[str, ...] | None = None, acc
     known = load_calibration()
     laid = _laid(files, branches, rates.sample_paths)
     cores = cpu_count()
-    rates = with_known_codecs(rates, known)
+    rates = with_calibrated(rates, known)
     words = known.age_words() if known else ""
     errors = errors_seen(load_checked().here().log_errors())
     return Subject(location[0], files, laid, branches, chosen, rates, 1, cores, cores, calibrated=words, errors=errors)
@@ -113,7 +113,7 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
         laid=_laid(files, wanted),
         branches=wanted,
         access=_access(job),
-        rates=with_known_codecs(rates_of_job(job), known),
+        rates=with_calibrated(rates_of_job(job), known),
         workers=max(1, job.workers),
         threads=max(1, job.threads),
         cores=max(1, job.cpu_count),

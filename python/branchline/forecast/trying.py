@@ -5,10 +5,11 @@ both in turns. Where files are near, this says more than any model: what a layou
 from __future__ import annotations
 
 import math
+import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from branchline.access import Access
@@ -16,13 +17,15 @@ from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
 from branchline.forecast.changing import CONVERTED, MERGED, Change, is_same, write_changed
 from branchline.forecast.ideas import GAIN_MIN
+from branchline.forecast.reading import ReadingRequest, read_apart_s
 from branchline.forecast.subject import Subject
 from branchline.tree import ChunkStream, Source
 
 #: The sample has the smallest files, up to so many and so many bytes. A larger file is not written again for a try.
 SAMPLE_FILES, SAMPLE_BYTES, TRIED_BYTES_MAX = 8, 60_000_000, 300_000_000
-#: Small files are tried in so many, since opening them is what costs.
-SMALL_FILES = 100
+#: Small files are tried in so many, since opening them is what costs; and each time in a new process: a large file
+#: takes memory that a process has not touched yet, many small ones take the same again and again.
+SMALL_FILES = 2000
 #: Both are read in turns so often, as long as that takes no more than so many seconds.
 ROUNDS, TRIAL_S = 5, 20.0
 #: What takes milliseconds is read more often, as long as all of it takes no more than so many seconds; and what the
@@ -39,7 +42,8 @@ class Trial:
     """The seconds that reading the sample took before and after, the quickest of each: what else the machine does only
     makes it slower. ``part`` is that of the sample in all files, by their bytes. ``noise`` is the error of the
     logarithm of `factor`, by how much the quickest rounds differ. ``growth`` is what new files have of bytes over the
-    old ones, less 1.
+    old ones, less 1. ``is_apart`` says that each was read in a process of its own, so that what only the first reading
+    of a process takes is in both; they are medians then, as two readings at a time are as disturbed as one job is.
     """
 
     before_s: float
@@ -47,6 +51,7 @@ class Trial:
     part: float
     noise: float = 0.0
     growth: float = 0.0
+    is_apart: bool = False
 
     @property
     def factor(self) -> float:
@@ -65,15 +70,35 @@ def try_change(subject: Subject, change: Change) -> Trial | None:
             if change.kind == CONVERTED and not is_same(after, sample):
                 # What is lost, or has another name, is no faster.
                 return None
-            before, others = _in_turns(subject, change, sample, after)
+            is_apart = change.kind == MERGED
+            before, others = _in_turns(subject, change, sample, after, Path(folder) if is_apart else None)
             written = sum(Path(one.path).stat().st_size for one in after) if change.writes else 0
         except BranchlineError:
             return None
-    sizes = {one.path: one.size_bytes for one in subject.laid}
-    size = sum(sizes.get(one.path, 0) for one in sample)
-    part = size / max(1, sum(sizes.values())) / subject.scale
+    sizes = _sizes(subject)
+    size = sum(sizes[one.path] for one in sample)
+    part = min(1.0, size / max(1, sum(sizes.values())))
     growth = written / max(1, size) - 1 if change.writes else 0.0
-    return Trial(min(before), min(others), min(1.0, part), noise_of(before, others), growth)
+    if is_apart:
+        middle = statistics.median(before), statistics.median(others)
+        return Trial(*middle, part, noise_of_medians(before, others), growth, is_apart=True)
+    return Trial(min(before), min(others), part, noise_of(before, others), growth)
+
+
+def _sizes(subject: Subject) -> dict[str, int]:
+    """The bytes of all files; those that are not known are as large as the others."""
+    known = {one.path: one.size_bytes for one in subject.laid}
+    mean = sum(known.values()) // max(1, len(known))
+    return {one.path: known.get(one.path, one.size_bytes or mean) for one in subject.files}
+
+
+def noise_of_medians(before: Sequence[float], after: Sequence[float]) -> float:
+    """The error of the logarithm of the ratio of the medians of two readings that were made in turns."""
+    if len(before) < 3:
+        return ONE_ROUND_NOISE
+    logs = [math.log(max(1e-9, then) / max(1e-9, now)) for now, then in zip(before, after, strict=True)]
+    # That of a median is larger than that of a mean.
+    return math.sqrt(math.pi / 2) * statistics.stdev(logs) / math.sqrt(len(logs))
 
 
 def noise_of(before: Sequence[float], after: Sequence[float]) -> float:
@@ -97,29 +122,37 @@ def _above_quickest(seconds: Sequence[float]) -> float:
 
 
 def _sample(subject: Subject, change: Change) -> list[DataFile]:
-    by_path = {one.path: one for one in subject.files}
-    most = SMALL_FILES if change.kind == MERGED else SAMPLE_FILES
+    sizes, is_merged = _sizes(subject), change.kind == MERGED
+    most = SMALL_FILES if is_merged else SAMPLE_FILES
+    laid = {one.path for one in subject.laid}
+    candidates = [one for one in subject.files if is_merged or one.path in laid]
     chosen: list[DataFile] = []
     total = 0
-    for laid in sorted(subject.laid, key=lambda one: one.size_bytes):
-        total += laid.size_bytes
+    for file in sorted(candidates, key=lambda one: sizes[one.path]):
+        total += sizes[file.path]
         if len(chosen) == most or total > (SAMPLE_BYTES if chosen else TRIED_BYTES_MAX):
             break
-        chosen.append(by_path[laid.path])
+        chosen.append(file)
     # One file is not merged with any other: what differs then is noise.
     return [] if change.kind == MERGED and len(chosen) < 2 else chosen
 
 
 def _in_turns(
-    subject: Subject, change: Change, before: Sequence[DataFile], after: Sequence[DataFile]
+    subject: Subject, change: Change, before: Sequence[DataFile], after: Sequence[DataFile], apart: Path | None
 ) -> tuple[list[float], list[float]]:
-    branches = subject.branches
+    """The seconds of both, in turns; in processes of their own that find their work in a folder ``apart``."""
+    branches, limit = subject.branches, subject.memory_limit_bytes
     begin_s = time.monotonic()
     times: tuple[list[float], list[float]] = ([], [])
     while _goes_on(times, time.monotonic() - begin_s):
-        limit = subject.memory_limit_bytes
-        times[0].append(read_s(before, branches, subject.access, subject.threads, limit))
-        times[1].append(read_s(after, branches, change.access or subject.access, subject.threads, limit))
+        for own, files, access in zip(
+            times, (before, after), (subject.access, change.access or subject.access), strict=True
+        ):
+            if apart is None:
+                own.append(read_s(files, branches, access, subject.threads, limit))
+            else:
+                request = ReadingRequest.of(files, branches, access, subject.threads, apart / "done.json")
+                own.append(read_apart_s(replace(request, memory_limit_bytes=limit), apart / "request.json"))
     return times
 
 

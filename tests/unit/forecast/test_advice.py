@@ -14,7 +14,7 @@ from tests.unit.forecast.test_planned_requests import write
 
 from branchline.access import Access
 from branchline.dataset import DataFile
-from branchline.errors import OptionError
+from branchline.errors import BranchlineError, OptionError
 from branchline.forecast.advising import Advised, advice_of
 from branchline.forecast.advising import advise as advised
 from branchline.forecast.changing import MERGED, Change, write_changed
@@ -23,9 +23,9 @@ from branchline.forecast.ideas import PIECES_MAX, gain_between
 from branchline.forecast.laid import laid_file, names_of
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.rates import Rates
-from branchline.forecast.reading import ReadingRequest, read
+from branchline.forecast.reading import ReadingRequest, read, read_apart_s
 from branchline.forecast.subject import Subject
-from branchline.forecast.trying import ONE_ROUND_NOISE, is_unsettled, noise_of, try_change
+from branchline.forecast.trying import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
 from branchline.layout.merging import merge
 from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobRecord
@@ -101,6 +101,30 @@ def test_a_far_mount_is_advised_as_what_is_far(good: Path) -> None:
     assert found == {one.id for one in proposals(subject)}
     near = replace(mounted, laid=tuple(replace(one, is_near=True) for one in mounted.laid))
     assert list(proposals(near)) == []
+
+
+def test_small_files_are_tried_all_and_each_time_in_a_new_process(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.root", [50] * 2) for number in range(12)]
+    whole = subject_of(paths, NEAR)
+    # Of four the metadata were read.
+    trial = try_change(replace(whole, laid=whole.laid[::3]), Change(MERGED, max_bytes=10**9))
+    assert trial is not None
+    assert trial.is_apart
+    assert trial.part == pytest.approx(1.0)
+    assert trial.growth < 0
+
+
+def test_a_process_that_cannot_read_is_an_error(tmp_path: Path) -> None:
+    request = ReadingRequest([str(tmp_path / "none.root")], ["events"], done=str(tmp_path / "done.json"))
+    with pytest.raises(BranchlineError, match="a process that was to read ended with"):
+        read_apart_s(request, tmp_path / "request.json")
+
+
+def test_the_noise_of_medians_is_that_of_their_ratio() -> None:
+    assert noise_of_medians([1.0, 1.0], [0.5, 0.5]) == ONE_ROUND_NOISE
+    # A machine that is twice as busy for a round is so for both.
+    assert noise_of_medians([1.0, 2.0, 1.0], [0.5, 1.0, 0.5]) == pytest.approx(0.0)
+    assert noise_of_medians([1.0, 2.0, 1.0], [0.5, 0.5, 0.5]) > 0.2
 
 
 def test_rounds_that_differ_make_a_gain_uncertain() -> None:

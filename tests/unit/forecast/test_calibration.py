@@ -19,7 +19,7 @@ from branchline.forecast.calibration import (
     calibrate,
     load_calibration,
     save_calibration,
-    with_known_codecs,
+    with_calibrated,
 )
 from branchline.forecast.machine import machine_name
 from branchline.forecast.rates import Rates
@@ -38,6 +38,7 @@ def test_a_machine_and_a_storage_are_measured_and_read_again(tmp_path: Path) -> 
     found = calibrate([DataFile(str(path), "events")], Access())
     assert set(found.decompress_s_per_byte) == set(CODECS)
     assert all(seconds > 0 for seconds in found.decompress_s_per_byte.values())
+    assert 0 < found.file_s < 1
     (storage,) = found.storages.values()
     assert storage.bytes_per_second > 0
     save_calibration(found)
@@ -75,6 +76,6 @@ def test_a_moment_that_is_none_is_refused() -> None:
 
 
 def test_a_codec_that_was_not_met_is_as_fast_as_calibrated_on_the_machine_of_the_job() -> None:
-    rates = with_known_codecs(Rates(1e-10, {"zlib": 4e-9}), KNOWN)
+    rates = with_calibrated(Rates(1e-10, {"zlib": 4e-9}), KNOWN)
     assert rates.decompress_s_per_byte == {"zlib": 4e-9, "lzma": pytest.approx(12e-8)}
-    assert with_known_codecs(Rates(1e-10, {"zlib": 4e-9}), None).decompress_s_per_byte == {"zlib": 4e-9}
+    assert with_calibrated(Rates(1e-10, {"zlib": 4e-9}), None).decompress_s_per_byte == {"zlib": 4e-9}

@@ -99,6 +99,18 @@ def test_what_each_file_takes_besides_is_saved_by_a_merge_and_what_a_process_tak
     assert what_if(once, Conditions()).now.wall_s.value == pytest.approx(now_s + 13.0, rel=0.01)
 
 
+def test_a_job_saves_by_a_merge_what_files_take_by_the_calibration(subject: Subject) -> None:
+    job = JobRecord(wall_s=10.0, workers=1, threads=1, events=60_000)
+    merged = Conditions(merged_bytes=10**9)
+    unknown = what_if(replace(subject, job=job), merged)
+    known = what_if(replace(subject, job=job, rates=replace(RATES, file_s=0.5)), merged)
+    # Six files became one.
+    assert unknown.then.wall_s.value - known.then.wall_s.value == pytest.approx(5 * 0.5)
+    # No more than what is not explained otherwise.
+    most = what_if(replace(subject, job=job, rates=replace(RATES, file_s=1e3)), merged)
+    assert 0 < most.then.wall_s.value < 1
+
+
 def test_threads_are_those_of_each_worker(subject: Subject) -> None:
     job = JobRecord(wall_s=100.0, cpu_s=100.0, workers=2, threads=1, events=60_000)
     slow = replace(subject, rates=replace(RATES, decode_s_per_byte=1e-3), job=job, workers=2)
