@@ -61,10 +61,21 @@ struct Way {
 
 static METERS: Mutex<Option<HashMap<Way, Arc<Meter>>>> = Mutex::new(None);
 
+fn way(element: &str, throttle: Option<&str>) -> Way {
+    Way { element: element.to_owned(), throttle: throttle.map(str::to_owned) }
+}
+
+/// The meter of a way, which begins to measure if it did not yet.
 fn meter_of(element: &str, throttle: Option<&str>) -> Arc<Meter> {
     let mut meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let way = Way { element: element.to_owned(), throttle: throttle.map(str::to_owned) };
-    Arc::clone(meters.get_or_insert_default().entry(way).or_default())
+    Arc::clone(meters.get_or_insert_default().entry(way(element, throttle)).or_default())
+}
+
+/// The meter of a way, if something was read from there. Asking is no reading: names that were only asked for, one for
+/// each server that a long list of replicas names, leave nothing behind.
+fn known_meter(element: &str, throttle: Option<&str>) -> Option<Arc<Meter>> {
+    let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
+    meters.as_ref()?.get(&way(element, throttle)).cloned()
 }
 
 /// The names under which elements are measured, by those that URLs have: a bucket of S3 is measured with its server.
@@ -76,7 +87,7 @@ pub fn link_to(name: &str, throttle: Option<&str>) -> Option<Link> {
     let names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let measured = names.as_ref().and_then(|names| names.get(name)).cloned();
     drop(names);
-    meter_of(measured.as_deref().unwrap_or(name), throttle).link()
+    known_meter(measured.as_deref().unwrap_or(name), throttle)?.link()
 }
 
 /// The links to all storage elements that this process has read from with this throttle, ordered by their names.
@@ -238,6 +249,15 @@ mod tests {
         assert_eq!(link("s3://a-bucket"), None);
         Measured::open("s3://a-bucket", None, open).unwrap();
         assert!(link("s3://a-bucket").is_some() && link("s3://a-bucket") == link("memory"));
+    }
+
+    #[test]
+    fn asking_for_a_link_leaves_nothing_behind() {
+        for throttle in [None, Some("latency=3ms")] {
+            assert_eq!(link_to("root://asked.example", throttle), None);
+        }
+        let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!meters.iter().flatten().any(|(way, _)| way.element == "root://asked.example"));
     }
 
     #[test]
