@@ -169,21 +169,28 @@ def test_streamer_infos_are_those_of_root(root: Any, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize(("letter", "dtype"), [("D", "float64"), ("F", "float32"), ("I", "int32")])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("bins", [[3, 40, 5], [7, 200, 1000, 30, 15, 2, 500, 900, 11]])
-def test_sparse_histograms(root: Any, tmp_path: Path, bins: list[int], weighted: bool) -> None:
+def test_sparse_histograms(root: Any, tmp_path: Path, bins: list[int], weighted: bool, letter: str, dtype: str) -> None:
     rng = np.random.default_rng(6)
     places = np.unique(np.stack([rng.integers(0, count + 2, 300) for count in bins], axis=1), axis=0)
-    values = rng.uniform(0.5, 9.0, len(places))
+    values = rng.uniform(0.5, 9.0, len(places)).astype(dtype)
     variances = rng.uniform(0.5, 9.0, len(places)) if weighted else None
     edges = [np.cumsum(rng.uniform(0.5, 1.0, count + 1)) for count in bins]
     path = tmp_path / "sparse.root"
     with branchline.recreate(path) as file:
-        file["s"] = branchline.as_THnSparse(places, values, edges, "cells", variances=variances, axis_titles=["x"])
-        file["none"] = branchline.as_THnSparse([], [], edges)
+        file["s"] = branchline.as_THnSparse(
+            places, values, edges, "cells", variances=variances, axis_titles=["x"], dtype=dtype
+        )
+        file["none"] = branchline.as_THnSparse([], [], edges, dtype=dtype)
     opened = root.TFile.Open(str(path))
     theirs, empty = opened.Get("s"), opened.Get("none")
-    assert (theirs.ClassName(), theirs.GetTitle(), theirs.GetNbins()) == ("THnSparseT<TArrayD>", "cells", len(places))
+    assert (theirs.ClassName(), theirs.GetTitle(), theirs.GetNbins()) == (
+        f"THnSparseT<TArray{letter}>",
+        "cells",
+        len(places),
+    )
     assert (empty.GetNbins(), theirs.GetAxis(0).GetTitle(), theirs.GetCalculateErrors()) == (0, "x", weighted)
     for number, one in enumerate(edges):
         assert [theirs.GetAxis(number).GetBinLowEdge(bin_ + 1) for bin_ in range(len(one))] == pytest.approx(list(one))
@@ -200,3 +207,6 @@ def test_sparse_histograms(root: Any, tmp_path: Path, bins: list[int], weighted:
     assert np.array_equal(got.coordinates, places)
     assert np.array_equal(got.values, values)
     assert np.array_equal(got.variances, values if variances is None else variances)
+    infos = {info.GetName(): info for info in opened.GetStreamerInfoList()}
+    known = root.TClass.GetClass(theirs.ClassName())
+    assert infos[theirs.ClassName()].GetCheckSum() == known.GetCheckSum()

@@ -60,6 +60,11 @@ def doubles_array(values: numpy.ndarray) -> bytes:
     return struct.pack(">i", values.size) + values.astype(">f8").tobytes(order="F")
 
 
+def numbers_array(values: numpy.ndarray) -> bytes:
+    """A TArrayD, TArrayF, TArrayI or the like, by the type of the values: numbers in one dimension."""
+    return struct.pack(">i", values.size) + values.astype(values.dtype.newbyteorder(">")).tobytes()
+
+
 def cells_array(shape: Sequence[int], values: numpy.ndarray) -> bytes:
     """A TNDArrayT<double> (version 2): the cells in the volume that each axis spans, then the values, if there are any,
     of which the last axis runs fastest. Both are vectors.

@@ -9,7 +9,7 @@ from typing import Any
 from branchline.errors import UnsupportedBranchError
 from branchline.objects.graph import Graph
 from branchline.writing.efficiencies import NewEfficiency
-from branchline.writing.sparse import CLASS_NAME, NewSparse
+from branchline.writing.sparse import NewSparse
 
 HINT = (
     "a table, a histogram, a pair of values and edges, a graph (as_TGraph), an efficiency (as_TEfficiency), "
@@ -40,7 +40,7 @@ def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
     if isinstance(value, NewEfficiency):
         return [ObjectBytes("TEfficiency", value.title, value.streamed(name))]
     if isinstance(value, NewSparse):
-        return [ObjectBytes(CLASS_NAME, value.title, value.streamed(name))]
+        return [ObjectBytes(value.class_name, value.title, value.streamed(name))]
     if isinstance(value, tuple):
         return [_from_numpy(value, name, path)]
     if _is_of_uproot(value):

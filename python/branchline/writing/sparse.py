@@ -1,4 +1,4 @@
-"""Filled cells of Python's values, in the bytes of THnSparseD (THnSparse version 3)."""
+"""Filled cells of Python's values, in the bytes of THnSparseD, F and I (THnSparse version 3)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,41 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.report.root_bytes import ON_HEAP, counted, doubles_array, named, pointed, root_object, root_string
+from branchline.report.root_bytes import (
+    ON_HEAP,
+    counted,
+    doubles_array,
+    named,
+    numbers_array,
+    pointed,
+    root_object,
+    root_string,
+)
 from branchline.report.root_objects import RootAxis, grid_base
 
-CLASS_NAME = "THnSparseT<TArrayD>"
+#: ROOT's arrays of the numbers that cells are kept as.
+ARRAYS = {"f8": "TArrayD", "f4": "TArrayF", "i4": "TArrayI"}
 NULL = struct.pack(">I", 0)
 
 
 @dataclass(frozen=True)
 class NewSparse:
-    """A THnSparseD to be written. `as_THnSparse` makes it."""
+    """A THnSparse to be written. `as_THnSparse` makes it; ``values`` have the type of its cells."""
 
     axes: tuple[RootAxis, ...]
     coordinates: np.ndarray
     values: np.ndarray
     variances: np.ndarray | None
     title: str
+
+    @property
+    def class_name(self) -> str:
+        """ROOT's class for it."""
+        return f"THnSparseT<{self._array}>"
+
+    @property
+    def _array(self) -> str:
+        return ARRAYS[self.values.dtype.str[1:]]
 
     def __repr__(self) -> str:
         return f"<NewSparse of {len(self.axes)} axes, {len(self.values)} cells>"
@@ -41,7 +60,7 @@ class NewSparse:
             root_object(ON_HEAP),
             struct.pack(">iib", places.shape[1], places.size, 1),
             places.tobytes(),
-            pointed("TArrayD", doubles_array(self.values)),
+            pointed(self._array, numbers_array(self.values)),
             errors,
         )
         chunks = [pointed("THnSparseArrayChunk", chunk)] if count else []
@@ -56,7 +75,7 @@ class NewSparse:
             return (entries, 0.0, -1.0), sums
         bins = np.array([axis.bins_count for axis in self.axes])
         inside = np.all((self.coordinates > 0) & (self.coordinates <= bins), axis=1)
-        weights = self.values[inside]
+        weights = self.values[inside].astype("f8")
         for number, axis in enumerate(self.axes):
             middles = axis.middles[self.coordinates[inside, number] - 1]
             sums[:, number] = (weights * middles).sum(), (weights * middles**2).sum()
@@ -77,12 +96,15 @@ def as_THnSparse(  # noqa: N802 - ROOT's name, as as_TGraph
     *,
     variances: Any = None,
     axis_titles: Sequence[str] = (),
+    dtype: Any = "float64",
 ) -> NewSparse:
-    """A THnSparseD to be written, of the cells that are filled.
+    """A THnSparseD to be written, of the cells that are filled; with ``dtype="float32"`` it is a THnSparseF, with
+    ``"int32"`` a THnSparseI.
 
     ``coordinates`` has a row for each cell with the numbers of its bins, 0 the underflow and 1 the first bin, as
     `SparseHistogram.coordinates`; ``values`` and ``variances`` are theirs, without variances the values are both.
-    ``edges`` has of each axis one edge more than there are bins. Raises OptionError for what does not belong together.
+    ``edges`` has of each axis one edge more than there are bins. Raises OptionError for what does not belong together,
+    for another ``dtype``, and for values that its cells cannot hold.
 
         >>> edges = [np.linspace(0, 1, 11)] * 5
         >>> with branchline.recreate("out.root") as file:
@@ -103,7 +125,7 @@ def as_THnSparse(  # noqa: N802 - ROOT's name, as as_TGraph
         RootAxis(text, one, bool(np.allclose(np.diff(one), (one[-1] - one[0]) / (len(one) - 1), rtol=1e-12)))
         for text, one in zip(titles, all_edges, strict=True)
     )
-    contents = np.asarray(values, "f8")
+    contents = _contents(values, dtype)
     squares = None if variances is None else np.asarray(variances, "f8")
     places = np.asarray(coordinates)
     if places.size == 0:
@@ -118,3 +140,22 @@ def as_THnSparse(  # noqa: N802 - ROOT's name, as as_TGraph
     if len(np.unique(places, axis=0)) != len(places):
         raise OptionError("two values are of the same cell", hint="add them up first")
     return NewSparse(axes, places, contents, squares, title)
+
+
+def _contents(values: Any, dtype: Any) -> np.ndarray:
+    """The values as the numbers of a class of ROOT. Raises OptionError where they would become others, but for the last
+    digits of floats.
+    """
+    try:
+        kind = np.dtype(dtype).str[1:]
+    except TypeError:
+        kind = ""
+    if kind not in ARRAYS:
+        raise OptionError(f"cells of {dtype!r} are not written", hint='give "float64", "float32" or "int32"')
+    given = np.asarray(values, "f8")
+    with np.errstate(over="ignore", invalid="ignore"):
+        contents = given.astype(kind)
+    is_kept = np.array_equal(contents, given) if kind == "i4" else np.array_equal(np.isinf(contents), np.isinf(given))
+    if not is_kept:
+        raise OptionError(f"cells of {np.dtype(kind)} cannot hold these values", hint='leave dtype out: "float64" can')
+    return contents

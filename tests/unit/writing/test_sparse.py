@@ -31,6 +31,22 @@ def test_what_does_not_belong_together_is_refused(coordinates: Any, values: Any,
         branchline.as_THnSparse(coordinates, values, edges)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "values", "match"),
+    [
+        ("int32", [1.5], "int32 cannot hold"),
+        ("int32", [2.0**31], "int32 cannot hold"),
+        ("int32", [float("nan")], "int32 cannot hold"),
+        ("float32", [1e300], "float32 cannot hold"),
+        ("int64", [1], "cells of 'int64' are not written"),
+        ("nothing", [1], "cells of 'nothing' are not written"),
+    ],
+)
+def test_cells_that_cannot_hold_their_values_are_refused(dtype: str, values: list[float], match: str) -> None:
+    with pytest.raises(OptionError, match=match):
+        branchline.as_THnSparse([[1, 1]], values, EDGES, dtype=dtype)
+
+
 def test_variances_have_the_shape_of_the_values() -> None:
     with pytest.raises(OptionError, match="shape"):
         branchline.as_THnSparse([[1, 1]], [1.0], EDGES, variances=[1.0, 2.0])

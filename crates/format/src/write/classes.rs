@@ -12,7 +12,7 @@ static OF_TREES: InfoList<'_> = InfoList { plain: include_bytes!("classes/tree.i
 static OF_HISTOGRAMS: InfoList<'_> = InfoList { plain: include_bytes!("classes/histograms.infos"), key_size: 64 };
 /// Of TGraph, TGraphErrors, TGraphAsymmErrors, TProfile2D and TProfile3D.
 static OF_GRAPHS: InfoList<'_> = InfoList { plain: include_bytes!("classes/graphs.infos"), key_size: 64 };
-/// Of TEfficiency, THnD and THnSparseD.
+/// Of TEfficiency, THnD, THnSparseD, THnSparseF and THnSparseI.
 static OF_GRIDS: InfoList<'_> = InfoList { plain: include_bytes!("classes/grids.infos"), key_size: 64 };
 
 /// The list of streamer infos of a file with RNTuples, for a key of `key_size` bytes.
@@ -76,7 +76,13 @@ mod tests {
         }
         let grids = Described { grids: true, ..Described::default() };
         let infos = ClassInfos::read(&joined_infos(&[], grids, 80).unwrap(), 80).unwrap();
-        for (class_name, version) in [("TEfficiency", 2), ("THnT<double>", 1), ("THnSparseT<TArrayD>", 1)] {
+        for (class_name, version) in [
+            ("TEfficiency", 2),
+            ("THnT<double>", 1),
+            ("THnSparseT<TArrayD>", 1),
+            ("THnSparseT<TArrayF>", 1),
+            ("THnSparseT<TArrayI>", 1),
+        ] {
             assert!(infos.get(class_name, version).is_some(), "{class_name}");
         }
         let infos = ClassInfos::read(&ntuple_infos(64).unwrap(), 64).unwrap();
