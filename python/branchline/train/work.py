@@ -335,7 +335,7 @@ class Worker:
         for position, file in enumerate(opened.files):
             try:
                 with self._clock.during("plan"):
-                    tree = opened.tree if opened.tree is not None else open_tree(file, self._work.access)
+                    tree = opened.tree if opened.tree is not None else open_tree(file, opened.obeys.access)
             except BranchlineError as error:
                 self._skip_or_raise(error, file.path, None, records)
                 continue
@@ -344,15 +344,20 @@ class Worker:
             events_before = result.events
             source, branches = tree.source(file.entry_start, learned), self._work.named_branches
             stream = self._stream([source], branches, LEARN_ENTRIES, opened.obeys.access, opened.share)
+            goes_on = False
             try:
                 self._learn_from(stream, replace(file, entry_stop=learned), opened.share, result, records)
+                has_learned = result.events > events_before and not stream.skipped and not opened.share.only_learns
+                goes_on = has_learned and learned < stop and not self._coupling.all_stopped(result.wagons)
             finally:
-                self._close(stream, records, skips=False)
+                # The stream over the rest goes on with the open file, and counts all that was read of it.
+                self._close(stream, records, skips=False, files=not goes_on)
             if stream.skipped:
                 lost = stop - file.entry_start - (result.events - events_before)
                 records.skip(file.path, lost, stream.skipped[0].error)
             elif result.events > events_before:
-                yield from self._learned(opened, position, replace(file, entry_start=learned, entry_stop=stop), tree)
+                rest = replace(file, entry_start=learned, entry_stop=stop)
+                yield from self._learned(opened, position, rest, tree, goes_on=goes_on)
                 return
         opened.stream = None
 
@@ -370,7 +375,9 @@ class Worker:
             records.chunk_done(chunk, begin_s)
             self._count(chunk, file)
 
-    def _learned(self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
+    def _learned(
+        self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree, *, goes_on: bool
+    ) -> Iterator[Message]:
         share, touched = opened.share, self._coupling.touched
         used = {*self._work.named_branches, *share.known_branches, *self._coupling.touched_by_all}
         branches = tuple(sorted(used))
@@ -388,15 +395,17 @@ class Worker:
         opened.files = opened.files[position + 1 :]
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)
-        # Kept open until the stream has opened it, too: else a staged file would be copied again.
-        opened.tree = tree
         sources = [_source_of(one) for one in opened.files]
+        if goes_on:
+            sources[0] = tree.source(rest.entry_start, rest.entry_stop)
         opened.stream = self._stream(sources, branches, step, opened.obeys.access, share) if sources else None
 
-    def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
+    def _close(
+        self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True, files: bool = True
+    ) -> None:
         with self._clock.during("merge"):
             stream.close()
-            read = stream.records()
+            read = stream.records() if files else replace(stream.records(), files=[])
             records.stream_done(read, stream.skipped if skips else [])
         self._waited = self._waited.plus(read.wait)
         self._progress = _with_bytes(self._progress, read)
