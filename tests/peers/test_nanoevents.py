@@ -7,11 +7,15 @@ from typing import Any, ClassVar
 
 import awkward as ak
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import uproot
 from tests.peers.peers import imported
 
 import branchline
+from branchline.errors import UnsupportedBranchError
+from branchline.layout import convert
 
 nanoevents = imported("coffea.nanoevents")
 
@@ -164,6 +168,59 @@ def test_metadata_are_those_of_the_caller(nano: str) -> None:
     second = branchline.nanoevents(nano, metadata={"dataset": "b"})
     assert (first.metadata, second.metadata) == ({"dataset": "a"}, {"dataset": "b"})
     assert first[:3].metadata == {"dataset": "a"}
+
+
+@pytest.fixture(scope="module", params=["as converted", "as pyarrow writes"])
+def parquet(nano: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file as Parquet: with columns that miss nothing, and with all that may miss values, as it is usual."""
+    path = tmp_path_factory.mktemp("parquet") / "nano.parquet"
+    convert(nano, path)
+    if request.param == "as pyarrow writes":
+        table = pq.read_table(path)
+        fields = [
+            pa.field(one.name, pa.list_(one.type.value_type) if pa.types.is_list(one.type) else one.type)
+            for one in table.schema
+        ]
+        pq.write_table(table.cast(pa.schema(fields)), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("schema", [None, nanoevents.BaseSchema])
+def test_parquet_files_give_what_root_files_give(nano: str, parquet: str, schema: Any) -> None:
+    assert_same_events(branchline.nanoevents(parquet_tree(parquet), schema), branchline.nanoevents(nano, schema))
+
+
+def parquet_tree(path: str) -> branchline.Tree:
+    tree: branchline.Tree = branchline.open(path)["Events"]
+    return tree
+
+
+def test_nanoevents_of_parquet_behave_in_a_train(nano: str, parquet: str) -> None:
+    results = [branchline.run([Nearest()], [given], workers=1, tree="Events") for given in (nano, parquet)]
+    assert [one.errors for one in results] == [[], []]
+    assert results[0].outputs == results[1].outputs
+
+
+class Nearest(imported("coffea.processor").ProcessorABC):  # type: ignore[misc]
+    """How near muons are to what was generated."""
+
+    schema = nanoevents.NanoAODSchema
+
+    def process(self, events: Any) -> Any:
+        muons = events.Muon[events.Muon.pt > 2]
+        return {"r": float(ak.sum(muons.delta_r(muons.matched_gen))), "n": int(ak.sum(ak.num(muons)))}
+
+    def postprocess(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+def test_values_that_are_missing_are_named(tmp_path: Path) -> None:
+    table = pa.table({"run": [1, 2], "luminosityBlock": [1, 1], "event": [1, 2], "MET_pt": [1.0, None]})
+    pq.write_table(table, tmp_path / "nano.parquet")
+    events = branchline.nanoevents(parquet_tree(str(tmp_path / "nano.parquet")), nanoevents.BaseSchema)
+    assert events.run.to_list() == [1, 2]
+    with pytest.raises(UnsupportedBranchError, match="values of branch MET_pt are missing, and NanoEvents have none"):
+        ak.materialize(events.MET_pt)
 
 
 @pytest.mark.parametrize("wrong", ["NanoAODSchema", int, 3])

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from branchline.errors import DatasetError
-from branchline.locations import split_location
+from branchline.locations import PARQUET_ENDINGS, ROOT_ENDING, split_location
 
-# Placeholders in the location of a companion: the number of the entry, the main file's name without `.root`.
+# Placeholders in the location of a companion: the number of the entry, the main file's name without its ending.
 ENTRY, STEM = "{entry}", "{stem}"
 
 
@@ -28,9 +28,8 @@ class Companion:
     def path_for(self, path: str) -> tuple[str, str | None]:
         """The file next to a main file, and its tree if that is given."""
         folder, _, name = path.rpartition("/")
-        stem = name.removesuffix(".root")
         own, tree = split_location(self.location)
-        own = own.replace(STEM, stem)
+        own = own.replace(STEM, _stem(name))
         if os.path.isabs(own) or "://" in own:
             return own, tree
         return (f"{folder}/{own}" if folder else own), tree
@@ -69,6 +68,12 @@ def companions_of(given: CompanionsLike) -> tuple[Companion, ...]:
     return tuple(found)
 
 
+def _stem(name: str) -> str:
+    """The name of a file without the ending of ROOT or Parquet files."""
+    ending = next((one for one in (ROOT_ENDING, *PARQUET_ENDINGS) if name.lower().endswith(one)), "")
+    return name[: len(name) - len(ending)]
+
+
 def _location(given: object) -> str:
     if not isinstance(given, str | os.PathLike) or not os.fspath(given):
         raise DatasetError(f"the companion {given!r} is no file", hint='write it like "Kinematics.root"')
@@ -80,4 +85,4 @@ def _named(text: str) -> Companion:
     if separator and name and "/" not in name:
         return Companion(name, _location(location))
     path, _ = split_location(text)
-    return Companion(os.path.basename(path).removesuffix(".root").replace(STEM, "").strip("_-."), text)
+    return Companion(_stem(os.path.basename(path)).replace(STEM, "").strip("_-."), text)

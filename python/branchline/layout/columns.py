@@ -9,6 +9,7 @@ import numpy as np
 
 from branchline._core import Column
 from branchline.errors import UnsupportedBranchError
+from branchline.tree.missing import filled_with_empty, holds_records, is_list
 
 NUMBERS = "biuf"
 
@@ -19,8 +20,8 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
         return column_of(layout.project(), name)
     if layout.is_unknown:
         return Column.Flat("unknown", memoryview(b""))
-    if layout.is_option and _is_list(layout.content) and _holds_records(layout.content.content):
-        return column_of(_without_missing(layout), name)
+    if layout.is_option and is_list(layout.content) and holds_records(layout.content.content):
+        return column_of(filled_with_empty(layout), name)
     if layout.is_option:
         return Column.Option(_bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
     if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
@@ -41,55 +42,9 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
     return _numbers(layout, name)
 
 
-def whole(layout: ak.contents.Content) -> ak.contents.Content:
-    """The same without options of which nothing is missing: formats that let everything be missing, such as those of
-    Arrow, say nothing by that.
-    """
-    if not misses(layout):
-        return layout
-    return ak.transform(_without_option, ak.to_packed(layout, highlevel=False), highlevel=False)
-
-
-def _without_option(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None:
-    if layout.is_union:
-        return layout
-    if not layout.is_option:
-        return None
-    if _is_list(layout.content) and _holds_records(layout.content.content):
-        return whole(_without_missing(layout))
-    is_there = np.asarray(layout.mask_as_bool(valid_when=True))
-    return whole(layout.project()) if is_there.all() else layout
-
-
-def misses(layout: ak.contents.Content) -> bool:
-    """Whether values of a layout may be missing."""
-    if layout.is_record or layout.is_union:
-        return any(misses(one) for one in layout.contents)
-    is_end = layout.is_numpy or layout.is_unknown
-    return bool(layout.is_option or (not is_end and misses(layout.content)))
-
-
 def missing_error(name: str, hint: str) -> UnsupportedBranchError:
     """The error for values of a branch that turn out to be missing when it holds others already."""
     return UnsupportedBranchError(f"{name}: values are missing, which no branch of a TTree can hold", hint=hint)
-
-
-def _is_list(layout: ak.contents.Content) -> bool:
-    return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)
-
-
-def _holds_records(layout: ak.contents.Content) -> bool:
-    return bool(layout.is_record or ((layout.is_option or layout.is_list) and _holds_records(layout.content)))
-
-
-def _without_missing(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
-    """Lists of objects, with an empty list for each missing one: a null pointer to a collection."""
-    there = np.asarray(layout.mask_as_bool(valid_when=True))
-    given = layout.project().to_ListOffsetArray64(True)
-    counts = np.zeros(len(there), dtype="i8")
-    counts[there] = np.diff(given.offsets.data)
-    offsets = ak.index.Index64(np.concatenate([np.zeros(1, dtype="i8"), np.cumsum(counts)]))
-    return ak.contents.ListOffsetArray(offsets, given.content[: given.offsets[-1]])
 
 
 def _union(layout: ak.contents.Content, name: str) -> Column:

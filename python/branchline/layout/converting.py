@@ -15,7 +15,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
-from branchline.layout.columns import misses, missing_error, whole
+from branchline.layout.columns import missing_error
 from branchline.layout.datasets import some_of
 from branchline.layout.fields import FieldPlan, RenamedBranch, plan_fields
 from branchline.layout.root_files import ENTRIES_END, check_root_name
@@ -32,6 +32,7 @@ from branchline.layout.targets import (
 )
 from branchline.limits import parse_bytes
 from branchline.tree import File, Tree
+from branchline.tree.missing import misses, whole
 
 # The approximate size of the values that are converted at a time; several of these fit into the memory limit.
 STEP_BYTES_MAX = 32 * 2**20

@@ -10,9 +10,10 @@ from urllib.parse import quote
 import awkward as ak
 import numpy as np
 
-from branchline.errors import NotHereError, OptionError
+from branchline.errors import NotHereError, OptionError, UnsupportedBranchError
 from branchline.tree.file import open
 from branchline.tree.lazy import lazy_array, without_blocks
+from branchline.tree.missing import misses, whole, whole_form
 from branchline.tree.nesting import IMPORTED, Group, nested_layout
 from branchline.tree.request import check_entries
 from branchline.tree.tree import Tree
@@ -148,7 +149,8 @@ def forms_of(shape: Shape, records: Mapping[str, Group]) -> dict[str, ak.forms.F
         if path in records:
             forms[path] = nested_layout(records[path], shape.empty, 0).form
         elif path in shape.readable_set and not (outline.nests and path.startswith(IMPORTED)):
-            forms[path] = without_blocks(shape.empty(path)).form
+            # Coffea knows no values that may be missing.
+            forms[path] = whole_form(without_blocks(shape.empty(path)).form)
     return {path: form for path, form in forms.items() if _has_values(form)}
 
 
@@ -168,7 +170,10 @@ def _column(
 ) -> ak.Array:
     """The column of a branch, or records of which a member is read when something looks into it."""
     if path not in records:
-        layout = without_blocks(column(path).layout)
+        layout = whole(without_blocks(column(path).layout))
+        if misses(layout):
+            hint = "read it by Tree.arrays, or write the file again with values in their place"
+            raise UnsupportedBranchError(f"values of branch {path} are missing, and NanoEvents have none", hint=hint)
         if isinstance(layout, ak.contents.ListOffsetArray):
             # Some transforms hand offsets over in a way that must be free to write to them.
             layout = layout.copy(offsets=ak.index.Index64(np.array(layout.offsets)))

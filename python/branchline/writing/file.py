@@ -23,9 +23,9 @@ from branchline.errors import (
     UnsupportedBranchError,
     warn,
 )
-from branchline.layout.columns import whole
 from branchline.layout.root_files import check_root_name
 from branchline.tree import Directory, File, Tree
+from branchline.tree.missing import whole
 from branchline.writing.arrow import is_arrow_table
 from branchline.writing.codecs import USUAL, codec_of
 from branchline.writing.columns import Naming, empty_layout, layout_of, named_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import uproot
 
 import branchline
+from branchline.layout import convert
 from branchline.report.summary import summary
 
 FILES, EVENTS = 3, 12
@@ -99,6 +101,24 @@ def test_every_event_finds_what_is_its_own(
     assert missing["header"]["events_missing"] == EVENTS - SHORT
     assert f"Kinematics lacks 1 event: {sets / '1' / 'Kinematics.root'}: entry 4" in summary(result.record)
     assert {"x", "Kinematics:pt", "header:weight"} <= set(result.job["wagons"][0]["branches"])
+
+
+@pytest.mark.parametrize(("main", "header"), [("root", "parquet"), ("parquet", "root"), ("parquet", "parquet")])
+def test_parquet_files_have_companions_and_are_some(sets: Path, tmp_path: Path, main: str, header: str) -> None:
+    shutil.copytree(sets, tmp_path / "sets")
+    for one in sorted((tmp_path / "sets").iterdir()):
+        convert(one / "main.root", one / "main.parquet")
+        convert(one / "header.root", one / "main-header.parquet")
+        shutil.copy(one / "header.root", one / "main-header.root")
+    files = [str(tmp_path / "sets" / str(number) / f"main.{main}") for number in range(FILES)]
+    companions = ["Kinematics.root", f"{{stem}}-header.{header}"]
+    result = branchline.run([Truth()], files, companions=companions, workers=1, step_size=5)
+    assert (result.exit_code, result.outputs["Truth"]) == (0, wanted()), result.errors
+    records = [one for one in result.record.files if one.path.endswith(f"main-header.{header}")]
+    assert len(records) == FILES
+    for one in records:
+        assert one.bytes_read >= one.compressed_bytes > 0
+        assert min(one.read_calls, one.baskets, one.open_s or 0) > 0
 
 
 def test_companions_are_read_once_and_only_if_they_are_wanted(sets: Path) -> None:

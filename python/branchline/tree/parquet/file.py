@@ -30,7 +30,7 @@ from branchline.tree.parquet.columns import (
     range_of,
 )
 from branchline.tree.parquet.layouts import layout_of_arrow, member_of, trimmed
-from branchline.tree.parquet.ranges import ReadCounts, StoredBytes
+from branchline.tree.parquet.ranges import DecodedCounts, ReadCounts, StoredBytes
 
 #: The name of the tree where the file has none in its metadata, as `branchline convert` writes it.
 USUAL_NAME = "Events"
@@ -125,9 +125,10 @@ class ParquetFile:
         begin_s = time.perf_counter()
         self.stored = store = _core.Store(path, self.access)
         self.path, self.store, self.size_bytes = store.path, store.name, store.size_bytes
-        self._opening: ReadCounts | None = ReadCounts()
+        #: What was read and decoded since it was opened: streams over it go on counting, as those of the engine do.
+        self.counts, self.decoded = ReadCounts(), DecodedCounts()
         with naming(self.path):
-            self.metadata = pq.read_metadata(pa.PythonFile(StoredBytes(store, self._opening), mode="r"))
+            self.metadata = pq.read_metadata(pa.PythonFile(StoredBytes(store, self.counts), mode="r"))
             self.schema = plain_schema(self.metadata.schema.to_arrow_schema())
         self._check_counts()
         self.uuid = blake2b(f"{store.path} {store.identity}".encode(), digest_size=16).digest()
@@ -135,7 +136,7 @@ class ParquetFile:
         texts = self.schema.metadata or {}
         self._name: str | None = texts.get(b"name", b"").decode(errors="replace") or None
         self._title: str = texts.get(b"title", b"").decode(errors="replace")
-        self._opening.open_s = time.perf_counter() - begin_s
+        self.counts.open_s = time.perf_counter() - begin_s
 
     def _check_counts(self) -> None:
         """Raises BadFileError where row groups have other entries than the file says."""
@@ -143,11 +144,6 @@ class ParquetFile:
         if min(counts, default=0) < 0 or sum(counts) != self.metadata.num_rows:
             what = f"its row groups have {sum(counts)} entries, and it says that it has {self.metadata.num_rows}"
             raise BadFileError(what, path=self.path)
-
-    def take_opening(self) -> ReadCounts:
-        """What opening the file took, for the first stream that asks: it goes on counting."""
-        opening, self._opening = self._opening, None
-        return opening or ReadCounts()
 
     def _key(self, name: str | None = None) -> ParquetKey:
         return ParquetKey(self._name or name or USUAL_NAME, self._title)

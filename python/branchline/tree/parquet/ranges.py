@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from branchline import _core
 from branchline.ranges import ByteRange
+from branchline.tree.parquet.columns import codec_of, plain_bytes_of
 
 
 @dataclass
@@ -22,6 +24,26 @@ class ReadCounts:
     fetch_s: float = 0.0
     open_s: float = 0.0
     reading: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+
+@dataclass
+class DecodedCounts:
+    """What decoding took, of a file or of a branch."""
+
+    baskets: int = 0
+    compressed_bytes: int = 0
+    plain_bytes: int = 0
+    decode_s: float = 0.0
+    codec: str | None = None
+
+    def add(self, chunk: Any) -> int:
+        """Counts a column chunk; gives its bytes."""
+        plain = plain_bytes_of(chunk)
+        self.baskets += 1
+        self.compressed_bytes += chunk.total_compressed_size
+        self.plain_bytes += plain
+        self.codec = codec_of(chunk)
+        return plain
 
 
 class StoredBytes(io.RawIOBase):

@@ -17,32 +17,12 @@ from branchline.errors import BadFileError, BranchlineError, MemoryLimitError, N
 from branchline.limits import PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MAX, PARQUET_TEXTS_MIN
 from branchline.quantities import size
 from branchline.tree.arrays import LaidColumn
-from branchline.tree.parquet.columns import Column, codec_of, packs_texts, plain_bytes_of, plain_table, range_of
+from branchline.tree.parquet.columns import Column, packs_texts, plain_bytes_of, plain_table, range_of
 from branchline.tree.parquet.file import DAMAGE, ParquetFile, ParquetTree, naming
-from branchline.tree.parquet.ranges import ReadCounts, StoredBytes
+from branchline.tree.parquet.ranges import DecodedCounts, ReadCounts, StoredBytes
 from branchline.tree.request import StreamRequest, check_entries
 from branchline.tree.sources import Failure, Source
 from branchline.tree.stream_records import BranchReading, FileReading, ReaderWait, StreamRecords
-
-
-@dataclass
-class _Decoded:
-    """What decoding took, of a file or of a branch."""
-
-    baskets: int = 0
-    compressed_bytes: int = 0
-    plain_bytes: int = 0
-    decode_s: float = 0.0
-    codec: str | None = None
-
-    def add(self, chunk: Any) -> int:
-        """Counts a column chunk; gives its bytes."""
-        plain = plain_bytes_of(chunk)
-        self.baskets += 1
-        self.compressed_bytes += chunk.total_compressed_size
-        self.plain_bytes += plain
-        self.codec = codec_of(chunk)
-        return plain
 
 
 @dataclass
@@ -51,14 +31,24 @@ class _OpenSource:
 
     index: int
     tree: ParquetTree
-    counts: ReadCounts
     entries: int = 0
     stop: int = 0
     step: int = 1
     late_reads: int = 0
-    decoded: _Decoded = field(default_factory=_Decoded)
     #: Branches that are read late: the entry at which each goes on, and its tables from there on.
     late: dict[str, tuple[int, Iterator[Any]]] = field(default_factory=dict)
+    #: Seconds of fetching and decoding that streams before this one took.
+    before_s: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def counts(self) -> ReadCounts:
+        """What was read of the file while it was open, by all streams."""
+        return self.tree.file.counts
+
+    @property
+    def decoded(self) -> DecodedCounts:
+        """What was decoded of the file while it was open, by all streams."""
+        return self.tree.file.decoded
 
 
 class ParquetChunk:
@@ -116,7 +106,7 @@ class ParquetStream:
         self._request = request
         self._sources = list(sources)
         self._open: list[_OpenSource] = []
-        self._branches: dict[str, _Decoded] = {}
+        self._branches: dict[str, DecodedCounts] = {}
         self._wait = ReaderWait()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="branchline-parquet")
         self._chunks = self._all_chunks()
@@ -137,8 +127,8 @@ class ParquetStream:
 
     def _spent_s(self) -> tuple[float, float]:
         """Seconds of fetching and of decoding so far."""
-        fetch = sum(one.counts.fetch_s for one in self._open)
-        return fetch, sum(one.decoded.decode_s for one in self._open)
+        fetch = sum(one.counts.fetch_s - one.before_s[0] for one in self._open)
+        return fetch, sum(one.decoded.decode_s - one.before_s[1] for one in self._open)
 
     def close(self) -> None:
         """Stops prefetching."""
@@ -176,9 +166,11 @@ class ParquetStream:
     def _opened(self, index: int, source: Source) -> _OpenSource:
         core: Any = None if source.open_tree is None else source.open_tree.core
         if isinstance(core, ParquetTree):
-            return _OpenSource(index, core, core.file.take_opening())
+            opened = _OpenSource(index, core)
+            opened.before_s = (opened.counts.fetch_s, opened.decoded.decode_s)
+            return opened
         file = ParquetFile(source.path, self._request.access)
-        return _OpenSource(index, file.tree(source.tree), file.take_opening())
+        return _OpenSource(index, file.tree(source.tree))
 
     def _columns(self, tree: ParquetTree) -> list[Column]:
         """The branches to read. Raises NoSuchKeyError, UnsupportedBranchError."""
@@ -356,8 +348,8 @@ class ParquetStream:
             self._of(column).decode_s += took * plain_bytes / total
         return None if batch is None else plain_table(batch)
 
-    def _of(self, column: Column) -> _Decoded:
-        return self._branches.setdefault(column.path, _Decoded())
+    def _of(self, column: Column) -> DecodedCounts:
+        return self._branches.setdefault(column.path, DecodedCounts())
 
     def column(self, source: _OpenSource, column: Column, table: Any) -> LaidColumn:
         """A branch of what was read."""
