@@ -11,7 +11,6 @@ from branchline.access import Access
 from branchline.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
 from branchline.layout.filled import FilledBranch, filled_branches
-from branchline.tree.nesting import IMPORTED
 
 if TYPE_CHECKING:
     from branchline.layout.digests import BranchDigest
@@ -111,6 +110,9 @@ def _is_converted(made: list[str], given: list[str], tree: str, access: Access |
 
 def _by_names(made: list[str], given: list[str], tree: str, access: Access | None) -> tuple[dict[str, str], list[str]]:
     """The branches that are compared by their values, and what is said of those that only one side has."""
+    # Imported here since it imports awkward, which takes longer than to verify a true copy.
+    from branchline.tree.nesting import IMPORTED
+
     own, others = (_opened(files[0], tree, access).readable() for files in (made, given))
     gone = [name for name in others if name not in set(own)]
     new = [name for name in own if name not in set(others) and not name.startswith(IMPORTED)]
