@@ -32,6 +32,7 @@ struct SourceFields {
     entry_start: u64,
     entry_stop: Option<u64>,
     open_tree: Option<OpenTree>,
+    counts_apart: bool,
 }
 
 /// `branchline.tree.Tree`.
@@ -42,8 +43,9 @@ struct OpenTree {
 
 impl From<SourceFields> for Source {
     fn from(given: SourceFields) -> Self {
-        let SourceFields { path, tree, entry_start, entry_stop, open_tree } = given;
+        let SourceFields { path, tree, entry_start, entry_stop, open_tree, counts_apart } = given;
         let tree = match open_tree {
+            Some(open) if counts_apart => SourceTree::Open(open.core.get().0.counted_apart()),
             Some(open) => SourceTree::Open(Arc::clone(&open.core.get().0)),
             None => SourceTree::Path { file: path, tree },
         };

@@ -29,6 +29,8 @@ use crate::reread::Reread;
 pub struct File {
     path: String,
     store: Arc<dyn Store>,
+    /// Its storage without counters; None if it was read again for wrong bytes.
+    uncounted: Option<Arc<dyn Store>>,
     access: Access,
     strategy: Strategy,
     counters: Arc<Counters>,
@@ -40,7 +42,7 @@ pub struct File {
     class_infos: Arc<ClassInfos>,
     classes: Arc<Classes>,
     whole_classes: OnceLock<Arc<Classes>>,
-    learned: Learned,
+    learned: Arc<Learned>,
     /// Keys that were recovered; 0 for a file that was closed.
     recovered_count: usize,
     /// Set if its bytes were wrong at first and were read again.
@@ -62,6 +64,7 @@ pub(crate) struct OpenedFile {
 /// What opening a file needs, apart from its store.
 struct OpenContext<'a> {
     remarks: Remarks,
+    uncounted: Option<Arc<dyn Store>>,
     access: &'a Access,
     counters: &'a Arc<Counters>,
     watch: &'a Stopwatch,
@@ -83,8 +86,14 @@ impl File {
         let opening = Access { first_bytes, ..access.clone() };
         let store = watched(Doing::Opening { path: path.to_owned() }, || branchline_storage::open(path, &opening));
         let store = store.map_err(|error| ReadError::from_storage(&error))?;
-        let counted = Counted::new(store, Arc::clone(&counters));
-        let context = OpenContext { remarks: counted.remarked(), access, counters: &counters, watch: &watch };
+        let counted = Counted::new(Arc::clone(&store), Arc::clone(&counters));
+        let context = OpenContext {
+            remarks: counted.remarked(),
+            uncounted: Some(store),
+            access,
+            counters: &counters,
+            watch: &watch,
+        };
         let store: Arc<dyn Store> = Arc::new(Watched(Arc::new(counted)));
         match Self::over(Arc::clone(&store), &context, choose) {
             Err(error) if error.kind == ReadErrorKind::BadFile => {
@@ -129,13 +138,41 @@ impl File {
     pub(crate) fn reread(&self) -> Result<Arc<Self>> {
         let (reread, watch) = (Reread::new(&self.store), Stopwatch::start());
         let remarks = self.remarks.clone();
-        let context = OpenContext { remarks, access: &self.access, counters: &self.counters, watch: &watch };
+        let context =
+            OpenContext { remarks, uncounted: None, access: &self.access, counters: &self.counters, watch: &watch };
         let mut choose = |_: &dyn Store, size: u64| Ok(usual_first_read(self.strategy, size));
         let OpenedFile { mut file, .. } = Self::over(reread.clone(), &context, &mut choose)?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.reread = Some(reread);
         }
         Ok(file)
+    }
+
+    /// The same file, of which nothing is read again, and whose reads are counted apart. None for one that was damaged.
+    pub(crate) fn again(&self) -> Option<Arc<Self>> {
+        let uncounted = self.uncounted.as_ref().filter(|_| self.recovered_count == 0 && self.reread.is_none())?;
+        let (counters, loaded) = (Arc::new(Counters::new()), self.lock_loaded().clone());
+        let counted = Counted::new(Arc::clone(uncounted), Arc::clone(&counters));
+        Some(Arc::new(Self {
+            path: self.path.clone(),
+            remarks: counted.remarked(),
+            store: Arc::new(Watched(Arc::new(counted))),
+            uncounted: Some(Arc::clone(uncounted)),
+            access: self.access.clone(),
+            strategy: self.strategy,
+            counters,
+            // Directories are looked up in the bytes that are in memory.
+            directories: Mutex::new(Directories::new(&self.header, loaded.file_size())),
+            loaded: Mutex::new(loaded),
+            metadata_requests: MetadataRequests::default(),
+            header: self.header.clone(),
+            class_infos: Arc::clone(&self.class_infos),
+            classes: Arc::clone(&self.classes),
+            whole_classes: OnceLock::new(),
+            learned: Arc::clone(&self.learned),
+            recovered_count: 0,
+            reread: None,
+        }))
     }
 
     /// Whether all bytes are read again, and nothing that a cache keeps is used.
@@ -152,7 +189,7 @@ impl File {
 
     /// The file in a store whose reads are counted.
     fn over(store: Arc<dyn Store>, context: &OpenContext<'_>, choose: &mut ChooseFirstRead<'_>) -> Result<OpenedFile> {
-        let OpenContext { remarks, access, counters, watch } = context;
+        let OpenContext { remarks, uncounted, access, counters, watch } = context;
         // A URL may hold secrets. The store gives it without them.
         let path = store.path().to_owned();
         let path = path.as_str();
@@ -193,10 +230,11 @@ impl File {
         let (loaded, directories) = (Mutex::new(reader.loaded), Mutex::new(directories));
         add_open_time(counters, watch, fetch_before);
         let path = path.to_string();
-        let (whole_classes, learned) = (OnceLock::new(), Learned::default());
+        let (whole_classes, learned) = (OnceLock::new(), Arc::new(Learned::default()));
         let file = Arc::new(Self {
             path,
             store,
+            uncounted: uncounted.clone(),
             access: (*access).clone(),
             strategy,
             counters: Arc::clone(counters),

@@ -77,10 +77,10 @@ impl File {
         let watch = Stopwatch::start();
         let before = self.counters().snapshot().get(Counter::FetchNs);
         let FoundTree { entry, class } = self.find_tree_and_class(path)?;
-        let content: Box<dyn Content> = match class {
-            TreeClass::Tree => Box::new(self.open_ttree(&entry)?),
+        let content: Arc<dyn Content> = match class {
+            TreeClass::Tree => Arc::new(self.open_ttree(&entry)?),
             TreeClass::Ntuple => {
-                Box::new(ClusterTree::new(Ntuple::open(&mut self.metadata_reader(), &entry, self.classes())?))
+                Arc::new(ClusterTree::new(Ntuple::open(&mut self.metadata_reader(), &entry, self.classes())?))
             }
         };
         let tree = Tree::new(Arc::clone(self), entry, content);

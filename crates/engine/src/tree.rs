@@ -5,6 +5,7 @@ pub(crate) mod rntuple;
 pub(crate) mod ttree;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use branchline_format::directory::Entry;
@@ -25,17 +26,51 @@ pub struct Tree {
     cycle: i16,
     /// Where its record begins in the file.
     offset: u64,
-    content: Box<dyn Content>,
+    content: Arc<dyn Content>,
     /// Filled by the first search for a branch: a read of all branches needs none.
     index_by_path: OnceLock<HashMap<String, usize>>,
     /// Filled when the first basket is recorded in a trace.
     traced_branches: OnceLock<journal::Branches>,
+    /// Whether a stream that counts apart has read it.
+    is_counted: AtomicBool,
 }
 
 impl Tree {
-    pub(crate) fn new(file: Arc<File>, entry: Entry, content: Box<dyn Content>) -> Self {
+    pub(crate) fn new(file: Arc<File>, entry: Entry, content: Arc<dyn Content>) -> Self {
         let (path, cycle, offset) = (entry.path, entry.key.cycle, entry.key.seek);
-        Self { file, path, cycle, offset, content, index_by_path: OnceLock::new(), traced_branches: OnceLock::new() }
+        Self {
+            file,
+            path,
+            cycle,
+            offset,
+            content,
+            index_by_path: OnceLock::new(),
+            traced_branches: OnceLock::new(),
+            is_counted: AtomicBool::new(false),
+        }
+    }
+
+    /// The tree for one of several streams that count their reads apart. The first also counts the opening of the file;
+    /// later ones get the same tree with counters of their own, unless it cannot be had without reading it again.
+    pub fn counted_apart(self: &Arc<Self>) -> Arc<Self> {
+        if !self.is_counted.swap(true, Ordering::Relaxed) || !self.content.other_files().is_empty() {
+            return Arc::clone(self);
+        }
+        self.file.again().map_or_else(|| Arc::clone(self), |file| Arc::new(self.over(file)))
+    }
+
+    /// The same tree over a file that is the same, too.
+    fn over(&self, file: Arc<File>) -> Self {
+        Self {
+            file,
+            path: self.path.clone(),
+            cycle: self.cycle,
+            offset: self.offset,
+            content: Arc::clone(&self.content),
+            index_by_path: OnceLock::new(),
+            traced_branches: OnceLock::new(),
+            is_counted: AtomicBool::new(true),
+        }
     }
 
     /// The file that it is in.

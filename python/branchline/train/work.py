@@ -25,6 +25,7 @@ from branchline.tables.writing import TableWriters
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.exactness import is_exact
+from branchline.train.kept_tree import KeptTree
 from branchline.train.locality import Locality
 from branchline.train.neighbours import NeighbourFolding
 from branchline.train.obeying import Obedience
@@ -97,6 +98,7 @@ class Worker:
         self._reported_s = 0.0
         self._goes_on = True
         self._locality = Locality.here(work.access)
+        self._kept_tree = KeptTree()
         self._neighbours = NeighbourFolding(work.faults, context.worker)
 
     def messages(self) -> Iterator[Message]:
@@ -207,14 +209,19 @@ class Worker:
         if share.parts > 1:
             try:
                 with self._clock.during("plan"):
-                    opened.tree = open_tree(share.files[0], obeys.access)
+                    opened.tree, is_new = self._kept_tree.open(share, obeys.access)
             except BranchlineError as error:
                 opened.failed = error
                 return opened
             start, stop = entry_range(share, opened.tree.entries_count, opened.tree.basket_borders())
             opened.files = [replace(share.files[0], entry_start=start, entry_stop=stop)]
-            # The stream goes on with the open tree, and counts its opening.
-            sources = [opened.tree.source(start, stop)]
+            if start == stop and not is_new:
+                # Its baskets are in other parts, and a stream over the tree has counted its opening.
+                return opened
+            # The stream goes on with the open tree.
+            sources = [replace(opened.tree.source(start, stop), counts_apart=True)]
+        else:
+            self._kept_tree.forget()
         # To learn, a stream is opened for each file in turn until one of them has events.
         if not share.learn:
             opened.stream = self._stream(sources, share.branches, share.step, obeys.access, share)
@@ -273,6 +280,7 @@ class Worker:
                 self._context.out_of_memory()
             result.is_whole, self._goes_on = False, opened.share.is_trial
             result.error = JobError.of(error)
+            self._kept_tree.forget()
         finally:
             if opened.stream is not None:
                 self._close(opened.stream, records)
@@ -342,22 +350,18 @@ class Worker:
             stop = tree.entries_count if file.entry_stop is None else min(file.entry_stop, tree.entries_count)
             learned = min(file.entry_start + LEARN_ENTRIES, stop)
             events_before = result.events
-            source, branches = tree.source(file.entry_start, learned), self._work.named_branches
+            source = replace(tree.source(file.entry_start, learned), counts_apart=True)
+            branches = self._work.named_branches
             stream = self._stream([source], branches, LEARN_ENTRIES, opened.obeys.access, opened.share)
-            goes_on = False
             try:
                 self._learn_from(stream, replace(file, entry_stop=learned), opened.share, result, records)
-                has_learned = result.events > events_before and not stream.skipped and not opened.share.only_learns
-                goes_on = has_learned and learned < stop and not self._coupling.all_stopped(result.wagons)
             finally:
-                # The stream over the rest goes on with the open file, and counts all that was read of it.
-                self._close(stream, records, skips=False, files=not goes_on)
+                self._close(stream, records, skips=False)
             if stream.skipped:
                 lost = stop - file.entry_start - (result.events - events_before)
                 records.skip(file.path, lost, stream.skipped[0].error)
             elif result.events > events_before:
-                rest = replace(file, entry_start=learned, entry_stop=stop)
-                yield from self._learned(opened, position, rest, tree, goes_on=goes_on)
+                yield from self._learned(opened, position, replace(file, entry_start=learned, entry_stop=stop), tree)
                 return
         opened.stream = None
 
@@ -375,9 +379,7 @@ class Worker:
             records.chunk_done(chunk, begin_s)
             self._count(chunk, file)
 
-    def _learned(
-        self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree, *, goes_on: bool
-    ) -> Iterator[Message]:
+    def _learned(self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
         share, touched = opened.share, self._coupling.touched
         used = {*self._work.named_branches, *share.known_branches, *self._coupling.touched_by_all}
         branches = tuple(sorted(used))
@@ -395,17 +397,17 @@ class Worker:
         opened.files = opened.files[position + 1 :]
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.insert(0, rest)
+        opened.tree = tree
         sources = [_source_of(one) for one in opened.files]
-        if goes_on:
-            sources[0] = tree.source(rest.entry_start, rest.entry_stop)
+        if rest in opened.files:
+            # The stream goes on with the open tree.
+            sources[0] = replace(tree.source(rest.entry_start, rest.entry_stop), counts_apart=True)
         opened.stream = self._stream(sources, branches, step, opened.obeys.access, share) if sources else None
 
-    def _close(
-        self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True, files: bool = True
-    ) -> None:
+    def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
         with self._clock.during("merge"):
             stream.close()
-            read = stream.records() if files else replace(stream.records(), files=[])
+            read = stream.records()
             records.stream_done(read, stream.skipped if skips else [])
         self._waited = self._waited.plus(read.wait)
         self._progress = _with_bytes(self._progress, read)

@@ -22,7 +22,8 @@ class OpenTree(Protocol):
 class Source:
     """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end.
 
-    ``open_tree`` is a Tree that is open already and need not be opened again.
+    ``open_tree`` is a Tree that is open already and need not be opened again. Its file counts what all streams over it
+    read, and each says all of that; those that ``counts_apart`` say what they read alone, the first also the opening.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Source:
     entry_start: int = 0
     entry_stop: int | None = None
     open_tree: OpenTree | None = None
+    counts_apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -310,7 +310,9 @@ def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch:
     for result in results:
         assert result.job["subjobs"] > 3
         assert result.outputs["spectra"]["events"] == 1500
-        assert [one["subjobs"] for one in result.job["files"]] == [result.job["subjobs"]]
+        # The file has fewer borders of baskets than parts: some parts are empty and read nothing.
+        (record,) = result.job["files"]
+        assert 1 < record["subjobs"] < result.job["subjobs"]
     assert bits_of(results[0]) == bits_of(results[1])
     assert results[0].outputs["fails"] == results[1].outputs["fails"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -200,6 +201,17 @@ class ParquetTree:
         self.columns: list[Column] = columns_of(file.schema)
         self._index = {column.path: index for index, column in enumerate(self.columns)}
         self._whole: dict[range, bool] = {}
+        self._is_counted = False
+
+    def counted_apart(self) -> ParquetTree:
+        """The tree for one of several streams that count their reads apart; the first also counts the opening."""
+        if not self._is_counted:
+            self._is_counted = True
+            return self
+        tree = copy(self)
+        tree.file = copy(self.file)
+        tree.file.counts, tree.file.decoded = ReadCounts(), DecodedCounts()
+        return tree
 
     @cached_property
     def group_starts(self) -> list[int]:

@@ -166,7 +166,7 @@ class ParquetStream:
     def _opened(self, index: int, source: Source) -> _OpenSource:
         core: Any = None if source.open_tree is None else source.open_tree.core
         if isinstance(core, ParquetTree):
-            opened = _OpenSource(index, core)
+            opened = _OpenSource(index, core.counted_apart() if source.counts_apart else core)
             opened.before_s = (opened.counts.fetch_s, opened.decoded.decode_s)
             return opened
         file = ParquetFile(source.path, self._request.access)
