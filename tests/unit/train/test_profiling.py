@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
@@ -43,7 +44,8 @@ def test_what_takes_most_of_the_time_is_seen_most() -> None:
     assert share_of(found, "dear") > 0.7
     assert share_of(found, "cheap") < 0.2
     assert share_of(found, "spin") > 0.9
-    assert {one.file for one in found.frames} == {__file__}
+    # Now and then it is seen while it enters or leaves its own context.
+    assert {one.file for one in found.frames} - {contextlib.__file__} == {__file__}
     assert found.seconds == sorted(found.seconds, reverse=True)
     assert sum(found.seconds) < 60
 
