@@ -42,15 +42,13 @@ def flipped(path: Path, branch: str, basket: int, into: Path) -> Path:
     return into
 
 
-@pytest.mark.parametrize("fault", ["missing", "empty", "not ROOT", "a directory", "a pipe"])
+@pytest.mark.parametrize("fault", ["missing", "empty", "not ROOT", "a pipe"])
 def test_what_is_no_file_of_root_is_told(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "f.root"
     if fault == "empty":
         path.touch()
     elif fault == "not ROOT":
         path.write_text("<html>404 not found</html>")
-    elif fault == "a directory":
-        path.mkdir()
     elif fault == "a pipe":
         os.mkfifo(path)
     error = {
@@ -66,9 +64,20 @@ def test_what_is_no_file_of_root_is_told(tmp_path: Path, fault: str) -> None:
         assert caught.value.path == str(path)
     if fault == "missing":
         assert isinstance(caught.value, FileNotFoundError)
-    if fault in ("a directory", "a pipe"):
+    if fault == "a pipe":
         assert fault in str(caught.value)
         assert isinstance(caught.value, OSError)
+
+
+def test_a_directory_is_no_file_and_without_files_no_dataset(tmp_path: Path) -> None:
+    path = tmp_path / "f.root"
+    path.mkdir()
+    with pytest.raises(branchline.StorageError, match="is a directory, not a file") as opened:
+        branchline.open(path)
+    with pytest.raises(branchline.DatasetError, match="holds no file named") as iterated:
+        list(branchline.iterate(f"{path}:events"))
+    assert isinstance(opened.value, OSError)
+    assert opened.value.path == iterated.value.path == str(path)
 
 
 def test_a_file_that_may_not_be_read_is_told(whole: dict[str, Sample], tmp_path: Path) -> None:

@@ -68,7 +68,9 @@ def check_facts(page: Page, job: dict[str, Any]) -> None:
     assert value_of(facts["events/s"][0]) == pytest.approx(job["events"] / job["wall_s"], rel=DIGITS_3)
     read, wanted = facts["read from storage"][1].split(", ")
     assert value_of(read) == pytest.approx(totals["bytes_read"], rel=DIGITS_3)
-    assert value_of(wanted) == pytest.approx(100 * totals["compressed_bytes"] / totals["bytes_read"], abs=0.51)
+    # The first baskets are decoded twice, to learn the branches and for all other events, and read once.
+    decoded_part = min(1.0, totals["compressed_bytes"] / totals["bytes_read"])
+    assert value_of(wanted) == pytest.approx(100 * decoded_part, abs=0.51)
     speed = value_of(facts["read from storage"][0])
     assert speed == pytest.approx(totals["bytes_read"] / job["wall_s"], rel=DIGITS_3)
     assert value_of(facts["after decompression"][1]) == pytest.approx(totals["plain_bytes"], rel=DIGITS_3)
