@@ -75,6 +75,7 @@ TABLES = {
     "tracing": "Cost of traces",
     "reporting": "Cost of reports",
     "ntuple": "RNTuples",
+    "queries": "The ADL queries",
     "planning": "Planning a train",
     "simulated": "Trains on 1000 workers",
     "lab": "Studies",
