@@ -409,6 +409,8 @@ class Worker:
             stream.close()
             read = stream.records()
             records.stream_done(read, stream.skipped if skips else [])
+        if stream.skipped:
+            self._kept_tree.forget()
         self._waited = self._waited.plus(read.wait)
         self._progress = _with_bytes(self._progress, read)
 

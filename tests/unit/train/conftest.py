@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -95,3 +95,14 @@ def first_chunk() -> FirstChunk:
             stream.close()
 
     return opened
+
+
+def by_hand(wagon: Callable[[Any], Any], factors: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """The wagon with one run for each weight: px, and px with each factor."""
+
+    def run(events: Any) -> Any:
+        weights = {"nominal": ak.Array(events.px)} | {name: events.px * make(events) for name, make in factors.items()}
+        return {name: wagon(events.varied(name, {"weight": weight})) for name, weight in weights.items()}
+
+    run.name = "by_hand"  # type: ignore[attr-defined]
+    return run

@@ -13,7 +13,7 @@ import boost_histogram
 import hist
 import numpy as np
 import pytest
-from tests.unit.train.conftest import run_in_chunks
+from tests.unit.train.conftest import by_hand, run_in_chunks
 
 import branchline
 from branchline.train.digests import digest_of
@@ -199,22 +199,11 @@ APART = [
 ]
 
 
-def by_hand(wagon: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The wagon with one run for each weight."""
-
-    def run(events: Any) -> Any:
-        weights = {"nominal": ak.Array(events.px)} | {name: events.px * make(events) for name, make in WEIGHTS.items()}
-        return {name: wagon(events.varied(name, {"weight": weight})) for name, weight in weights.items()}
-
-    run.name = "by_hand"  # type: ignore[attr-defined]
-    return run
-
-
 @pytest.mark.parametrize("wagon", [*TOGETHER, *APART], ids=lambda one: str(one.__name__))
 def test_results_are_those_of_a_run_for_each_weight(folder: Path, wagon: Callable[[Any], Any]) -> None:
     varied = branchline.varied(wagon, weight=lambda events: events.px, weights=WEIGHTS)
     varied.name = "varied"
-    result = run_in_chunks([varied, by_hand(wagon)], f"{folder}/f0.root")
+    result = run_in_chunks([varied, by_hand(wagon, WEIGHTS)], f"{folder}/f0.root")
     assert not [one.error for one in result.record.wagons if one.error is not None]
     found, expected = result.outputs["varied"], result.outputs["by_hand"]
     assert list(found) == list(expected) == ["nominal", "up", "down"]
