@@ -36,6 +36,8 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     for wagon in forecast.wagons:
         if wagon.error is None:
             console.print(f"{wagon.name} reads {branches_text(wagon.branches)}", markup=False, soft_wrap=True)
+            if wagon.variations:
+                console.print(f"{wagon.name} is varied: {', '.join(wagon.variations)}", markup=False, soft_wrap=True)
         else:
             console.print(wagon.error.sentence(wagon.name), markup=False, soft_wrap=True)
     for difference in forecast.differences:

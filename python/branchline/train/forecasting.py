@@ -52,6 +52,7 @@ class WagonForecast:
     branches: tuple[str, ...]
     error: WagonFault | None
     profile: Profile | None = None
+    variations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def forecast(
 
     found_differences = differences(found, {trial.name: trial for trial in trials}, run_together)
     extrapolation = _Extrapolation(data, trials, reading, step_size, limit_bytes, workers_count)
-    return replace(extrapolation.forecast(), differences=tuple(found_differences))
+    outcome = extrapolation.forecast()
+    alone = tuple(replace(one, variations=by_name[one.name].variations) for one in outcome.wagons)
+    return replace(outcome, wagons=alone, differences=tuple(found_differences))
 
 
 def _sample(dataset: Dataset) -> tuple[DataFile, ...]:

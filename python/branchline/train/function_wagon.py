@@ -18,6 +18,11 @@ class OfUser:
         """The class or the function of the user."""
         raise NotImplementedError
 
+    @property
+    def variations(self) -> tuple[str, ...]:
+        """The names of its variations; none for a wagon that is not varied."""
+        return ()
+
 
 class FunctionWagon(OfUser):
     """A wagon that calls a function with the events, and ``values`` for its further arguments.

@@ -30,6 +30,7 @@ READS_BY_NAME = {"eval", "exec", "__import__", "globals", "subprocess"}
 READS_BY_ATTRIBUTE = {"import_module", "getenv", "environ"}
 # Decorators that only change what they decorate.
 HARMLESS_DECORATORS = {"dataclass", "njit", "jit", "vectorize", "guvectorize", "cache", "lru_cache", "total_ordering"}
+HARMLESS_DECORATORS |= {"varied"}
 # The list of a train's wagons: what is done with it changes none of them.
 LIST_OF_WAGONS = "wagons"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

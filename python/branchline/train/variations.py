@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, overload
 
 import awkward as ak
 import numpy as np
@@ -25,6 +25,18 @@ _BEFORE: weakref.WeakKeyDictionary[VariedWagon, Any] = weakref.WeakKeyDictionary
 Columns = Mapping[str, Callable[[Any], Any]]
 
 
+@overload
+def varied(
+    wagon: None = None,
+    *,
+    weight: Callable[[Any], Any] | None = None,
+    weights: Mapping[str, Callable[[Any], Any]] | None = None,
+    columns: Mapping[str, Columns] | None = None,
+    only_simulation: bool = True,
+) -> Callable[[Any], VariedWagon]: ...
+
+
+@overload
 def varied(
     wagon: Any,
     *,
@@ -32,7 +44,17 @@ def varied(
     weights: Mapping[str, Callable[[Any], Any]] | None = None,
     columns: Mapping[str, Columns] | None = None,
     only_simulation: bool = True,
-) -> VariedWagon:
+) -> VariedWagon: ...
+
+
+def varied(
+    wagon: Any = None,
+    *,
+    weight: Callable[[Any], Any] | None = None,
+    weights: Mapping[str, Callable[[Any], Any]] | None = None,
+    columns: Mapping[str, Columns] | None = None,
+    only_simulation: bool = True,
+) -> VariedWagon | Callable[[Any], VariedWagon]:
     """A wagon that runs for the nominal events and for each variation: its result is a dict by their names.
 
     It runs once for the nominal weights and all ``weights`` together, as far as what it does with ``events.weight`` can
@@ -52,8 +74,22 @@ def varied(
             columns={"jes_up": {"Jet.pt": lambda events: events.Jet.pt * 1.02}},
         )
 
+    Without a ``wagon`` it decorates a function, which is then the wagon:
+
+        @branchline.varied(weights={"pileup_up": pileup_up, "pileup_down": pileup_down})
+        def momentum(events): ...
+
     Raises WagonError for what is no wagon, for a coffea processor, and for two variations of one name.
     """
+    if wagon is None:
+
+        def decorated(function: Any) -> VariedWagon:
+            made: VariedWagon = varied(
+                function, weight=weight, weights=weights, columns=columns, only_simulation=only_simulation
+            )
+            return made
+
+        return decorated
     thing = checked_function(wagon) if isinstance(wagon, FunctionType) else wagon
     if isinstance(thing, type) or not callable(getattr(thing, "process", None)):
         raise WagonError(f"{wagon!r} is no wagon that could be varied", hint="give a function of events, or an object")
@@ -100,6 +136,11 @@ class VariedWagon(OfUser):
     def code(self) -> Any:
         """The class or the function of the user."""
         return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
+
+    @property
+    def variations(self) -> tuple[str, ...]:
+        """The names in its results, the nominal one first."""
+        return NOMINAL, *self._weights, *self._columns
 
     def process(self, events: Events) -> Mapping[str, Any]:
         """The results by the name of the variation."""

@@ -44,6 +44,11 @@ class Wagon:
         """The class or the function of the user."""
         return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
 
+    @property
+    def variations(self) -> tuple[str, ...]:
+        """The names of its variations; none for a wagon that is not varied."""
+        return self.thing.variations if isinstance(self.thing, OfUser) else ()
+
     def process(self, events: Any) -> Any:
         """What the user's object makes of a chunk of events."""
         return self.thing.process(events)

@@ -149,3 +149,59 @@ def test_one_histogram_for_all_is_refused(folder: Path, of: str) -> None:
     (wagon,) = run_in_chunks(branchline.varied(Keeping(), **given), f"{folder}/f0.root").record.wagons
     assert wagon.error is not None
     assert "make a new one in process()" in wagon.error.message
+
+
+DECORATED = """
+import branchline
+
+
+def up(events):
+    return {factor} + 0 * events.MET_pt
+
+
+def doubled(events):
+    return events.MET_pt * 2
+
+
+@branchline.varied(weights={{"up": up}}, columns={{"jes_up": {{"MET_pt": doubled}}}})
+def total(events, scale: float = 1.0):
+    return {{"events": len(events), "weights": [scale * float(one) for one in events.weight]}}
+"""
+
+
+def test_a_function_is_varied_by_a_decorator_in_a_file_of_wagons(files: dict[str, Path], tmp_path: Path) -> None:
+    wagons, out = tmp_path / "wagons.py", tmp_path / "out"
+
+    def run(factor: float) -> Any:
+        wagons.write_text(DECORATED.format(factor=factor))
+        return branchline.run(
+            f"{wagons}:total",
+            f"{files['tree']}",
+            out,
+            workers=1,
+            force=True,
+            parameters={"total.scale": 10.0},
+            pictures="none",
+        )
+
+    first = run(2.0).outputs["total"]
+    assert {name: one["weights"] for name, one in first.items()} == {
+        "nominal": [10.0] * 3,
+        "up": [20.0] * 3,
+        "jes_up": [10.0] * 3,
+    }
+    # What the decorator is given belongs to the wagon: its results are kept, and made anew when it changes.
+    (record,) = run(2.0).record.wagons
+    assert (record.subjobs_reused, record.not_reusable) == (1, "")
+    assert run(3.0).outputs["total"]["up"]["weights"] == [30.0] * 3
+
+
+def test_the_variations_of_a_decorated_function_are_known(files: dict[str, Path]) -> None:
+    @branchline.varied(weights={"up": lambda events: 2.0})
+    def total(events: Any) -> int:
+        return len(events)
+
+    assert total.variations == ("nominal", "up")
+    (wagon,) = branchline.forecast(total, f"{files['tree']}", workers=1).wagons
+    assert wagon.variations == ("nominal", "up")
+    assert branchline.run(total, f"{files['tree']}", workers=1).outputs["total"] == {"nominal": 3, "up": 3}
