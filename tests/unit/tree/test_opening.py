@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import weakref
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.unit.tree.conftest import Sample
 
 import branchline
 from branchline.dataset import Dataset
-from branchline.errors import DatasetError
+from branchline.errors import BranchlineError, DatasetError
 from branchline.limits import TREES_KEPT
 from branchline.tree import ChunkStream, File, Source, Tree
 
@@ -231,6 +232,22 @@ def test_a_file_is_released_with_its_last_reference(folders: Path) -> None:
         assert shape() is None
     finally:
         gc.enable()
+
+
+def test_what_a_refused_folder_or_pattern_is_told_can_be_run(samples: list[Sample]) -> None:
+    folder = Path(samples[0].path).parent
+    opened = {}
+    for location, calls in ((folder, 3), (f"{folder}:events", 3), (folder / "*.root", 2)):
+        with pytest.raises(BranchlineError) as refused:
+            branchline.open(location)
+        lines = re.findall(r"branchline\.\w+\('.*?'\)", refused.value.hint or "")
+        assert len(lines) == calls
+        for line in lines:
+            opened[line] = eval(line, {"branchline": branchline})
+    assert {type(one).__name__ for one in opened.values()} == {"generator", "Array", "File"}
+    with pytest.raises(FileNotFoundError) as missing:
+        branchline.open(folder / "absent.root")
+    assert missing.value.hint is None
 
 
 def test_only_so_many_trees_are_kept(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 from branchline import _core
-from branchline.errors import DatasetError, OptionError, StorageError
+from branchline.errors import DatasetError, MissingFileError, OptionError, StorageError
 from branchline.extras import missing_packages_explained
-from branchline.locations import files_in, is_parquet
+from branchline.locations import files_in, is_parquet, is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,11 @@ def opened(path: str, access: Access) -> _core.File:
     except StorageError:
         _refuse_folder(path)
         raise
+    except MissingFileError as error:
+        # The brackets of a pattern may also be in the name of a file, so that is looked for first.
+        if is_pattern(path) and error.hint is None:
+            error.hint = f"one file is opened; of a pattern {_all_of(path)}"
+        raise
 
 
 def _refuse_folder(path: str) -> None:
@@ -47,8 +52,13 @@ def _refuse_folder(path: str) -> None:
     kind = "Parquet" if is_parquet(files[0]) else "ROOT"
     raise OptionError(
         f"{path} is a folder of {len(files)} {kind} files, and one file is opened",
-        hint=f"read all with branchline.iterate, concatenate or run, or open one of them: {files[0]}",
+        hint=f"{_all_of(path)}; branchline.open({files[0]!r}) opens one of them",
     ) from None
+
+
+def _all_of(path: str) -> str:
+    """What reads all files of a folder or a pattern, as it can be copied."""
+    return f"branchline.iterate({path!r}) reads all files step by step, branchline.concatenate({path!r}) at once"
 
 
 def open_stream(sources: Sequence[Any], request: Any) -> _core.Stream:
