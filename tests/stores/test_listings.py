@@ -8,11 +8,11 @@ import socket
 import pytest
 from tests.stores.conftest import PARTS, Served
 from tests.stores.scripted import scripted
-from tests.stores.servers import Folder, Nginx
+from tests.stores.servers import Folder, Nginx, wait_for
 from tests.stores.servers_s3 import Moto, set_s3
 
 from branchline.dataset import Dataset
-from branchline.dataset.listings import entries_in
+from branchline.dataset.listings import Entry, entries_in, list_folder
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
 from branchline.train.shares import cut
 
@@ -54,6 +54,20 @@ def test_a_pattern_stands_for_the_files_that_match(base: str, served: Served) ->
     assert named(Dataset.of(f"{base}/s*/with*.bin"), base).popitem()[1] == len(b"hello")
     with pytest.raises(DatasetError, match=r"no file matches .*nothing"):
         Dataset.of(f"{base}/nothing*.root")
+
+
+def test_folders_at_any_depth_are_listed_once(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+
+    def listing(url: str) -> list[Entry]:
+        listed.append(url)
+        return list_folder(url)
+
+    monkeypatch.setattr("branchline.dataset.server_files.list_folder", listing)
+    for pattern in ("/**/*.root", "/**/sm*.root", "/", "/**/s*/*.bin", "/**/**/*.root"):
+        listed.clear()
+        Dataset.of(f"{base}{pattern}")
+        assert len(listed) == len(set(listed)) > 1, (pattern, listed)
 
 
 def test_a_folder_of_parquet_files_is_in_the_order_of_its_parts(base: str) -> None:
@@ -118,6 +132,23 @@ def test_a_library_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(StorageError, match=r"the library that lists it did not answer within 0\.4 s") as raised:
             Dataset.of(f"fsspec+http://127.0.0.1:{server.port}/data/*.root")
         assert raised.value.retry
+
+
+def test_a_server_is_asked_once_for_each_folder(own_folder: Folder, served: Served) -> None:
+    data = own_folder.below("data")
+    for name in ("a", "a/deep", "b"):
+        (data / name).mkdir()
+        (data / name / "events.root").write_bytes(b"x")
+    server = Nginx(own_folder.below("nginx"), data, served.certificates)
+    try:
+        server.start()
+        assert len(Dataset.of(f"http://127.0.0.1:{server.port}/json/**/*.root")) == 3
+        wait_for(lambda: [line for line in server.requests if "GET /json" in line], 4)
+    finally:
+        server.kill()
+    # It is also asked for a listing of WebDAV, which this one refuses.
+    asked = [line.split('"')[1].removeprefix("GET ").split()[0] for line in server.requests if "GET /json" in line]
+    assert sorted(asked) == ["/json/", "/json/a/", "/json/a/deep/", "/json/b/"]
 
 
 def test_names_are_written_as_urls_want_them(own_folder: Folder, served: Served) -> None:

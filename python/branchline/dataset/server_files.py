@@ -105,7 +105,8 @@ class _FolderWalk:
 
     def __init__(self, scheme: str) -> None:
         self._scheme = scheme
-        self._listed = 0
+        # By their URLs: what ``**`` looks for, and the folders that it goes on with, are in the same listings.
+        self._listed: dict[str, list[Entry]] = {}
 
     def matching(self, folders: Sequence[str], parts: Sequence[str]) -> list[Found]:
         """The files below these folders that match the parts of a path, the first of which is a pattern."""
@@ -133,17 +134,17 @@ class _FolderWalk:
         return list(found.values())
 
     def _entries(self, folders: Sequence[str]) -> Iterator[tuple[str, Entry]]:
-        self._listed += len(folders)
-        if self._listed > FOLDERS_LISTED_MAX:
+        is_first = not self._listed
+        new = [one for one in dict.fromkeys(folders) if one not in self._listed]
+        if len(self._listed) + len(new) > FOLDERS_LISTED_MAX:
             raise DatasetError(
                 f"there are more than {FOLDERS_LISTED_MAX} folders to look into at {without_secrets(folders[0])}",
                 hint="write a pattern that is closer to the files, or a list of them",
             )
-        is_first = self._listed == len(folders)
-        for folder, entries in zip(
-            folders, in_threads(lambda one: _listed(one, must_be=is_first), folders), strict=True
-        ):
-            yield from ((f"{folder}/{encoded(one.name, self._scheme)}", one) for one in entries)
+        found = in_threads(lambda one: _listed(one, must_be=is_first), new)
+        self._listed |= dict(zip(new, found, strict=True))
+        for folder in folders:
+            yield from ((f"{folder}/{encoded(one.name, self._scheme)}", one) for one in self._listed[folder])
 
 
 def _listed(folder: str, *, must_be: bool) -> list[Entry]:
