@@ -8,6 +8,7 @@ from typing import Any
 
 import awkward as ak
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import uproot
@@ -343,3 +344,61 @@ def test_what_lies_beside_the_trees_is_named(tmp_path: Path) -> None:
         "plots/h3 (TH1D) and 2 more",
     )
     assert convert(tmp_path / "out.root", tmp_path / "out.parquet").left_out == ()
+
+
+JET = pa.struct([("pt", pa.float32()), ("hits", pa.list_(pa.int32()))])
+JETS: list[Any] = [[{"pt": 1.5, "hits": [1, 2]}, {"pt": 2.5, "hits": []}], [], [{"pt": 3.5, "hits": [3]}]]
+WITH_MISSING: list[Any] = [[{"pt": 1.5, "hits": None}, {"pt": None, "hits": [1]}], [], [None]]
+
+
+def test_records_of_arrow_have_in_rntuples_the_levels_that_they_have_in_parquet(root: Any, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "jet": pa.array(JETS, pa.list_(JET)),
+            "some": pa.array(WITH_MISSING, pa.list_(JET)),
+            "met": pa.array([{"pt": 1.0, "sum": {"x": 1}}, None, {"pt": 3.0, "sum": None}]),
+            "deep": pa.array([[[{"x": 1}], []], [], [[{"x": 2}, {"x": 3}]]]),
+            "texts": pa.array([["a", "bb"], [], [""]]),
+        }
+    )
+    pq.write_table(table, tmp_path / "in.parquet")
+    convert(tmp_path / "in.parquet", tmp_path / "out.root", to="rntuple")
+    expected = ak.from_parquet(tmp_path / "in.parquet")
+    for opened in (branchline.open, uproot.open):
+        found = opened(f"{tmp_path / 'out.root'}:Events").arrays()
+        for name in ("jet", "deep", "texts"):
+            assert found[name].to_list() == expected[name].to_list()
+        # A record that is missing is one whose members are all missing: they are the same as in Parquet.
+        for path in (("some", "pt"), ("some", "hits"), ("met", "pt"), ("met", "sum", "x")):
+            assert found[path].to_list() == expected[path].to_list()
+    # RDataFrame takes no lists of records with members that may be missing, RNTupleReader does.
+    assert root.RNTupleReader.Open("Events", str(tmp_path / "out.root")).GetNEntries() == len(expected)
+    convert(tmp_path / "in.parquet", tmp_path / "out.root", to="rntuple", drop=["some"], force=True)
+    frame = root.RDataFrame("Events", str(tmp_path / "out.root"))
+    columns = {"met.pt": "std::optional<double>", "texts": "RVec<std::string>", "deep.x": "RVec<std::int64_t>>"}
+    assert {one: frame.GetColumnType(one).endswith(kind) for one, kind in columns.items()} == dict.fromkeys(
+        columns, True
+    )
+    assert frame.GetColumnType("jet.hits") == "ROOT::VecOps::RVec<ROOT::VecOps::RVec<std::int32_t>>"
+    assert [list(one) for one in frame.AsNumpy(["jet.pt"])["jet.pt"]] == expected.jet.pt.to_list()
+    assert frame.Define("one", "met.pt.value_or(-1)").AsNumpy(["one"])["one"].tolist() == [1, -1, 3]
+
+
+def test_a_value_that_is_missing_at_the_end_makes_its_field_optional_from_the_start(tmp_path: Path) -> None:
+    jets = [[{"pt": 1.0}], []] * 20_000
+    table = pa.table({"jet": pa.array([*jets, [{"pt": None}]]), "met": pa.array([{"x": 1.0}] * (len(jets) + 1))})
+    pq.write_table(table, tmp_path / "in.parquet")
+    done: list[int] = []
+    made = convert(
+        tmp_path / "in.parquet",
+        tmp_path / "out.root",
+        to="rntuple",
+        memory_limit="2 MB",
+        progress=lambda one: done.append(one.entries_done),
+    )
+    assert done != sorted(done), "the values were to come in several chunks"
+    found = branchline.open(tmp_path / "out.root")["Events"].arrays()
+    assert str(found.type.content) == "{jet: var * {pt: ?float64}, met: {x: float64}}"
+    assert made.entries == len(found) == len(table)
+    assert found.jet[-1].to_list() == [{"pt": None}]
+    assert found.jet[:-1].to_list() == jets

@@ -9,7 +9,7 @@ import numpy as np
 
 from branchline._core import Column
 from branchline.errors import UnsupportedBranchError
-from branchline.tree.missing import filled_with_empty, holds_records, is_list
+from branchline.tree.missing import filled_with_empty, holds_records, is_list, with_missing_members
 
 NUMBERS = "biuf"
 
@@ -22,6 +22,8 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
         return Column.Flat("unknown", memoryview(b""))
     if layout.is_option and is_list(layout.content) and holds_records(layout.content.content):
         return column_of(filled_with_empty(layout), name)
+    if layout.is_option and layout.content.is_record and not layout.content.is_tuple:
+        return column_of(with_missing_members(layout), name)
     if layout.is_option:
         return Column.Option(_bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
     if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +17,7 @@ from branchline.dataset import DataFile, Dataset
 from branchline.errors import DatasetError, OptionError
 from branchline.layout.columns import missing_error
 from branchline.layout.datasets import some_of
-from branchline.layout.fields import FieldPlan, RenamedBranch, plan_fields
+from branchline.layout.fields import FieldPlan, MissingValues, RenamedBranch, plan_fields
 from branchline.layout.root_files import ENTRIES_END, check_root_name
 from branchline.layout.targets import (
     CLUSTER_BYTES,
@@ -31,6 +31,7 @@ from branchline.layout.targets import (
     kind_of_name,
 )
 from branchline.limits import parse_bytes
+from branchline.locations import is_parquet
 from branchline.tree import File, Tree
 from branchline.tree.missing import misses, whole
 
@@ -102,16 +103,18 @@ def convert(
     first = _open_tree(files[0], with_trees[0], access)
     kind = to or kind_of_name(path, "ttree" if first.outline.nests else "rntuple")
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
+    if kind == "rntuple" and all(is_parquet(file.opens) for file in files):
+        # Types of Parquet say of almost every value that it may be missing: optional are fields where one is.
+        plan = replace(plan, optional=frozenset())
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.opens for file in files], first.name, first.title)
     make = _writer_of(kind)
     others: dict[str, str] = {}
-    chunks = _chunks(files, with_trees, plan, memory_limit, access, others)
-    written = _write(
-        lambda sample: make(target, layout, plan, sample),
+    written = _write_all(
+        lambda fields, sample: make(target, layout, fields, sample),
         plan,
         lambda: first.arrays(plan.paths(), entry_stop=0),
-        chunks,
+        lambda: _chunks(files, with_trees, plan, memory_limit, access, others),
         lambda done, entries: progress and progress(ConvertProgress(done, len(files), entries)),
     )
     return ConvertResult(
@@ -131,6 +134,21 @@ def convert(
 class _Written:
     entries: int
     size: FileSize
+
+
+def _write_all(
+    begin: Callable[[FieldPlan, ak.Array], Writer],
+    plan: FieldPlan,
+    empty: Callable[[], ak.Array],
+    chunks: Callable[[], Iterator[tuple[int, ak.Array]]],
+    report: Callable[[int, int], Any],
+) -> _Written:
+    """Writes all chunks, from the first on again where a value is missing of a field that was not optional."""
+    while True:
+        try:
+            return _write(functools.partial(begin, plan), plan, empty, chunks(), report)
+        except MissingValues as met:
+            plan = replace(plan, optional=(plan.optional or frozenset()) | met.fields)
 
 
 def _write(

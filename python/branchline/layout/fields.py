@@ -18,6 +18,7 @@ import numpy as np
 from branchline._core import Column
 from branchline.errors import BranchlineError, UnsupportedBranchError
 from branchline.layout.columns import HINT, column_of
+from branchline.tree.missing import misses, whole
 from branchline.tree.nesting import IMPORTED, imported_counts
 from branchline.tree.outline import Outline
 
@@ -95,22 +96,42 @@ class RenamedBranch(NamedTuple):
     field: str
 
 
+class MissingValues(Exception):  # noqa: N818 - no fault: the output begins anew, with other types
+    """Values of ``fields`` are missing that were not to be optional."""
+
+    def __init__(self, fields: frozenset[str]) -> None:
+        super().__init__(", ".join(sorted(fields)))
+        self.fields = fields
+
+
 @dataclass(frozen=True)
 class FieldPlan:
-    """The fields of an output, those that show parts of others, and names that had to be changed."""
+    """The fields of an output, those that show parts of others, and names that had to be changed.
+
+    With ``optional`` only these fields have values that may be missing; without it all whose types say so.
+    """
 
     fields: tuple[Field, ...]
     shown: tuple[ShownField, ...]
     renamed: tuple[RenamedBranch, ...]
+    optional: frozenset[str] | None = None
 
     def paths(self) -> list[str]:
         """The branches that are read."""
         return list(dict.fromkeys(path for field in self.fields for path in field.paths()))
 
     def layouts(self, chunk: ak.Array) -> list[ak.contents.Content]:
-        """The values of all fields, of the arrays of ``paths``."""
+        """The values of all fields, of the arrays of ``paths``. Raises MissingValues."""
         by_path = {name: chunk[name].layout for name in chunk.fields}
-        return [field.layout(by_path) for field in self.fields]
+        layouts = [field.layout(by_path) for field in self.fields]
+        if self.optional is None:
+            return layouts
+        names = [field.name for field in self.fields]
+        settled = [one if name in self.optional else whole(one) for name, one in zip(names, layouts, strict=True)]
+        missing = {name for name, one in zip(names, settled, strict=True) if name not in self.optional and misses(one)}
+        if missing:
+            raise MissingValues(frozenset(missing))
+        return settled
 
     def columns(self, layouts: Sequence[ak.contents.Content]) -> list[Column]:
         """Values of all fields as columns of the engine."""

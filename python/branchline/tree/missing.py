@@ -54,6 +54,13 @@ def filled_with_empty(layout: ak.contents.Content) -> ak.contents.ListOffsetArra
     return ak.contents.ListOffsetArray(offsets, given.content[: given.offsets[-1]])
 
 
+def with_missing_members(layout: ak.contents.Content) -> ak.contents.RecordArray:
+    """Records of which no one is missing, but all members of those that are: what reads a member gets the same."""
+    records, index = layout.content, layout.to_IndexedOptionArray64().index
+    members = [ak.contents.IndexedOptionArray.simplified(index, one[: len(records)]) for one in records.contents]
+    return ak.contents.RecordArray(members, records.fields, len(layout))
+
+
 def whole_form(form: ak.forms.Form) -> ak.forms.Form:
     """The form of `whole` values."""
     if form.is_option:
