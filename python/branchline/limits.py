@@ -462,6 +462,8 @@ TRIAL_FILE_MAX_BYTES = 2**30
 # Sources from git: how long is waited for each step, how large a file of wagons and all that is fetched for it may be.
 GIT_WAIT_S, GIT_AT_ONCE = 60.0, 2
 GIT_FILE_MAX_BYTES, GIT_DISK_BYTES = 2**20, 2**28
+FILES_PARSED_KEPT = 256  # what they import is known without parsing them in the next train of this process
+PATHS_KEPT = 4096  # of modules: whether they belong to installed packages
 PROVENANCE_GIT_S = 5.0  # for what git says of the code of a train
 # Temporary files in the sandbox of a trial, which are in memory; and how often all its processes are looked at.
 TRIAL_SPACE_BYTES = 2**30

@@ -5,10 +5,12 @@ from __future__ import annotations
 import site
 import sys
 import sysconfig
-from functools import cache
+from functools import cache, lru_cache
 from importlib import machinery
 from pathlib import Path
 from typing import Any
+
+from branchline.limits import PATHS_KEPT
 
 #: The folder of Branchline, which need not be installed where it is developed.
 _OWN_FOLDER = Path(__file__).parents[1]
@@ -36,6 +38,7 @@ def load_uncached() -> None:
         del sys.path_importer_cache[path]
 
 
+@lru_cache(maxsize=PATHS_KEPT)
 def is_installed(path: str | None) -> bool:
     """Whether a file belongs to Python or to a folder of installed packages."""
     if path is None or not _PACKAGE_FOLDERS.isdisjoint(Path(path).parts):

@@ -7,6 +7,7 @@ import importlib.metadata
 import inspect
 import platform
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,18 @@ def versions() -> dict[str, str]:
     used = [name for name in _IF_USED if name.replace("-", "_") in sys.modules]
     found = {"python": platform.python_version()}
     for name in (*_ALWAYS, *used):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+        if version := _installed(name):
+            found[name] = version
     return found
+
+
+@cache
+def _installed(name: str) -> str:
+    """The version of a package that is imported, which stays the one that it is; empty where there is none."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def code_sha256(kind: Any) -> str | None:

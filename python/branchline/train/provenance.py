@@ -11,7 +11,7 @@ from pathlib import Path
 
 from branchline.limits import PROVENANCE_GIT_S
 from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
-from branchline.train.module_finder import find_module, imported_by, package_of, parsed
+from branchline.train.module_finder import find_module, imported_by_file, package_of
 from branchline.train.plan import LoadedWagons
 from branchline.train.stored_sources import StoredModule, StoredSources
 
@@ -54,8 +54,8 @@ def _versions(stored: StoredSources) -> dict[str, str]:
     found: dict[str, str] = {}
     for module in stored.modules:
         with suppress(SyntaxError, ValueError):
-            names = imported_by(parsed(module.content), package_of(module.name, module.path))
-            for top in sorted({name.partition(".")[0] for name, _ in names} - found.keys()):
+            names = imported_by_file(module.content, package_of(module.name, module.path))
+            for top in sorted({name.partition(".")[0] for name in names} - found.keys()):
                 package = find_module(top)
                 version = None if package is None else package.installed_version
                 if version not in (None, "python", "built in"):
@@ -76,6 +76,19 @@ def _source_records(modules: Sequence[StoredModule]) -> tuple[SourceRecord, ...]
     return tuple(records)
 
 
+_COMMIT = "# branch.oid "
+#: Fields before the name in lines of git: of a file that changed, and of one with a conflict.
+_FIELDS = {"1": 8, "u": 10}
+
+
+def _state_in(line: str) -> tuple[str, str]:
+    """The name of a file, and its state, of a line of git's second format."""
+    kind = line[0]
+    if kind in "?!":
+        return line[2:], NOT_IN_GIT
+    return line.split(" ", _FIELDS.get(kind, 8))[-1], CHANGED
+
+
 class _Git:
     """Asks git about files of a folder that it has, about all of them at once."""
 
@@ -85,17 +98,16 @@ class _Git:
     def fill(self, records: Sequence[SourceRecord]) -> None:
         """Sets commits and states of the files."""
         names = {str(Path(one.path).relative_to(self._folder)): one for one in records}
-        commit = self._said("rev-parse", "HEAD").strip()
-        known = set(self._said("ls-files", "-z", "--", *names).split("\0"))
-        # Each line has two letters and a space before the name.
-        lines = self._said("status", "--porcelain", "--no-renames", "-z", "--", *names).split("\0")
-        changed = {line[3:] for line in lines}
+        # One question, since most of an answer is the start of the program. What is as committed is not in it.
+        which = ("--branch", "--no-renames", "--untracked-files=all", "--ignored", "-z")
+        lines = self._said("status", "--porcelain=v2", *which, "--", *names).split("\0")
+        commit = next((line.removeprefix(_COMMIT) for line in lines if line.startswith(_COMMIT)), "")
+        if commit in ("", "(initial)"):
+            return
+        states = dict(_state_in(line) for line in lines if line and not line.startswith("#"))
         for name, record in names.items():
             record.commit = commit
-            if not commit or name not in known:
-                record.state = NOT_IN_GIT
-            else:
-                record.state = CHANGED if name in changed else COMMITTED
+            record.state = states.get(name, COMMITTED)
 
     def _said(self, *words: str) -> str:
         """What git says; nothing where it cannot."""
@@ -103,7 +115,7 @@ class _Git:
         settings = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
         try:
             ended = subprocess.run(  # noqa: S603 - no shell, and names of files come behind --
-                ["git", "--literal-pathspecs", *settings, "-C", str(self._folder), *words],  # noqa: S607 - that of the user
+                ["git", "--no-optional-locks", "--literal-pathspecs", *settings, "-C", str(self._folder), *words],  # noqa: S607 - that of the user
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
                 timeout=PROVENANCE_GIT_S,
