@@ -34,6 +34,8 @@ SECONDS ?= $(if $(CI),2,60)
 WHEEL_FLAGS := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014) $(if $(CI),--locked)
 
 export PATH := $(abspath $(BIN)):$(PATH)
+# Images of containers often set it. Then each of the thousands of processes of the tests would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # The settings that maturin gives to pyo3. Clippy and the tests use the same, or each of them would make the others build
 # again. The tests take the whole workspace for the same reason: without the bindings, dependencies have fewer features.
 # They are set in the recipe, because variables of a target also reach its prerequisites.
