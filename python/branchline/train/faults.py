@@ -6,10 +6,14 @@ import inspect
 import os
 import traceback
 from types import TracebackType
+from typing import Any, cast
+
+import awkward as ak
 
 from branchline.sensors.record import WagonFault
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
+from branchline.tree.names import near_names_hint
 
 
 def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None) -> WagonFault:
@@ -33,8 +37,37 @@ def because_of(needed: str, chunk: Chunk | None = None) -> WagonFault:
 
 
 def reason(error: BaseException) -> str:
-    """What an error says; its name if it says nothing."""
-    return str(error) or type(error).__name__
+    """What an error says, its name if it says nothing; and for a field that records do not have the nearest names."""
+    said = str(error) or type(error).__name__
+    hint = _near_fields(error)
+    return f"{said} ({hint})" if hint and "did you mean" not in said.lower() else said
+
+
+def _near_fields(error: BaseException) -> str | None:
+    """The names of fields near to the one that an array of awkward was asked for. Looking costs only who fails."""
+    if type(error) is AttributeError:
+        # Python notes what was asked, and for what.
+        array, name = cast("Any", error.obj), error.name
+    elif type(error).__name__ == "FieldNotFoundError":
+        array, name = _asked_by_name(error.__traceback__)
+    else:
+        return None
+    # Several weights at a time only look like an array.
+    fields = list(array.fields) if issubclass(type(array), ak.Array | ak.Record) else []
+    return near_names_hint(name, fields) if isinstance(name, str) and fields else None
+
+
+def _asked_by_name(frames: TracebackType | None) -> tuple[Any, Any]:
+    """The array that was asked for a field that it does not have, as ``events.Muon["ptt"]``, and the name."""
+    for frame, _ in traceback.walk_tb(frames):
+        asked: Any = frame.f_locals.get("self")
+        where = frame.f_locals.get("where")
+        if frame.f_code.co_name == "__getitem__" and issubclass(type(asked), ak.Array | ak.Record):
+            names = where if isinstance(where, list | tuple) else [where]
+            missing = [one for one in names if isinstance(one, str) and one not in asked.fields]
+            if missing:
+                return asked, missing[0]
+    return None, None
 
 
 def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:

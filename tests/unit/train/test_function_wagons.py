@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,37 @@ def test_a_function_that_raises_is_named_with_its_line(folder: Path, tmp_path: P
     result = run_in_chunks(f"{path}:ratio", f"{folder}/*.root")
     assert "wagon ratio stopped" in result.errors[0]
     assert "raises.py, line 2" in result.errors[0]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda jets: jets.ptt,
+        lambda jets: jets[:, :1].ptt,
+        lambda jets: [one.ptt for one in jets[0]],
+        lambda jets: jets["ptt"],
+        lambda jets: jets[["eta", "ptt"]],
+    ],
+)
+def test_a_field_that_is_not_there_is_answered_with_the_near_ones(tmp_path: Path, ask: Callable[[Any], Any]) -> None:
+    with branchline.recreate(tmp_path / "jets.root") as file:
+        file["events"] = {"Jet": ak.Array([[{"pt": 1.0, "eta": 2.0}], []])}
+
+    def asking(events: Any) -> int:
+        ask(events.Jet)
+        return 1
+
+    (sentence,) = run_in_chunks(asking, f"{tmp_path / 'jets.root'}").errors
+    assert "'ptt'" in sentence
+    assert "(did you mean pt?)" in sentence
+
+
+def test_errors_of_other_objects_are_as_they_are(folder: Path) -> None:
+    def asking(events: Any) -> Any:
+        return {}.ptt  # type: ignore[attr-defined]
+
+    (sentence,) = run_in_chunks(asking, f"{folder}/f0.root").errors
+    assert "AttributeError: 'dict' object has no attribute 'ptt' (test_function_wagons.py" in sentence
 
 
 def test_what_is_no_wagon_is_refused(wagons_file: str) -> None:
