@@ -443,6 +443,8 @@ COMPARED_BYTES_MAX, COMPARED_FILE_MAX_BYTES = 256 * 2**20, 32 * 2**20
 COMPARED_VALUES_SHOWN_MAX, COMPARED_PICTURES_MAX, COMPARED_BINS_DRAWN_MAX = 50, 20, 250
 # Tables of two trains: rows that are read at a time, the memory of that, and the time of a page.
 COMPARED_TABLE_ROWS, COMPARED_TABLE_MEMORY_BYTES, COMPARED_TABLE_S = 50_000, 256 * 2**20, 10.0
+# Cutflows that `branchline run` prints: samples times variations have many.
+CUTFLOWS_PRINTED_MAX = 6
 # The record of a job, and its state: code of users could write what has no end in their place.
 JOB_FILE_MAX_BYTES = 256 * 2**20
 # Comparing two commands: rounds in all, and those that may fail.

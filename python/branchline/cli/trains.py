@@ -13,7 +13,8 @@ from branchline.cli.reading import Reading, requests_recorded
 from branchline.cli.submitted import Farm, print_submitted
 from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
-from branchline.limits import WORKER_TIMEOUT_S
+from branchline.limits import CUTFLOWS_PRINTED_MAX, WORKER_TIMEOUT_S
+from branchline.quantities import counted
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -206,8 +207,13 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
         log(sentence)
     if result.exit_code == EXIT_INTERRUPTED:
         log("interrupted; results of finished parts are kept and marked as partial")
-    for name, flow in cutflows_in(result.outputs, "cutflow"):
+    flows = list(cutflows_in(result.outputs, "cutflow"))
+    for name, flow in flows[:CUTFLOWS_PRINTED_MAX]:
         print_out(f"{name}: events, weights\n{textwrap.indent(str(flow), '  ')}")
+    if len(flows) > CUTFLOWS_PRINTED_MAX:
+        more = counted(len(flows) - CUTFLOWS_PRINTED_MAX, "more cutflow")
+        where = f": the report shows them, and branchline.load({str(result.out)!r}) has all" if result.out else ""
+        print_out(f"{more}{where}")
     for line in summary(job, advise_job(job)):
         print_out(line)
     if result.out is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from branchline.quantities import count, counted, shares, significant, size
@@ -32,6 +33,23 @@ def partial_note(job: JobRecord, wagon: str) -> str:
             of_all = f" of {count(expected)}" if expected > events else ""
             return f"partial: {count(events)}{of_all} events"
     return ""
+
+
+def events_note(job: JobRecord, wagon: str, key: Sequence[str]) -> str:
+    """Return how many events a histogram is from: those of its dataset, where the wagon keeps datasets apart; an empty
+    text if files of that are in other datasets, too, as their events are counted for all of them.
+    """
+    partial = partial_note(job, wagon)
+    by_dataset: dict[str, set[str]] = {}
+    for one in job.dataset:
+        by_dataset.setdefault(one.dataset, set()).add(one.path)
+    name = next((one for one in key if one and one in by_dataset), None)
+    if partial or name is None:
+        return partial or counted(job.events, "event")
+    own = by_dataset.pop(name)
+    if any(own & other for other in by_dataset.values()):
+        return ""
+    return counted(sum(one.events for one in job.files if one.path in own), "event")
 
 
 def first_only(job: JobRecord) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Literal, Protocol
 
 from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
 from branchline.extras import left_out
-from branchline.quantities import counted
 from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parquet, write_job, write_sensors
 from branchline.report.light_pictures import write_light_picture
 from branchline.report.names import PAGE, SafeNames
@@ -18,7 +17,7 @@ from branchline.report.open_formats import RESULTS, write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
 from branchline.report.picture_meaning import Title, remark_on
 from branchline.report.reading_formats import part_form
-from branchline.report.records import first_only, partial_note
+from branchline.report.records import events_note, first_only
 from branchline.report.result_forms import form_of
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
@@ -238,7 +237,7 @@ class _Writing:
             _add_note(row, f"no picture: only the first {PICTURES_MAX} histograms are drawn")
 
     def _picture(self, part: Part, row: ResultRecord) -> None:
-        events = partial_note(self._job, part.wagon) or counted(self._job.events, "event")
+        events = events_note(self._job, part.wagon, part.key)
         events += ", the first only" if first_only(self._job) else ""
         title = Title(part.wagon, part.title, events)
         with_png = self._pictures == SVG_AND_PNG

@@ -279,6 +279,28 @@ def test_a_wrong_cut_is_refused() -> None:
     assert (found + branchline.Cutflow.of(2)).events == [5, 2]
 
 
+def test_a_run_prints_the_first_cutflows_and_says_how_many_more_there_are(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "events.root") as file:
+        file["events"] = {"x": np.arange(10.0)}
+    lines = ["import branchline", "def flow(events):"]
+    lines += ["    return {f'region {number}': branchline.Cutflow.of(len(events)) for number in range(9)}"]
+    (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arguments = ["run", f"{tmp_path / 'wagon.py'}:flow", str(tmp_path / "events.root"), "-o", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "branchline", *arguments, "--no-pictures", "--workers", "1"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert re.findall("cutflow/flow/region (\\d)", printed) == list("012345")
+    assert f"3 more cutflows: the report shows them, and branchline.load('{tmp_path / 'out'}') has all" in printed
+
+
+def test_a_picture_of_a_sample_says_how_many_events_that_has(data: Path, tmp_path: Path) -> None:
+    branchline.run([Met(), by_axis], samples(data), tmp_path, workers=1)
+    notes = {
+        row.key: (tmp_path / row.picture).read_text() for row in branchline.load(tmp_path).record.results if row.picture
+    }
+    of_samples = {key: re.findall(r"(\d+) events", picture.replace("\u202f", " ")) for key, picture in notes.items()}
+    assert of_samples == {"measured/met": ["100"], "ttbar/met": ["200"], "": ["300"]}
+
+
 def test_a_run_prints_cutflows_with_numbers_as_everything_else(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "events.root") as file:
         file["events"] = {"x": np.arange(12345.0)}
