@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use branchline_engine::extents::Extent;
-use branchline_engine::read::planning::{self, PlanSettings, PlannedFile, Purpose};
+use branchline_engine::read::planning::{self, PlanSettings, PlannedFile, PlannedOpening, Purpose};
 use branchline_storage::{ByteRange, Link};
 use pyo3::prelude::*;
 
@@ -40,6 +40,8 @@ pub struct RequestFields {
     threads: usize,
     is_named: bool,
     seen: Option<(u64, f64)>,
+    entries: Option<(u64, u64)>,
+    opening: String,
 }
 
 /// The calls that reading a file makes: ranges in columns of one length, with the number of the call of each.
@@ -132,6 +134,12 @@ impl From<RequestFields> for PlanSettings {
             threads: given.threads,
             is_named: given.is_named,
             seen: given.seen,
+            entries: given.entries.map(|(start, stop)| start..stop),
+            opening: match given.opening.as_str() {
+                "apart" => PlannedOpening::Apart,
+                "before" => PlannedOpening::Before,
+                _ => PlannedOpening::InStream,
+            },
         }
     }
 }

@@ -69,8 +69,8 @@ def of_subject(
     blocks: list[Block] = []
     ahead = 0
     storage = _storage_name(platform)
-    for file, plan in zip(work.files, work.plans, strict=True):
-        costs = file_costs(file, plan, rates)
+    for piece, plan in zip(work.pieces, work.plans, strict=True):
+        costs = file_costs(piece, plan, rates)
         cpu_s = costs.open_s + costs.decode_s + costs.wagons_s
         calls = np.bincount(plan.call, weights=plan.size, minlength=plan.calls)
         parts = calls / max(1.0, float(calls.sum()))

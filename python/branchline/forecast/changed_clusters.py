@@ -41,7 +41,8 @@ def with_clusters_of(file: LaidFile, cluster_bytes: int) -> LaidFile:
     placed, end = _placed(file, new, entries)
     record = file.metadata_bytes - BASKET_RECORD_BYTES * (before - after)
     metadata = max(int(RECORD_KEPT * file.metadata_bytes), record)
-    return replace(file, size_bytes=end + metadata, metadata=[[(end, metadata)]], extents=placed)
+    layout = replace(file, size_bytes=end + metadata, metadata=[[(end, metadata)]], extents=placed)
+    return replace(layout, borders=tuple(starts))
 
 
 def _cut(own: Sequence[Basket], starts: Sequence[int], entries: int, stored_max: int) -> _Bordered:

@@ -29,8 +29,10 @@ def _one_of(files: Sequence[LaidFile]) -> LaidFile:
     if len(files) == 1:
         return first
     branches: list[list[Basket]] = [[] for _ in first.extents]
+    borders: list[int] = []
     offset_base = entry_base = 0
     for file in files:
+        borders += [border + entry_base for border in file.borders]
         for branch, own in zip(branches, file.extents, strict=True):
             branch += [(at + offset_base, size, start + entry_base, stop + entry_base) for at, size, start, stop in own]
         offset_base += max(0, file.size_bytes - file.metadata_bytes)
@@ -48,6 +50,8 @@ def _one_of(files: Sequence[LaidFile]) -> LaidFile:
         extents=branches,
         stored_per_entry=stored / max(1, entry_base),
         plain_per_entry=plain / max(1, entry_base),
+        borders=tuple(borders),
+        subjobs=sum(file.subjobs for file in files),
     )
 
 
@@ -97,7 +101,13 @@ def with_larger_baskets(file: LaidFile, basket_bytes: int) -> LaidFile:
             else:
                 joined.append((at, size, start, stop))
         branches.append(joined)
-    return in_order_of_entries(replace(file, extents=branches))
+    return in_order_of_entries(replace(file, extents=branches, borders=borders_of(branches)))
+
+
+def borders_of(branches: Sequence[Sequence[Basket]]) -> tuple[int, ...]:
+    """Where parts of a file may begin: at the baskets of its largest branch."""
+    largest = max(branches, key=lambda own: sum(size for _, size, _, _ in own), default=())
+    return tuple(dict.fromkeys(start for _, _, start, _ in largest))
 
 
 def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:

@@ -92,7 +92,7 @@ def _read_times(subject: Subject, file: LaidFile) -> float:
     request = PlanRequest(
         access=subject.access,
         step_entries=subject.step_entries,
-        memory_limit_bytes=subject.memory_limit_bytes,
+        memory_limit_bytes=subject.stream_bytes,
         threads=subject.threads,
         is_named=subject.branches is not None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from branchline.access import Access
@@ -22,9 +21,11 @@ from branchline.forecast.intervals import Errors, usual_errors
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.model import Costs, Work, costs
 from branchline.forecast.other_codec import OtherCodec
-from branchline.forecast.planning import PlanRequest, planned_in_order
+from branchline.forecast.pieces import pieces_of
+from branchline.forecast.planning import PlanRequest, planned_pieces
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
+from branchline.forecast.unexplained import unexplained, usual_saving_s
 
 FORECAST_VERSION = 1
 #: The error of the model for a change by a factor of e, as a part, until pairs of forecasts and measurements say more.
@@ -96,9 +97,9 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
 
     The time now is the measured one where there is a job. What the model does not know of, it is taken not to change:
     the difference between the measured and the modelled time now, if it is positive, is added to the modelled one then;
-    a model that says more than was measured is scaled. For a dataset that difference is what its sample
-    shows: a part for each process, and one for each chunk, so that fewer files have less of it. The interval is that of
-    the errors of earlier forecasts.
+    a model that says more than was measured is scaled. For a dataset that difference is what its sample shows: a part
+    for each process, one for each chunk, so that fewer files have less of it, and one for each basket. The interval is
+    that of the errors of earlier forecasts.
     """
     if conditions.jobs is not None:
         raise OptionError("several jobs at once need a simulation, not the model of one job")
@@ -106,11 +107,12 @@ def what_if(subject: Subject, conditions: Conditions, other: OtherCodec | None =
     job = subject.job
     fixed_s = subject.fixed_s
     modelled_s = before.costs.wall_s - fixed_s
-    unknown = _unexplained(subject)
+    unknown = unexplained(subject, _modelled)
     measured_s = job.wall_s - fixed_s if job else modelled_s + unknown.of(before.work)
     # What is not explained is work too, which workers share.
     of_job_s = max(0.0, measured_s - modelled_s) * before.work.workers / after.work.workers
-    unexplained_s = max(0.0, of_job_s - _handing_s(subject, before.work, after.work)) if job else unknown.of(after.work)
+    saved_s = _handing_s(subject, before.work, after.work) + usual_saving_s(before.work, after.work)
+    unexplained_s = max(0.0, of_job_s - saved_s) if job else unknown.of(after.work)
     excess = min(1.0, measured_s / max(1e-9, modelled_s))
     then_s = fixed_s + (after.costs.wall_s - fixed_s) * excess + unexplained_s
     factor = (then_s - fixed_s) / max(1e-9, measured_s)
@@ -140,42 +142,10 @@ def _handing_s(subject: Subject, before: Work, after: Work) -> float:
     return fewer * max(0.0, rates.file_s - rates.open_s) / max(1, after.workers)
 
 
-@dataclass(frozen=True)
-class _Unexplained:
-    """Seconds of reading a sample of a dataset that the model does not know of: once in each process, and for a chunk,
-    of which each file has one at least: it is handed from thread to thread, and to Python.
-    """
-
-    once_s: float = 0.0
-    chunk_s: float = 0.0
-
-    def of(self, work: Work) -> float:
-        """For all files of some work."""
-        return self.once_s + self.chunk_s * work.scale * sum(one.chunks for one in work.plans)
-
-
-def _unexplained(subject: Subject) -> _Unexplained:
-    rates = subject.rates
-    laid = [one for one in subject.laid if one.path in rates.sample_paths]
-    if not laid or rates.sample_s <= 0 or len(laid) < len(rates.sample_paths):
-        return _Unexplained()
-    more_s, chunks = _more(subject, laid, rates.sample_s - rates.first_s)
-    if not rates.alone_s:
-        return _Unexplained(rates.first_s, max(0.0, more_s) / chunks)
-    # The quickest of each: what other programs make of a millisecond would be multiplied by all files.
-    again_s, _ = _more(subject, laid, rates.again_s)
-    alone_s, own = _more(subject, [one for one in laid if one.path == rates.sample_paths[0]], rates.alone_s)
-    chunk_s = max(0.0, again_s - alone_s) / max(1, chunks - own)
-    # What the first file takes alone, all take once: threads are started and ended.
-    return _Unexplained(rates.first_s + max(0.0, more_s - chunk_s * chunks), chunk_s)
-
-
-def _more(subject: Subject, laid: Sequence[LaidFile], took_s: float) -> tuple[float, int]:
-    """The seconds that the model does not know of in the reading of some files with one thread; and their chunks."""
-    said = _estimate(
-        replace(subject, files=subject.files[: len(laid)], laid=tuple(laid), threads=1), Conditions(), None
-    )
-    return took_s - said.costs.wall_s, max(1, sum(one.chunks for one in said.work.plans))
+def _modelled(subject: Subject) -> tuple[Costs, Work]:
+    """What the model says of a subject as it is."""
+    found = _estimate(subject, Conditions(), None)
+    return found.costs, found.work
 
 
 def _estimate(subject: Subject, conditions: Conditions, other: OtherCodec | None) -> _Estimate:
@@ -192,7 +162,7 @@ def changed_work(subject: Subject, conditions: Conditions, other: OtherCodec | N
         access=_changed_access(subject.access, conditions),
         link=link,
         step_entries=subject.step_entries,
-        memory_limit_bytes=subject.memory_limit_bytes,
+        memory_limit_bytes=subject.stream_bytes,
         threads=subject.threads,
         is_named=subject.branches is not None or conditions.branches is not None,
     )
@@ -264,13 +234,19 @@ def _work(subject: Subject, laid: list[LaidFile], request: PlanRequest, conditio
         # A reader of its own uses more threads; a train has a worker for each core.
         workers, threads = (conditions.cores, threads) if subject.job else (workers, conditions.cores)
     threads = conditions.threads or threads
+    cores = subject.cores
+    if conditions.cores is not None:
+        cores = max(conditions.cores, min(cores, workers * threads))
+    pieces = pieces_of(laid, max(1, workers), learns_by_cache=request.access.mode == "cache")
     return Work(
         files=tuple(laid),
-        plans=tuple(planned_in_order(laid, request)),
+        pieces=tuple(pieces),
+        plans=tuple(planned_pieces(pieces, request)),
         request=request,
         scale=subject.scale,
         workers=workers,
         threads=threads,
+        cores=cores,
         fixed_s=subject.fixed_s,
     )
 

@@ -25,6 +25,10 @@ class LaidFile:
     ``is_near`` says whether it is on a disk of this machine: a mounted file system (NFS, FUSE) is neither that nor a
     server. ``stored_per_entry`` are bytes of the wanted branches in the file, ``plain_per_entry`` after decompression,
     ``values_per_entry`` in memory. ``scratch_bytes`` is what decompressing the largest basket takes.
+
+    ``borders`` are the entries at which parts of it may begin. ``subjobs`` are those of a job that read it: a part of
+    one where a sub-job has several files, more where the file is cut, 0 outside of jobs. ``late_reads`` are the baskets
+    that wagons asked for one by one, where a job learned on it what they read.
     """
 
     path: str
@@ -43,6 +47,14 @@ class LaidFile:
     scratch_bytes: int
     codec: str = ""
     is_ntuple: bool = False
+    borders: tuple[int, ...] = ()
+    subjobs: float = 0.0
+    late_reads: int = 0
+
+    @property
+    def parts(self) -> int:
+        """In how many parts a job reads it."""
+        return max(1, int(self.subjobs))
 
     @property
     def wanted_bytes(self) -> int:
@@ -92,6 +104,7 @@ def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
         scratch_bytes=scratch,
         codec=next((codec for codec in tree.codecs_in_baskets(indices[:1]) if codec), ""),
         is_ntuple=tree.nests,
+        borders=tuple(tree.basket_borders()),
     )
 
 

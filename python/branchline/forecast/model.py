@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from branchline import _core
 from branchline.forecast.laid import LaidFile
+from branchline.forecast.pieces import Piece
 from branchline.forecast.pipeline import FileCosts, ReadingConditions, timing
 from branchline.forecast.planning import PlannedReads, PlanRequest
 from branchline.forecast.rates import Rates
@@ -19,18 +20,22 @@ EXPECTED_ROUND_TRIP_S = 0.063
 
 @dataclass(frozen=True)
 class Work:
-    """What a job does: the files that were planned, with their requests, as it reads them; ``scale`` times as many are
-    there. ``workers`` share them evenly, each with the link to itself and so many decoding ``threads``.
+    """What a job does: the pieces of the files that were planned, with their requests, as it reads them; ``scale``
+    times as many are there. ``workers`` share them evenly, each with the link to itself and so many decoding
+    ``threads``.
 
-    ``fixed_s`` is the time for starting and for writing results.
+    ``cores`` are those of all workers; 0 where each thread has one. ``fixed_s`` is the time for starting and for
+    writing results.
     """
 
     files: tuple[LaidFile, ...]
+    pieces: tuple[Piece, ...]
     plans: tuple[PlannedReads, ...]
     request: PlanRequest
     scale: float = 1.0
     workers: int = 1
     threads: int = 1
+    cores: int = 0
     fixed_s: float = 0.0
 
     @property
@@ -60,27 +65,32 @@ class Costs:
 
 def costs(work: Work, rates: Rates) -> Costs:
     """The time of some work. A codec that was not measured decompresses as the slowest that was."""
-    files = [file_costs(*one, rates) for one in zip(work.files, work.plans, strict=True)]
+    files = [file_costs(*one, rates) for one in zip(work.pieces, work.plans, strict=True)]
     cpu_s = work.scale * sum(one.open_s + one.decode_s + one.wagons_s for one in files)
     workers = max(1, work.workers)
-    # The files of one worker, of which there are `scale` times as many.
-    own = files[::workers]
-    share = len(files) / workers / max(1, len(own))
+    # What one worker reads, which has as many events as the others. There are `scale` times as many files.
+    own = [cost for piece, cost in zip(work.pieces, files, strict=True) if piece.worker == 0]
+    events, of_worker = (
+        sum(one.events for one in work.pieces if one.worker in chosen) for chosen in (range(workers), (0,))
+    )
+    share = events / workers / max(1, of_worker)
     wall_s = timing(own, conditions_of(work, rates)).wall_s * share * work.scale if own else 0.0
     return Costs(cpu_s, work.fixed_s + wall_s, workers)
 
 
-def file_costs(file: LaidFile, plan: PlannedReads, rates: Rates) -> FileCosts:
-    """What a file takes besides its calls."""
+def file_costs(piece: Piece, plan: PlannedReads, rates: Rates) -> FileCosts:
+    """What a file, or a part of it, takes besides its calls."""
+    file = piece.file
     decompress = rates.decompress_of(file.codec)
     if decompress is None:
         decompress = max(rates.decompress_s_per_byte.values(), default=0.0)
     return FileCosts(
         plan=plan,
         size_bytes=file.size_bytes,
-        open_s=rates.open_s,
-        decode_s=file.plain_bytes * (rates.decode_s_per_byte + decompress),
-        wagons_s=file.entries * rates.wagons_s_per_entry,
+        open_s=0.0 if piece.opening == "before" else rates.open_s,
+        decode_s=file.plain_per_entry * piece.events * (rates.decode_s_per_byte + decompress),
+        wagons_s=piece.events * rates.wagons_s_per_entry,
+        path=file.path,
     )
 
 
@@ -98,6 +108,7 @@ def conditions_of(work: Work, rates: Rates) -> ReadingConditions:
         prefetches_chunks=mode == "planned",
         connect_trips=CONNECT_TRIPS,
         first_in_flight=_files_at_first(work.request) if is_remote else 0,
+        cores=max(1, work.cores // max(1, work.workers)) if work.cores else 0,
     )
 
 

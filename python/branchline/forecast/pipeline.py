@@ -2,8 +2,8 @@
 
 As in the engine one thread (the fetcher) opens the files in their order, asks for what each chunk needs and hands it to
 the decoders; prefetch threads open the next files and ask for what later chunks need, as many at a time and as many
-bytes as are chosen for the link; a connection serves one call at a time. Threads are taken to have a core when they
-need one.
+bytes as are chosen for the link; a connection serves one call at a time. What threads compute, they compute on the
+cores that are there.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ BUNDLES_MAX = 64
 
 @dataclass(frozen=True)
 class FileCosts:
-    """A file: its planned requests, the seconds of a core to decode its metadata, to decompress and decode what is
-    wanted of it, and those of wagons.
+    """A file, or a part of one: its planned requests, the seconds of a core to decode its metadata, to decompress and
+    decode what is wanted of it, and those of wagons. Parts of one file have its ``path``.
     """
 
     plan: PlannedReads
@@ -46,6 +46,7 @@ class FileCosts:
     open_s: float
     decode_s: float
     wagons_s: float = 0.0
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class ReadingConditions:
     the round trips until a connection can be asked for bytes of a file.
 
     ``first_in_flight`` files are opened at a time before the link is known; ``prefetches_chunks`` says whether more is
-    asked for ahead than files.
+    asked for ahead than files. ``cores`` are those for all threads of the reader; 0 for one for each.
     """
 
     round_trip_s: float
@@ -66,6 +67,7 @@ class ReadingConditions:
     prefetches_chunks: bool
     connect_trips: float = 0.0
     first_in_flight: int = 0
+    cores: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class _Run:
         self.way = Way(conditions.round_trip_s + conditions.call_s, conditions.bytes_per_s)
         self.decoders = Servers(conditions.threads)
         self.wagons = Servers(1)
+        self.cores = Servers(conditions.cores) if conditions.cores else None
         self.end_s = 0.0
         # Prefetch threads.
         self.jobs: deque[_Job] = deque()
@@ -131,7 +134,8 @@ class _Run:
         self.changed = Gate()
         self.next_file = 0
         # Connections that are idle, by the files that are open on them.
-        self.idle: list[set[int]] = []
+        self.names = [one.path or str(number) for number, one in enumerate(files)]
+        self.idle: list[set[str]] = []
         self.connections = 0
         self.expecting = 0
         self.waiting = 0
@@ -185,7 +189,7 @@ class _Run:
         self.leased_bytes -= sum(chunk.ahead)
         self.change()
         bundles = min(BUNDLES_MAX, max(1, round(chunk.size_bytes / BUNDLE_BYTES)))
-        end_s = self.decoders.take(self.clock.now_s, [chunk.decode_s / bundles] * bundles)
+        end_s = self.computed(self.decoders, [chunk.decode_s / bundles] * bundles)
         gate = Gate()
         self.decoded.append(gate)
         self.clock.start(self.used(chunk, end_s, gate))
@@ -193,8 +197,13 @@ class _Run:
     def used(self, chunk: _Chunk, decoded_s: float, gate: Gate) -> Process:
         """Wagons take chunks one after the other."""
         yield decoded_s
-        yield self.wagons.take(self.clock.now_s, [chunk.wagons_s])
+        yield self.computed(self.wagons, [chunk.wagons_s])
         self.clock.open(gate)
+
+    def computed(self, threads: Servers | None, tasks_s: Sequence[float]) -> float:
+        """The moment at which some tasks are done, for each of which a thread of some and a core are needed."""
+        takers = [one for one in (threads, self.cores) if one is not None]
+        return max((one.take(self.clock.now_s, tasks_s) for one in takers), default=self.clock.now_s + sum(tasks_s))
 
     def open_ahead(self, current: int) -> None:
         """Lets prefetch threads open the next files, and the first where chunks are prefetched."""
@@ -289,7 +298,7 @@ class _Run:
         if file.staging:
             yield from self.staged(number, file.staging)
         if file.costs.open_s:
-            yield self.clock.now_s + file.costs.open_s
+            yield self.computed(None, [file.costs.open_s])
         if file.chunks and self.leased_bytes + sum(file.chunks[0].ahead) <= self.memory_max():
             for size in file.chunks[0].ahead:
                 self.ask_ahead(file.chunks[0], number, size)
@@ -325,18 +334,19 @@ class _Run:
         while not self.idle and self.expecting >= self.waiting:
             yield self.wait_for_change()
         self.waiting -= 1
-        place = next((place for place, files in enumerate(self.idle) if number in files), len(self.idle) - 1)
+        name = self.names[number]
+        place = next((place for place, files in enumerate(self.idle) if name in files), len(self.idle) - 1)
         if place < 0:
             self.connections += 1
-            connection: set[int] = set()
+            connection: set[str] = set()
             yield (
                 self.clock.now_s + self.conditions.connect_trips * self.conditions.round_trip_s + self.conditions.call_s
             )
         else:
             connection = self.idle.pop(place)
-            if number not in connection:
+            if name not in connection:
                 yield self.way.answered(self.clock.now_s, 0)
-        connection.add(number)
+        connection.add(name)
         if size is not None:
             yield self.way.answered(self.clock.now_s, size)
         self.idle.append(connection)
@@ -354,7 +364,7 @@ class _Run:
     def expected(self, number: int) -> Process:
         yield self.clock.now_s + self.conditions.connect_trips * self.conditions.round_trip_s
         self.expecting -= 1
-        self.idle.append({number})
+        self.idle.append({self.names[number]})
         self.change()
 
 

@@ -11,6 +11,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import LaidFile
+from branchline.forecast.pieces import Opening, Piece
 from branchline.layout.extents import Numbers, as_numbers
 from branchline.limits import memory_limit_bytes, parse_bytes
 
@@ -24,6 +25,9 @@ FULL_BYTES = 4 << 20
 class PlanRequest:
     """How files are read. ``link`` is the round trip in seconds and the bytes per second of the link to their storage,
     if they are known; ``seen`` what was learned from the file before; ``is_named`` whether branches are named.
+
+    ``entries`` are those that are read, None for all. A tree is opened by the stream that reads it, or ``apart`` from
+    it, or was so ``before``.
     """
 
     access: Access = field(default_factory=Access)
@@ -34,6 +38,8 @@ class PlanRequest:
     threads: int = 1
     is_named: bool = False
     seen: tuple[int, float] | None = None
+    entries: tuple[int, int] | None = None
+    opening: Opening = "stream"
 
 
 @dataclass(frozen=True)
@@ -106,18 +112,35 @@ def planned_in_order(files: Sequence[LaidFile], request: PlanRequest) -> list[Pl
     """The requests of files that one reader reads one after the other: it learns from each for the next. The bandwidth
     is only known to it after `LEARNED_BYTES` that came while the link was full.
     """
-    plans: list[PlannedReads] = []
-    learning = _Learning()
-    for file in files:
-        seen = plans[-1].seen if plans and request.is_named else None
-        now = replace(request, seen=seen)
-        if request.link is None or learning.is_done:
-            plans.append(planned(file, now))
-            continue
-        first = planned(file, replace(now, link=(request.link[0], 0.0)))
-        chunk = learning.learned_in(first)
-        plans.append(first if chunk is None else _joined(first, planned(file, now), chunk))
-    return plans
+    return planned_pieces([Piece(one) for one in files], request)
+
+
+def planned_pieces(pieces: Sequence[Piece], request: PlanRequest) -> list[PlannedReads]:
+    """The same for what each of several workers reads."""
+    workers = {one.worker: _Worker() for one in pieces}
+    return [workers[one.worker].planned(one, request) for one in pieces]
+
+
+class _Worker:
+    """What the process of a worker has learned so far."""
+
+    def __init__(self) -> None:
+        self.learning = _Learning()
+        self.seen: tuple[int, float] | None = None
+
+    def planned(self, piece: Piece, request: PlanRequest) -> PlannedReads:
+        seen = self.seen if request.is_named and not piece.begins_stream else None
+        now = replace(request, seen=seen, entries=piece.entries, opening=piece.opening)
+        found = self._planned(piece.file, now)
+        self.seen = None if piece.only_reads else found.seen
+        return found
+
+    def _planned(self, file: LaidFile, now: PlanRequest) -> PlannedReads:
+        if now.link is None or self.learning.is_done:
+            return planned(file, now)
+        first = planned(file, replace(now, link=(now.link[0], 0.0)))
+        chunk = self.learning.learned_in(first)
+        return first if chunk is None else _joined(first, planned(file, now), chunk)
 
 
 class _Learning:

@@ -103,8 +103,11 @@ def _whole_files(subject: Subject, how: str) -> Iterator[Proposal]:
     access, largest = subject.access, max(subject.laid, key=lambda one: one.size_bytes)
     prefetch = _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
     limit, change = subject.memory_limit_bytes, prefetch.change
-    request = PlanRequest(access=change.access or access, memory_limit_bytes=limit, threads=subject.threads)
-    if planned(largest, request).is_whole:
+    request = PlanRequest(
+        access=change.access or access, memory_limit_bytes=subject.stream_bytes, threads=subject.threads
+    )
+    # A file that is cut is opened before its parts are read, and never read whole.
+    if largest.parts == 1 and planned(largest, request).is_whole:
         yield prefetch
     elif largest.wanted_bytes >= STAGED_SHARE * largest.size_bytes:
         how += f"; memory of {size(limit)} has no room for files of {size(largest.size_bytes)}"

@@ -40,8 +40,9 @@ class Rates:
     ``sample_s`` is what it took to read the sample files that the rates come from, if all of it was read, and
     ``sample_paths`` are these. ``first_s`` is what the first reading of a process takes longer than others. ``again_s``
     is the quickest later reading of the sample, ``alone_s`` that of its first file alone; 0 where it took too long to
-    be read again, or has no other file. ``spread`` is the standard deviation of the logarithm of what files take,
-    divided by the root of their number.
+    be read again, or has no other file. ``again_cpu_s`` and ``alone_cpu_s`` are the least CPU time of these, which
+    other programs hardly change. ``spread`` is the standard deviation of the logarithm of what files take, divided by
+    the root of their number.
     """
 
     decode_s_per_byte: float
@@ -57,6 +58,8 @@ class Rates:
     first_s: float = 0.0
     again_s: float = 0.0
     alone_s: float = 0.0
+    again_cpu_s: float = 0.0
+    alone_cpu_s: float = 0.0
     sample_paths: tuple[str, ...] = ()
 
     def decompress_of(self, codec: str) -> float | None:
@@ -100,8 +103,8 @@ def measured(files: Sequence[DataFile], branches: Sequence[str] | None, access: 
     rates = replace(_medians(found), call_s=_call_s(chosen[0], branches, access))
     if len(chosen) == 1 or not 0 < rates.again_s * ROUNDS < ROUNDS_S:
         return rates
-    alone = [_measured_once(chosen[:1], branches, access).sample_s for _ in range(ROUNDS)]
-    return replace(rates, alone_s=min(alone))
+    alone = [_measured_once(chosen[:1], branches, access) for _ in range(ROUNDS)]
+    return replace(rates, alone_s=min(one.sample_s for one in alone), alone_cpu_s=min(one.again_cpu_s for one in alone))
 
 
 def _medians(found: Sequence[Rates]) -> Rates:
@@ -126,6 +129,7 @@ def _medians(found: Sequence[Rates]) -> Rates:
         sample_s=found[0].sample_s,
         first_s=max(0.0, found[0].sample_s - statistics.median(later)) if all(later) else 0.0,
         again_s=min(later) if all(later) else 0.0,
+        again_cpu_s=min(one.again_cpu_s for one in found),
         spread=median("spread"),
     )
 
@@ -153,7 +157,7 @@ def _call_s(file: DataFile, branches: Sequence[str] | None, access: Access) -> f
 
 def _measured_once(chosen: Sequence[DataFile], branches: Sequence[str] | None, access: Access) -> Rates:
     sources = [Source(one.opens, one.tree) for one in chosen]
-    begin_s, is_whole = time.monotonic(), True
+    begin_s, begin_cpu_s, is_whole = time.monotonic(), time.process_time(), True
     with ChunkStream(sources, branches, access=access, threads=1) as stream:
         for chunk in stream:
             chunk.release()
@@ -162,6 +166,8 @@ def _measured_once(chosen: Sequence[DataFile], branches: Sequence[str] | None, a
                 break
         records = stream.records()
         took_s = time.monotonic() - begin_s
+    # Threads that end count what they took.
+    took_cpu_s = time.process_time() - begin_cpu_s
     plain = max(1, sum(one.plain_bytes for one in records.branches))
     by_codec: dict[str, list[float]] = {}
     for branch in records.branches:
@@ -185,6 +191,7 @@ def _measured_once(chosen: Sequence[DataFile], branches: Sequence[str] | None, a
         ),
         open_s=_mean(one.open_s for one in records.files),
         sample_s=took_s if is_whole else 0.0,
+        again_cpu_s=took_cpu_s,
         sample_paths=tuple(one.path for one in chosen) if is_whole else (),
     )
 

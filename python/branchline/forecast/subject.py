@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from branchline.forecast.calibration import load_calibration, with_calibrated
 from branchline.forecast.checked import load_checked
 from branchline.forecast.intervals import Errors, errors_seen
 from branchline.forecast.laid import LaidFile, laid_file
+from branchline.forecast.pieces import openings, pieces_of
 from branchline.forecast.rates import Rates, measured, rates_of_job
 from branchline.sensors import cpu_count
 from branchline.sensors.record import JobRecord
@@ -49,6 +50,11 @@ class Subject:
     job: JobRecord | None = None
     calibrated: str = ""
     errors: Errors | None = None
+
+    @property
+    def stream_bytes(self) -> int:
+        """The memory of what reads: in a job two streams share the limit at the border of two sub-jobs."""
+        return self.memory_limit_bytes // 2 if self.job else self.memory_limit_bytes
 
     @property
     def scale(self) -> float:
@@ -107,13 +113,14 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
     wanted = branches or tuple(one.name for one in job.branches)
     known = load_calibration()
     fixed_s = job.phases.get("start", 0.0) + job.phases.get("write", 0.0)
+    laid = _shared_out(job, _laid(files, wanted))
     return Subject(
         name=location,
         files=files,
-        laid=_laid(files, wanted),
+        laid=laid,
         branches=wanted,
         access=_access(job),
-        rates=with_calibrated(rates_of_job(job), known),
+        rates=with_calibrated(_for_each_opening(rates_of_job(job), laid, job.workers), known),
         workers=max(1, job.workers),
         threads=max(1, job.threads),
         cores=max(1, job.cpu_count),
@@ -124,6 +131,25 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
         calibrated=known.age_words() if known else "",
         errors=errors_seen(load_checked().here().log_errors()),
     )
+
+
+def _shared_out(job: JobRecord, laid: tuple[LaidFile, ...]) -> tuple[LaidFile, ...]:
+    """The files with the sub-jobs that read them: those of a file that was cut, or its part of one that had others."""
+    records = {one.path: one for one in job.files}
+    cut = {path: one.subjobs for path, one in records.items() if one.subjobs > 1}
+    whole_bytes = sum(one.size_bytes or 0 for path, one in records.items() if path not in cut)
+    others = max(1, job.subjobs - sum(cut.values()))
+    found = []
+    for file in laid:
+        own = min(1.0, others * file.size_bytes / max(1, whole_bytes, file.size_bytes))
+        late = records[file.path].late_reads if file is laid[0] and file.path in records and not job.misses else 0
+        found.append(replace(file, subjobs=float(cut.get(file.path, own)), late_reads=late))
+    return tuple(found)
+
+
+def _for_each_opening(rates: Rates, laid: tuple[LaidFile, ...], workers: int) -> Rates:
+    """A record has the time of all openings of a file."""
+    return replace(rates, open_s=rates.open_s * len(laid) / max(1, openings(pieces_of(laid, max(1, workers)))))
 
 
 def _access(job: JobRecord) -> Access:

@@ -19,6 +19,7 @@ from branchline.forecast.kept import check, keep, kept
 from branchline.forecast.laid import laid_file
 from branchline.forecast.rates import Rates, measured
 from branchline.forecast.subject import Subject
+from branchline.forecast.unexplained import BASKET_S, CHUNK_S, SLOWEST
 from branchline.sensors.record import JobRecord
 
 #: 1 ns for a byte to decode, 4 ns to decompress, 100 MB/s.
@@ -88,15 +89,49 @@ def test_what_each_file_takes_besides_is_saved_by_a_merge_and_what_a_process_tak
     alone_s = what_if(first, Conditions()).now.wall_s.value
     # Each of six files takes 2 s that the model knows nothing of, the first reading of a process 1 s.
     sampled = tuple(one.path for one in subject.files)
-    rates = replace(
-        RATES, sample_s=now_s + 13.0, first_s=1.0, again_s=now_s + 12.0, alone_s=alone_s + 2.0, sample_paths=sampled
-    )
+    took = {"sample_s": now_s + 13.0, "first_s": 1.0, "again_s": now_s + 12.0, "alone_s": alone_s + 2.0}
+    cpu = {"again_cpu_s": now_s + 12.0, "alone_cpu_s": alone_s + 2.0}
+    rates = replace(RATES, **took, **cpu, sample_paths=sampled)
     found = what_if(replace(subject, rates=rates), Conditions(merged_bytes=10**9))
     assert found.now.wall_s.value == pytest.approx(now_s + 13.0, rel=0.01)
     assert found.then.wall_s.value == pytest.approx(3.0, rel=0.1)
-    # One that was read once says nothing of a second: all of it is taken to be of its chunks.
+    # Other programs make reading longer, and change CPU time little: then as much more is said as all took longer.
+    busy = replace(rates, again_cpu_s=(now_s + 12.0) / 2, alone_cpu_s=(alone_s + 2.0) / 2)
+    assert what_if(replace(subject, rates=busy), Conditions()).now.wall_s.value == pytest.approx(now_s + 13.0, rel=0.01)
+    # One that was read once says nothing of a second file.
     once = replace(subject, rates=replace(rates, first_s=0.0, again_s=0.0, alone_s=0.0))
     assert what_if(once, Conditions()).now.wall_s.value == pytest.approx(now_s + 13.0, rel=0.01)
+
+
+def test_what_baskets_take_besides_is_saved_by_larger_ones_as_far_as_it_is_usual(subject: Subject) -> None:
+    now_s = what_if(subject, Conditions()).now.wall_s.value
+    sampled = tuple(one.path for one in subject.files)
+    baskets = sum(len(own) for one in subject.laid for own in one.extents)
+    usual_s = CHUNK_S * len(subject.laid) + BASKET_S * baskets
+    without_s = what_if(subject, Conditions(basket_bytes=10**6)).then.wall_s.value
+    later = []
+    for more_s in (2 * usual_s, 10.0):
+        rates = replace(RATES, sample_s=now_s + more_s, sample_paths=sampled)
+        found = what_if(replace(subject, rates=rates), Conditions(basket_bytes=10**6))
+        assert found.now.wall_s.value == pytest.approx(now_s + more_s)
+        later.append(found.then.wall_s.value - without_s)
+    # Of each branch and file one basket is left, and each file has a chunk as before.
+    saved_s = BASKET_S * (baskets - 2 * len(subject.laid))
+    assert later[0] == pytest.approx(2 * (usual_s - saved_s))
+    # No machine is so slow: something else took the most of it, once.
+    assert later[1] == pytest.approx(10.0 - SLOWEST * saved_s)
+
+
+def test_a_job_saves_what_fewer_baskets_usually_take(subject: Subject) -> None:
+    job = JobRecord(wall_s=10.0, workers=1, threads=1, events=60_000)
+    measured = replace(subject, job=job)
+    fewer = what_if(measured, Conditions(basket_bytes=10**6))
+    baskets = sum(len(own) for one in subject.laid for own in one.extents)
+    # All but one for each branch and file.
+    saved = BASKET_S * (baskets - 2 * len(subject.laid))
+    modelled = [what_if(subject, one) for one in (Conditions(), Conditions(basket_bytes=10**6))]
+    of_model = modelled[0].now.wall_s.value - modelled[1].then.wall_s.value
+    assert fewer.now.wall_s.value - fewer.then.wall_s.value == pytest.approx(saved + of_model)
 
 
 def test_a_job_saves_by_a_merge_what_files_take_by_the_calibration(subject: Subject) -> None:

@@ -95,6 +95,18 @@ def test_wagons_take_chunks_one_after_the_other() -> None:
     assert seconds([chunks], decode_s=2.0, wagons_s=4.0, round_trip_s=0.0) == pytest.approx(4.5)
 
 
+def test_threads_take_turns_on_the_cores_that_are_there() -> None:
+    chunks = plan([("baskets", 1000, chunk) for chunk in range(4)])
+    work = {"decode_s": 2.0, "wagons_s": 4.0, "round_trip_s": 0.0}
+    assert seconds([chunks], cores=1, **work) == pytest.approx(6)
+    assert seconds([chunks], cores=2, **work) == seconds([chunks], **work)
+    whole = plan([("opening", MB, 0)], in_flight=8, whole=True)
+    ahead = {"prefetches_chunks": True, "first_in_flight": 8, "round_trip_s": 0.0}
+    opened = [FileCosts(whole, MB, 1.0, 0.0)] * 8
+    times = [timing(opened, conditions(cores=cores, **ahead)).wall_s for cores in (1, 2, 0)]
+    assert times == pytest.approx([8, 4, 1])
+
+
 def test_memory_bounds_what_is_asked_for_ahead() -> None:
     calls = [("prefetch", 10 * MB, chunk) for chunk in range(4)]
     one_by_one = seconds([plan(calls, in_flight=4)], prefetches_chunks=True, memory_limit_bytes=80 * MB)

@@ -55,6 +55,18 @@ pub struct PlannedFile {
     pub scratch_bytes: u64,
 }
 
+/// How the tree of a file gets open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PlannedOpening {
+    /// The stream opens it, and decides what is read at first.
+    #[default]
+    InStream,
+    /// It is opened apart, and a stream goes on with it.
+    Apart,
+    /// It was opened apart before: no call opens it, and what opening it loads is there.
+    Before,
+}
+
 /// How a file is read.
 #[derive(Debug, Clone)]
 pub struct PlanSettings {
@@ -74,6 +86,10 @@ pub struct PlanSettings {
     pub is_named: bool,
     /// What was seen of the file before: bytes of its metadata at its end, and the wanted part of its bytes.
     pub seen: Option<(u64, f64)>,
+    /// The entries that are read; None for all.
+    pub entries: Option<Range<u64>>,
+    /// How its tree gets open.
+    pub opening: PlannedOpening,
 }
 
 /// What a call is for.
@@ -122,10 +138,16 @@ pub struct PlannedReads {
 /// The calls that reading these branches of a file makes. None if the memory limit is too small for it.
 pub fn plan_reads(file: &PlannedFile, settings: &PlanSettings) -> Option<PlannedReads> {
     let mut planning = Planning::new(file, settings);
-    if settings.access.mode == AccessMode::Stage {
+    let is_staged = settings.access.mode == AccessMode::Stage;
+    if is_staged {
         planning.stage();
     } else {
         planning.open();
+    }
+    if settings.opening == PlannedOpening::Before {
+        planning.calls.clear();
+    }
+    if !is_staged {
         planning.chunks()?;
     }
     Some(planning.done())
@@ -205,6 +227,9 @@ impl<'a> Planning<'a> {
     /// How much is read of the end of the file; None if it is read whole.
     fn tail_bytes(&self) -> Option<u64> {
         let size = self.file.size_bytes;
+        if self.settings.opening != PlannedOpening::InStream {
+            return (!self.strategy.reads_whole(size)).then_some(TAIL_BYTES);
+        }
         match self.strategy.whole_files {
             WholeFiles::Never => Some(TAIL_BYTES),
             WholeFiles::Always if size > self.shares.prefetched => Some(TAIL_BYTES),
@@ -321,7 +346,9 @@ impl<'a> Planning<'a> {
         };
         self.prefetches = self.strategy.prefetches_chunks() && self.choice.requests_in_flight > 0 && !self.is_whole;
         let mut carried = HashSet::new();
-        for entries in (Cutting { step, boundaries, ends }).chunks(0..self.file.entries_count) {
+        let all = 0..self.file.entries_count;
+        let read = self.settings.entries.clone().unwrap_or(all);
+        for entries in (Cutting { step, boundaries, ends }).chunks(read) {
             self.chunks_count += 1;
             if self.is_whole {
                 continue;
