@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import boost_histogram
 import matplotlib.style
 import mplhep
 import numpy as np
@@ -141,7 +142,14 @@ def _finish(axes: Axes, stack: SampleStack, *, log: bool, overflow: bool, label:
     widths = np.diff(np.asarray(stack.axis.edges))
     is_even = np.allclose(widths, widths[0], rtol=1e-6)
     unit = axis_label(stack.axis).rpartition("[")[2].partition("]")[0] if axis_label(stack.axis).endswith("]") else ""
-    axes.set_ylabel(text(f"Events / {widths[0]:.3g} {unit}".rstrip()) if is_even else "Events / bin")
+    per = (
+        ""
+        if isinstance(stack.axis, boost_histogram.axis.Integer)
+        else f" / {widths[0]:.3g} {unit}"
+        if is_even
+        else " / bin"
+    )
+    axes.set_ylabel(text(f"Events{per}".rstrip()))
     heights = np.concatenate(_heights(stack))
     highest = float(heights.max())
     if log:

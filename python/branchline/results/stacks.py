@@ -14,6 +14,8 @@ from branchline.results.scaling import factor_of, sample_axis, times
 from branchline.sensors.sample_record import SampleRecord
 from branchline.train.events import NOMINAL
 
+#: Axes of which a picture of samples has no place for the bins; whole numbers have theirs.
+_CATEGORIES = (boost_histogram.axis.StrCategory, boost_histogram.axis.IntCategory)
 #: Names of an axis of categories that may be the variations.
 _VARIATION_AXES = ("variation", "systematic")
 _UP, _DOWN = "_up", "_down"
@@ -160,7 +162,7 @@ def _found(value: Any, at: _Place, names: Mapping[str, SampleRecord]) -> Iterato
             yield from _found(_sliced(value, index, label), _Place(at.sample, str(label), at.key), names)
         return
     sample = at.sample or (next(iter(names)) if len(names) == 1 else "")
-    is_drawn = len(value.axes) == 1 and not value.axes[0].traits.discrete and value.kind.name != "MEAN"
+    is_drawn = len(value.axes) == 1 and not isinstance(value.axes[0], _CATEGORIES) and value.kind.name != "MEAN"
     if sample and is_drawn:
         yield _Place(sample, at.variation, at.key, value)
 

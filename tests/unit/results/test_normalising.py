@@ -18,7 +18,7 @@ from tests.unit.train.conftest import run_in_chunks
 
 import branchline
 from branchline.dataset import Dataset, Sample
-from branchline.errors import DatasetError, WagonError
+from branchline.errors import DatasetError, NoSuchKeyError, WagonError
 from branchline.report.summary import summary
 from branchline.sensors.record import CutflowRecord, CutRecord
 from branchline.train.cutflow import cutflow_records
@@ -299,6 +299,24 @@ def test_a_picture_of_a_sample_says_how_many_events_that_has(data: Path, tmp_pat
     }
     of_samples = {key: re.findall(r"(\d+) events", picture.replace("\u202f", " ")) for key, picture in notes.items()}
     assert of_samples == {"measured/met": ["100"], "ttbar/met": ["200"], "": ["300"]}
+
+
+def multiplicity(events: Any) -> Any:
+    jets = ak.num(events.Jet.pt[events.Jet.pt > 30])
+    kinds = hist.Hist.new.IntCat([0, 1, 2], name="kind").Weight().fill(jets)
+    return {"jets": hist.Hist.new.Int(0, 4, name="jets").Weight().fill(jets), "kinds": kinds}
+
+
+multiplicity.by_dataset = True  # type: ignore[attr-defined]
+
+
+def test_numbers_of_jets_are_drawn_by_sample(data: Path, tmp_path: Path) -> None:
+    branchline.run(multiplicity, samples(data), tmp_path, workers=0, pictures="none")
+    figure = branchline.plot(tmp_path, "multiplicity/jets")
+    assert figure.axes[0].get_ylabel() == "Events"
+    assert figure.axes[0].get_xlim() == (0, 4)
+    with pytest.raises(NoSuchKeyError, match="no histogram 'multiplicity/kinds' of one axis"):
+        branchline.plot(tmp_path, "multiplicity/kinds")
 
 
 def test_a_run_prints_cutflows_with_numbers_as_everything_else(tmp_path: Path) -> None:
