@@ -2,9 +2,9 @@
 
 Selections and columns are then computed once and not once for each weight. What a wagon does with weights that cannot
 be done for several at a time (``float(...)``, ``np.asarray(...)``, the contents of a histogram filled with them) ends
-the run, and the wagon runs once for each weight: results are the same either way. Two questions are out of reach, since
-Python answers them without asking the object: ``type(weight) is ak.Array``, and code in C that takes a float by its type
-(``json.dumps(ak.sum(weight))``). The latter raises TypeError, which ends the run unless the wagon catches it.
+the run, and the wagon runs once for each weight: results are the same either way. Two questions are out of reach, as
+Python answers them without asking the object: ``type(weight) is ak.Array``, and code in C that takes a float by its
+type (``json.dumps(ak.sum(weight))``). The latter raises TypeError, which ends the run unless the wagon catches it.
 """
 
 from __future__ import annotations
