@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from branchline.lab.study_samples import StudySample
+from branchline.report.arrow_tables import table_of
 from branchline.report.whole_files import whole_file
 
 
 def write_samples(path: Path, samples: Sequence[StudySample]) -> None:
     """Writes the table. Raises StorageError."""
-    import pyarrow
     import pyarrow.parquet
 
     schema = _schema()
     rows = [row for one in samples for row in _rows(one)]
     columns = {name: [row[name] for row in rows] for name in schema.names}
     with whole_file(path) as temporary:
-        pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), temporary, compression="zstd")
+        pyarrow.parquet.write_table(table_of(columns, schema), temporary, compression="zstd")
 
 
 def _schema() -> Any:
