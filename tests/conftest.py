@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,15 @@ def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
     folder = (session if worker_id == "master" else session.parent) / "collisions"
     make_data(folder, files=3, events_per_file=20, seed=7, workers=1)
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Leaves the variable of the test's name out of the environment: worker processes are forked from one that is kept
+    as long as the environment stays as it is.
+    """
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
+    return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -228,6 +228,10 @@ POOL_LOOK_INTERVAL_S = 0.25
 AGENT_LOOK_INTERVAL_S = 0.25
 # A worker process that has nothing to do for this long is ended; a job ends those of its own earlier, where it can.
 AGENT_IDLE_S = 30.0
+# The process from which workers are forked ends when no train has asked for one for this long. It holds some 90 MB.
+STARTER_IDLE_S = 900.0
+# It answers in milliseconds once the libraries are loaded, which a cold network disk may take this long for.
+STARTER_ANSWER_S = 60.0
 # The queue of a batch system may be this long; after that nobody waits for the job any more.
 NO_WORKERS_S = 24 * 3600.0
 # A scheduler that does not answer for this long is gone; one with a thousand workers may be busy for some seconds.

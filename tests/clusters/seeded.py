@@ -179,11 +179,11 @@ class SeededRun:
         return f"exit code {result.exit_code}: {result.errors[0]}"
 
     def worker_processes(self) -> list[psutil.Process]:
-        """Those of ours that work for any place of this process."""
+        """Those of ours that work for any place of this process, and those from which they are forked."""
         found = []
         for one in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
-                if any("branchline.jobs.worker" in word for word in one.cmdline()):
+                if any("branchline.jobs." in word for word in one.cmdline()):
                     found.append(one)
         return sorted(found, key=lambda one: one.pid)
 

@@ -129,7 +129,11 @@ def run(
             branchline run wagons.py data/*.root -o out --on slurm --batch-option=--partition=long
 
     """
-    # Imported here since it imports awkward.
+    # Imported here since it imports awkward, which the workers' starter does meanwhile.
+    from branchline.train.loading_ahead import load_ahead
+
+    if farm.on is None and pace.workers != 0:
+        load_ahead()
     from branchline.locations import shown_command
     from branchline.train import TrainRequest, TrainSettings
 

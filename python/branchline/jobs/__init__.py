@@ -11,6 +11,7 @@ from branchline.jobs.local import LocalProcesses
 from branchline.jobs.pool import PoolError
 from branchline.jobs.pooled import PooledWorkers
 from branchline.jobs.program import ModuleFile, Source
+from branchline.jobs.starting import load_for_workers
 from branchline.jobs.subjob import (
     WAIT,
     Context,
@@ -62,6 +63,7 @@ __all__ = [
     "Work",
     "WorkerDiedError",
     "clock_of",
+    "load_for_workers",
     "place_on",
     "where_of",
 ]

@@ -59,7 +59,7 @@ class Agent:
         return _GroupAtWork(self._process, self._errors, group, self.name).result(self._forget)
 
     def _started(self, errors: ErrorOutput) -> WorkerProcess:
-        process = WorkerProcess(0, errors)
+        process = WorkerProcess(0, self._program.module, errors)
         folder = Path(self._folder.name)
         modules = tuple(ModuleFile(one.name, str(folder / one.path)) for one in self._program.load)
         path = (self._folder.name, *sys.path)

@@ -74,9 +74,10 @@ class LocalProcesses:
         tried again, or is silent in a sub-job in which another one was silent.
         """
         self._start = partial(_start, modules=self._modules, work=cloudpickle.dumps(work), begin_s=time.monotonic())
+        self._module = type(work).__module__
         try:
             for number in range(self.workers):
-                self._processes.append(WorkerProcess(number))
+                self._processes.append(WorkerProcess(number, self._module))
             for process in self._processes:
                 process.send(self._start(process.number))
             yield from self._serve(draw)
@@ -230,7 +231,7 @@ class LocalProcesses:
     def _restart(self, place: int) -> None:
         process = self._processes[place]
         end_processes([process])
-        self._processes[place] = WorkerProcess(process.number)
+        self._processes[place] = WorkerProcess(process.number, self._module)
         self._processes[place].send(self._start(process.number))
 
     def _replace_silent(self) -> Iterator[Lost]:

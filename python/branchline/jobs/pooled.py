@@ -138,7 +138,7 @@ class PooledWorkers:
 
         Raises PoolError when the pool is gone or cannot work for this job, WorkerDiedError as ``LocalProcesses``.
         """
-        program = Program(cloudpickle.dumps(work), self._load, self._sources, os.getcwd())
+        program = Program(cloudpickle.dumps(work), self._load, self._sources, os.getcwd(), type(work).__module__)
         with tempfile.TemporaryDirectory(prefix="branchline-", ignore_cleanup_errors=True) as folder:
             stop_file = Path(folder, "stop")
             timeout_s, reading_timeout_s = self._timeouts

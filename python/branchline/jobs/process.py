@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -18,34 +17,24 @@ from branchline.errors import BranchlineError
 from branchline.jobs.connection import JobConnection
 from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
-from branchline.jobs.interruption import signals_blocked
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY, MemoryWitness
+from branchline.jobs.starting import start_worker
 from branchline.jobs.subjob import Finished, Lost, Note, Pickled, SubJob, WorkerDiedError
 from branchline.limits import KILL_GRACE_S
 
-# Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
-START = "from branchline.jobs.worker import main; main()"
-
 
 class WorkerProcess:
-    """One worker process, the socket to it, and the sub-jobs that it holds. ``errors`` is its standard error, if that
-    is not ours.
+    """One worker process, the socket to it, and the sub-jobs that it holds. ``module`` is that of the callable which it
+    works on. ``errors`` is its standard error, if that is not ours.
     """
 
-    def __init__(self, number: int, errors: ErrorOutput | None = None) -> None:
+    def __init__(self, number: int, module: str, errors: ErrorOutput | None = None) -> None:
         ours, theirs = socket.socketpair()
         self.heartbeat = HeartbeatReader()
         self._memory = MemoryWitness()
-        inherited = [theirs.fileno(), self.heartbeat.descriptor]
-        with theirs, signals_blocked():
-            self.process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                [sys.executable, "-c", START, *map(str, inherited)],
-                pass_fds=inherited,
-                stdin=subprocess.DEVNULL,
-                stderr=None if errors is None else errors.writer,
-                # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
-                process_group=0,
-            )
+        with theirs:
+            written_to = None if errors is None else errors.writer
+            self.process = start_worker(theirs.fileno(), self.heartbeat.descriptor, written_to, module)
         if errors is not None:
             errors.handed_over()
         self.heartbeat.handed_over()

@@ -32,13 +32,14 @@ class Program:
 
     ``load`` are those that are loaded before the callable is unpickled; all others are found when they are imported.
     ``sources`` have all of them. ``directory`` is the one of the job, by which relative paths are meant; a worker
-    enters it if it is there.
+    enters it if it is there. ``module`` is that of the callable.
     """
 
     work: bytes
     load: tuple[ModuleFile, ...] = ()
     sources: tuple[Source, ...] = ()
     directory: str = ""
+    module: str = ""
 
     @cached_property
     def key(self) -> str:

@@ -187,6 +187,8 @@ class Context:
     threads: int | None = None
     #: Called when memory is short. It ends a worker process, whose sub-job is tried with less; else it does nothing.
     out_of_memory: Callable[[], None] = _not_in_a_process
+    #: CPU seconds that another process took to load what this one has.
+    loading_cpu_s: float = 0.0
 
     def draw(self) -> SubJob | None:
         """The next sub-job, or None at the end; waits until one of the two is known."""

@@ -34,7 +34,7 @@ def load_uncached() -> None:
         return
     sys.path_hooks.insert(0, _uncached_finder)
     # Finders that Python made before for folders of the user. Looking may import, which adds to this dict: copy it.
-    for path in [one for one in list(sys.path_importer_cache) if not _is_cached(one)]:
+    for path in [one for one in list(sys.path_importer_cache) if not is_cached(one)]:
         del sys.path_importer_cache[path]
 
 
@@ -48,7 +48,7 @@ def is_installed(path: str | None) -> bool:
 
 def _uncached_finder(path: str) -> machinery.FileFinder:
     """Finds modules in a folder of the user. Raises ImportError for others, for which Python has its own finders."""
-    if not Path(path).is_dir() or _is_cached(path):
+    if not Path(path).is_dir() or is_cached(path):
         raise ImportError(f"{path} is no folder of the user's modules")
     return machinery.FileFinder(
         path,
@@ -58,7 +58,8 @@ def _uncached_finder(path: str) -> machinery.FileFinder:
     )
 
 
-def _is_cached(path: str) -> bool:
+def is_cached(path: str) -> bool:
+    """Whether a file or folder is not the user's: installed, or of Branchline itself."""
     return is_installed(path) or Path(path).is_relative_to(_OWN_FOLDER)
 
 

@@ -1,5 +1,5 @@
-"""A worker process. ``main`` is called by a new Python with two inherited descriptors: of the socket to the job, and of
-the page of shared memory for its heartbeat.
+"""A worker process: forked by the starter of its job (`branchline.jobs.starter`), or a new Python that calls ``main``.
+It has two descriptors: of the socket to the job, and of the page of shared memory for its heartbeat.
 
 It never imports the caller's main script, so a script needs no ``if __name__ == "__main__"`` and a notebook works.
 """
@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import cloudpickle
 
@@ -52,7 +52,7 @@ def load_module(name: str, path: str) -> Any:
     return module
 
 
-def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
+def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_s: float) -> None:
     """Works until there are no more sub-jobs or the other side is gone."""
     keep_freed_memory()
     start: WorkerStart = connection.receive()
@@ -78,7 +78,14 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter) -> None:
     with interruption.installed():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         context = Context(
-            start.number, draw, interruption, heartbeat.at, start.begin_s, start.threads, _end_out_of_memory
+            start.number,
+            draw,
+            interruption,
+            heartbeat.at,
+            start.begin_s,
+            start.threads,
+            _end_out_of_memory,
+            loading_cpu_s,
         )
         for message in work(context):
             if isinstance(message, Finished):
@@ -115,14 +122,19 @@ def end_with_the_job() -> None:
 
 
 def main() -> None:
-    """Entry point of the process."""
+    """Entry point of a new process."""
+    work_as(int(sys.argv[1]), int(sys.argv[2]))
+
+
+def work_as(connection_descriptor: int, heartbeat_descriptor: int, loading_cpu_s: float = 0.0) -> NoReturn:
+    """Makes this process a worker, and ends it. ``loading_cpu_s`` are CPU seconds that it took to load what it has."""
     # Where the code of a wagon or a package crashes, the log names its line. A job may be started without a log.
     if sys.stderr is not None:
         faulthandler.enable()
     end_with_the_job()
-    connection, heartbeat = WorkerConnection(int(sys.argv[1])), HeartbeatWriter(int(sys.argv[2]))
+    connection, heartbeat = WorkerConnection(connection_descriptor), HeartbeatWriter(heartbeat_descriptor)
     try:
-        serve(connection, heartbeat)
+        serve(connection, heartbeat, loading_cpu_s)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)  # The job is gone: nobody is left to report to.
     except MemoryError:

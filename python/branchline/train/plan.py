@@ -44,6 +44,11 @@ class TrainSettings:
     max_events: int | None = None
     max_files: int | None = None
 
+    @property
+    def starts_processes(self) -> bool:
+        """Whether workers are processes of this machine."""
+        return self.on is None and self.workers != 0
+
     @classmethod
     def of(
         cls,

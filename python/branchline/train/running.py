@@ -36,6 +36,7 @@ from branchline.tables import TableFolder
 from branchline.train.failures import Failure
 from branchline.train.folding import FoldedResult
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
+from branchline.train.loading_ahead import load_ahead
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
 from branchline.train.obeying import MeasuresTold
@@ -74,6 +75,8 @@ def run_train(
     control room, which may change at any time.
     """
     start = JobStart.now()
+    if request.settings.starts_processes:
+        load_ahead()
     with interruption.allowed():
         with start.clock.during("start"):
             loaded = request.load()

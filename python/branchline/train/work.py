@@ -431,8 +431,9 @@ class Worker:
 
     def _times(self) -> WorkerTimes:
         phases = split_reading(self._clock.seconds(), self._waited)
+        cpu_seconds = cpu_s() + self._context.loading_cpu_s
         return WorkerTimes(
-            time.monotonic(), host(), phases, cpu_s(), memory_peak_bytes(), self._threads, self._locality.spot.site
+            time.monotonic(), host(), phases, cpu_seconds, memory_peak_bytes(), self._threads, self._locality.spot.site
         )
 
 

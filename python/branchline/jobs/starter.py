@@ -1,0 +1,149 @@
+"""Forks worker processes from a process that has loaded what they need. ``main`` is called by a new Python with one
+inherited descriptor: of the socket to the job (`branchline.jobs.starting`).
+
+Loading takes most of a second of CPU time, which each worker would take again, for each train of a notebook as well.
+Only installed modules are loaded: the user's own are loaded by each worker, as their files are then.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pickle
+import random
+import select
+import socket
+import struct
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from branchline.jobs import worker
+from branchline.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
+
+#: The answer to a request that forks: the number of the process.
+ANSWER = struct.Struct("=q")
+#: Bytes that a request may have. `Request` has a path and some names.
+REQUEST_BYTES = 2**18
+DESCRIPTORS = 5
+# How often a worker looks whether its parent has ended, so that it is the job's.
+_ORPHAN_PAUSE_S = 0.0005
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to load before the next worker, and from where. With it come no descriptors, or the DESCRIPTORS of a worker
+    to fork: of the socket to the job, the heartbeat, standard output, standard error and the current folder. ``job`` is
+    the process of the job.
+    """
+
+    job: int
+    path: tuple[str, ...]
+    modules: tuple[str, ...]
+
+
+def main() -> None:
+    """Serves until the job has ended or asks for nothing for a while."""
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    # Threads of libraries are idle here, and deal with a fork: those of OpenBLAS and of jemalloc.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    job, counted_s = os.getppid(), 0.0
+    while _is_asked(requests, job):
+        content, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, DESCRIPTORS)
+        if not content:
+            return
+        request: Request = pickle.loads(content)  # noqa: S301 - the job that started this process
+        _load(request)
+        if descriptors:
+            cpu_s = time.process_time()
+            requests.send(ANSWER.pack(_fork(request.job, requests, descriptors, cpu_s - counted_s)))
+            counted_s = cpu_s
+        for one in descriptors:
+            os.close(one)
+
+
+def _is_asked(requests: socket.socket, job: int) -> bool:
+    """Waits for a request; False if there will be none. A process that the user forked may hold the job's end open."""
+    idle_until_s = time.monotonic() + STARTER_IDLE_S
+    while os.getppid() == job and time.monotonic() < idle_until_s:
+        if select.select([requests], [], [], JOB_WATCH_PAUSE_S)[0]:
+            return True
+    return False
+
+
+def _load(request: Request) -> None:
+    """Loads modules; one that cannot be loaded is left to the worker, whose error reaches the job."""
+    sys.path[:] = request.path
+    missing = [name for name in request.modules if name not in sys.modules]
+    for name in missing:
+        with suppress(Exception):
+            importlib.import_module(name)
+    if missing:
+        # What is here now stays as it is in all workers: their collectors need not touch, and so copy, its pages.
+        gc.collect()
+        gc.freeze()
+
+
+def _fork(job: int, requests: socket.socket, descriptors: Sequence[int], loading_cpu_s: float) -> int:
+    """Starts a worker as a child of the job, and gives its number. ``loading_cpu_s`` is in its account.
+
+    It is forked by a process that ends at once. Linux gives the orphan to the job, which has asked for that
+    (PR_SET_CHILD_SUBREAPER), and so can wait for it; and no worker ends with this process.
+    """
+    reader, writer = os.pipe()
+    between = os.fork()
+    if between == 0:
+        os.close(reader)
+        between = os.getpid()
+        number = os.fork()
+        if number == 0:
+            os.close(writer)
+            _wait_for_parent(job, other_than=between)
+            requests.close()
+            _be_worker(descriptors, loading_cpu_s)
+        os.write(writer, ANSWER.pack(number))
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as numbers:
+        [number] = ANSWER.unpack(numbers.read(ANSWER.size))
+    os.waitpid(between, 0)
+    return int(number)
+
+
+def _wait_for_parent(job: int, other_than: int) -> None:
+    """Waits until this process is the job's. Where the job is gone it is somebody else's, and ends."""
+    while os.getppid() == other_than:
+        time.sleep(_ORPHAN_PAUSE_S)
+    if os.getppid() != job:
+        os._exit(1)
+
+
+def _be_worker(descriptors: Sequence[int], loading_cpu_s: float) -> None:
+    """Works in this process as a new one would, and ends it."""
+    try:
+        os.setpgid(0, 0)
+        connection, heartbeat, output, errors, folder = descriptors
+        os.fchdir(folder)
+        os.close(folder)
+        for target, source in enumerate((output, errors), 1):
+            os.dup2(source, target)
+            os.close(source)
+        _own_state()
+        worker.work_as(connection, heartbeat, loading_cpu_s)
+    finally:
+        os._exit(1)
+
+
+def _own_state() -> None:
+    """Makes anew what a new process has for itself: numbers at random, and how it writes."""
+    random.seed()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
+    importlib.invalidate_caches()

@@ -1,0 +1,191 @@
+"""Worker processes are forked from a process that has loaded what they need, and are as new ones would be."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from branchline.jobs import Context, Finished, LocalProcesses, Message, ModuleFile, SubJob
+from branchline.jobs.starting import _kept, load_for_workers, start_worker
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are new processes")
+
+
+class Tells:
+    """A callable that gives what a function finds out in each worker, and how long its libraries took to load."""
+
+    def __init__(self, what: Callable[[], Any]) -> None:
+        self.what = what
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        while (drawn := context.draw()) is not None:
+            yield Finished(drawn.index, (self.what(), context.loading_cpu_s), context.worker)
+
+
+def told(what: Callable[[], Any], workers: int = 1, modules: tuple[ModuleFile, ...] = ()) -> list[Any]:
+    """What the workers find out."""
+    return [value for value, _ in run(what, workers, modules)]
+
+
+def run(what: Callable[[], Any], workers: int = 1, modules: tuple[ModuleFile, ...] = ()) -> list[Any]:
+    given = iter(range(workers))
+
+    def draw() -> SubJob | None:
+        # A sub-job for each worker: the first waits until all have begun.
+        return next((SubJob(index, "", index) for index in given), None)
+
+    messages = LocalProcesses(workers, modules).run(Tells(what), draw)
+    return [one.value for one in messages if isinstance(one, Finished)]
+
+
+def starters() -> list[psutil.Process]:
+    """Those of this process."""
+    return [one for one in psutil.Process().children() if any("jobs.starter" in word for word in one.cmdline())]
+
+
+@pytest.fixture(autouse=True)
+def new_starter() -> Iterator[None]:
+    """Each test begins without one."""
+    _kept.end()
+    yield
+    _kept.end()
+
+
+def test_the_next_train_finds_the_libraries_loaded() -> None:
+    import branchline.train.work  # noqa: F401 - so that it is known to be there
+
+    [(_, first_s)] = run(os.getpid)
+    [before] = starters()
+    [(_, second_s)] = run(os.getpid)
+    assert [one.pid for one in starters()] == [before.pid]
+    assert second_s < first_s / 4
+
+
+def test_what_a_job_will_need_is_loaded_before_a_worker_is_asked_for() -> None:
+    load_for_workers("branchline.train.work")
+    assert told(lambda: "branchline.train.work" in sys.modules and "awkward" in sys.modules) == [True]
+    assert len(starters()) == 1
+
+
+def test_a_worker_is_a_child_of_the_job_in_a_group_of_its_own() -> None:
+    [(pid, parent, group)] = told(lambda: (os.getpid(), os.getppid(), os.getpgid(0)))
+    assert parent == os.getpid()
+    assert group == pid
+
+
+def test_workers_draw_different_random_numbers() -> None:
+    numbers = told(lambda: (random.random(), float(np.random.random())))  # noqa: NPY002 - as wagons do
+    numbers += told(lambda: (random.random(), float(np.random.random())))  # noqa: NPY002 - as wagons do
+    assert len({number for pair in numbers for number in pair}) == 4
+
+
+def test_a_worker_gets_what_a_new_process_would_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def found() -> tuple[Any, ...]:
+        print("from the worker")
+        print("its error", file=sys.stderr)
+        cores = sorted(os.sched_getaffinity(0))
+        return os.environ.get("OF_THIS_TEST"), os.getcwd(), cores, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    told(found)
+    assert capfd.readouterr().out == "from the worker\n"
+    monkeypatch.setenv("OF_THIS_TEST", "set")
+    monkeypatch.chdir(tmp_path)
+    cores, limits = os.sched_getaffinity(0), resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.sched_setaffinity(0, {min(cores)})
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[0] - 1, limits[1]))
+    try:
+        assert told(found) == [("set", str(tmp_path), [min(cores)], limits[0] - 1)]
+    finally:
+        os.sched_setaffinity(0, cores)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert capfd.readouterr() == ("from the worker\n", "its error\n")
+
+
+def test_a_worker_starts_in_a_folder_that_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert told(lambda: os.readlink("/proc/self/cwd")) == [f"{gone} (deleted)"]
+
+
+def test_modules_of_the_user_are_as_their_files_are_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that is named as a library which the starter loads."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "vector", raising=False)
+    source = tmp_path / "vector.py"
+
+    def value() -> Any:
+        import vector
+
+        return vector.VALUE
+
+    for number in (1, 2):
+        source.write_text(f"VALUE = {number}\n")
+        monkeypatch.delitem(sys.modules, "vector", raising=False)
+        assert value() == number
+        assert told(value) == [number]
+
+
+def test_workers_go_on_when_the_starter_is_killed_and_the_next_train_has_another() -> None:
+    def kill_it() -> None:
+        [one] = [one for one in psutil.Process(os.getppid()).children() if one.pid != os.getpid()]
+        one.kill()
+
+    assert told(kill_it) == [None]
+    assert told(lambda: "well") == ["well"]
+
+
+def test_a_process_that_the_user_forks_has_workers_of_its_own() -> None:
+    [before] = told(os.getppid)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if told(os.getppid) == [os.getpid()] else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert told(os.getppid) == [before]
+
+
+def test_where_nothing_can_be_forked_workers_are_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kept, "_is_refused", True)
+    assert told(os.getppid) == [os.getpid()]
+    assert starters() == []
+
+
+def test_how_a_forked_worker_ended_is_known() -> None:
+    process = start_worker(os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR), None, "")
+    # What it was given is no page of shared memory, so that it ends by itself.
+    assert process.wait(10) == 1
+    assert process.poll() == 1
+    process.kill()
+
+
+def test_no_starter_outlives_a_job_that_is_killed() -> None:
+    code = "import time; from branchline.jobs import load_for_workers as load; load(''); print(1, flush=True)"
+    code += "; time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as job:
+        assert job.stdout is not None
+        assert job.stdout.readline() == b"1\n"
+        [starter] = psutil.Process(job.pid).children()
+        job.send_signal(signal.SIGKILL)
+    deadline_s = time.monotonic() + 10
+    while starter.is_running() and starter.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
