@@ -16,6 +16,7 @@ from branchline.train.companions import CompanionsOfEvents, OpenCompanions
 from branchline.train.varied_columns import VariedColumns
 from branchline.train.views import array_view, output_view
 from branchline.tree import Chunk
+from branchline.tree.names import near_names_hint
 
 #: The name of what is not varied.
 NOMINAL = "nominal"
@@ -53,8 +54,14 @@ class Columns:
     def array(self, name: str) -> ak.Array:
         """The column of a branch. Raises NoSuchBranchError with the nearest names if the tree has no such branch."""
         late_before = len(self.chunk.late_branches)
-        with self.reading():
-            array = self.chunk.array(name)
+        try:
+            with self.reading():
+                array = self.chunk.array(name)
+        except NoSuchBranchError as error:
+            # Wagons may ask for groups of branches, too.
+            groups = [one for one, group in self.chunk.shape.groups.items() if not isinstance(group, str)]
+            error.hint = near_names_hint(name, [*groups, *self.names])
+            raise
         self.touched.setdefault(self.wagon, set()).add(name)
         if len(self.chunk.late_branches) > late_before:
             self._late.add(name)

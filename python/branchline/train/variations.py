@@ -125,6 +125,9 @@ class VariedWagon(OfUser):
         self._columns = columns
         self._only_simulation = only_simulation
 
+    def __repr__(self) -> str:
+        return f"<wagon {self.name}, varied: {', '.join(self.variations)}>"
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("thing", "select") or "thing" not in vars(self):
             raise AttributeError(name)

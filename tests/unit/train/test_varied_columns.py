@@ -202,6 +202,7 @@ def test_the_variations_of_a_decorated_function_are_known(files: dict[str, Path]
         return len(events)
 
     assert total.variations == ("nominal", "up")
+    assert repr(total) == "<wagon total, varied: nominal, up>"
     (wagon,) = branchline.forecast(total, f"{files['tree']}", workers=1).wagons
     assert wagon.variations == ("nominal", "up")
     assert branchline.run(total, f"{files['tree']}", workers=1).outputs["total"] == {"nominal": 3, "up": 3}
