@@ -1,9 +1,10 @@
 //! Gives every basket of a chunk its place in the output, if possible before anything is decompressed.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use branchline_format::basket::BasketRecord;
+use branchline_format::basket::{BasketRecord, ScratchBytes};
 use branchline_format::layout::Layout;
 use branchline_slab::OpenSlab;
 use branchline_storage::ByteRange;
@@ -14,7 +15,7 @@ use crate::limits;
 use crate::read::basket_source::BasketSource;
 use crate::read::chunk::{Chunk, Reporter, UnfinishedColumn};
 use crate::read::fetch_request::{BasketId, Needed};
-use crate::read::task::{Countings, Target, Task};
+use crate::read::task::{Countings, Follower, Target, Task};
 use crate::tree::content::Shape;
 
 /// A basket with its bytes, and which of its entries the chunk wants.
@@ -28,6 +29,12 @@ struct Fetched {
 }
 
 impl Fetched {
+    /// Bytes after decompression, about; none for what is not to share a task.
+    fn shared_bytes(&self, scratch: ScratchBytes) -> Option<u64> {
+        let is_record = matches!(self.source, BasketSource::Record(_));
+        is_record.then(|| scratch.kept.max(self.source.stored_bytes() as u64))
+    }
+
     fn is_whole(&self) -> bool {
         self.entries.len() as u64 == self.entries_count
     }
@@ -45,6 +52,7 @@ impl Fetched {
             entries: self.entries,
             place: self.place,
             target,
+            followers: VecDeque::new(),
             at_work: None,
         }
     }
@@ -160,13 +168,46 @@ impl Assembly<'_> {
 
     /// Each basket gives a piece; the pieces are joined when all are there.
     fn in_pieces(&mut self, baskets: Vec<Fetched>) -> Result<UnfinishedColumn> {
-        let pieces = baskets.iter().map(|_| None).collect();
         let (branch, countings) = (self.chunk.columns[self.column], self.countings);
+        // A trace has a line for each basket, and what counts the elements of one comes with its task.
+        let is_counted = |one: &Fetched| countings.of(BasketId { branch, basket: one.basket }).is_some();
+        let is_of_objects = matches!(self.chunk.tree.shape(branch)?, Shape::Baskets(Layout::Objects(_)));
+        if is_of_objects && !journal::is_on() && !baskets.iter().any(is_counted) {
+            return Ok(self.in_shared_pieces(baskets));
+        }
+        let pieces = baskets.iter().map(|_| None).collect();
         self.add_tasks(baskets, |index, one| {
             let counting = countings.of(BasketId { branch, basket: one.basket });
             Some(Target::Piece { index, counting })
         })?;
         Ok(UnfinishedColumn::Pieces(pieces))
+    }
+}
+
+impl Assembly<'_> {
+    /// Small baskets that lie behind each other give one piece together.
+    fn in_shared_pieces(&mut self, baskets: Vec<Fetched>) -> UnfinishedColumn {
+        let (mut pieces, mut room) = (0, 0);
+        for one in baskets {
+            let scratch = one.source.scratch(one.entries_count);
+            let bytes = one.shared_bytes(scratch);
+            match (self.tasks.last_mut(), bytes.filter(|bytes| pieces > 0 && *bytes <= room)) {
+                (Some(task), Some(bytes)) => {
+                    room -= bytes;
+                    task.scratch.kept = task.scratch.kept.max(scratch.kept);
+                    task.scratch.passing = task.scratch.passing.max(scratch.passing);
+                    let Fetched { basket, source, basket_start, entries_count, entries, .. } = one;
+                    task.followers.push_back(Follower { source, basket, basket_start, entries_count, entries });
+                }
+                _ => {
+                    room = bytes.map_or(0, |bytes| limits::PIECE_BYTES.saturating_sub(bytes));
+                    let target = Target::Piece { index: pieces, counting: None };
+                    self.tasks.push(one.task(self.chunk, self.column, target));
+                    pieces += 1;
+                }
+            }
+        }
+        UnfinishedColumn::Pieces((0..pieces).map(|_| None).collect())
     }
 }
 

@@ -7,6 +7,7 @@ use branchline_format::compress::Codec;
 use branchline_format::decode::{decode, Counts};
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
+use branchline_format::objects::Program;
 
 use crate::read::basket_source::BasketSource;
 use crate::read::effort::Effort;
@@ -20,6 +21,9 @@ pub(crate) fn decode_basket(
     counts: Option<&Counts>,
     mut tools: Tools<'_>,
 ) -> FormatResult<Effort> {
+    if let (Layout::Objects(program), false) = (layout, task.followers.is_empty()) {
+        return decode_together(task, program, tools);
+    }
     let entries = task.entries.clone();
     let chunk = &task.chunk;
     let (column, target) = (task.column, &mut task.target);
@@ -39,6 +43,30 @@ pub(crate) fn decode_basket(
         Ok(())
     })?;
     Ok(effort)
+}
+
+/// Decodes the baskets of a task to one piece.
+fn decode_together(task: &mut Task, program: &Program, mut tools: Tools<'_>) -> FormatResult<Effort> {
+    let Target::Piece { index, .. } = task.target else { return Err(wrong_target()) };
+    let mut all = None;
+    let mut total: Option<Effort> = None;
+    loop {
+        let (entries, baskets) = (task.entries.clone(), task.followers.len() + 1);
+        let ((), effort) = tools.with_plain(&task.source, task.entries_count, |plain| {
+            all.get_or_insert_with(|| program.begin(plain.data.len() * baskets)).add(plain, entries, None)
+        })?;
+        match &mut total {
+            Some(total) => total.include(&effort),
+            None => total = Some(effort),
+        }
+        if !task.go_on() {
+            break;
+        }
+    }
+    let (Some(all), Some(mut total)) = (all, total) else { return Err(wrong_target()) };
+    task.chunk.put_piece(task.column, index, all.finish()?);
+    total.decode_ns += tools.clock.lap_ns();
+    Ok(total)
 }
 
 impl Tools<'_> {

@@ -391,7 +391,7 @@ impl Fetcher {
         let mut bundle = Vec::new();
         let mut bundle_bytes = 0;
         for task in tasks {
-            bundle_bytes += task.source.stored_bytes();
+            bundle_bytes += task.stored_bytes();
             bundle.push(task);
             if bundle_bytes >= limits::BUNDLE_BYTES {
                 bundle_bytes = 0;

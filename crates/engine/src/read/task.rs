@@ -1,6 +1,6 @@
 //! The work that the fetcher hands to the decoders: one basket each, with the place of its values in a chunk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -52,7 +52,18 @@ impl Countings {
     }
 }
 
-/// One basket to decode. Its parts of the chunk's buffers are dropped before it reports to the chunk.
+/// A further basket of a task.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pub(crate) source: BasketSource,
+    pub(crate) basket: usize,
+    pub(crate) basket_start: u64,
+    pub(crate) entries_count: u64,
+    pub(crate) entries: Range<usize>,
+}
+
+/// One basket to decode, or small ones that make one piece. Its parts of the chunk's buffers are dropped before it
+/// reports to the chunk.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) target: Target,
@@ -71,6 +82,8 @@ pub(crate) struct Task {
     /// What decompressing it takes.
     pub(crate) scratch: ScratchBytes,
     pub(crate) reporter: Reporter,
+    /// Baskets of objects behind this one, which become the same piece.
+    pub(crate) followers: VecDeque<Follower>,
     /// Counts it among the tasks that will give memory back.
     pub(crate) at_work: Option<TaskAtWork>,
 }
@@ -79,6 +92,22 @@ impl Task {
     /// Drops it without an error in its chunk.
     pub(crate) fn cancel(self) {
         self.reporter.done();
+    }
+
+    /// Goes on with the next of its baskets; false if there is none.
+    pub(crate) fn go_on(&mut self) -> bool {
+        let Some(Follower { source, basket, basket_start, entries_count, entries }) = self.followers.pop_front() else {
+            return false;
+        };
+        (self.source, self.basket, self.basket_start) = (source, basket, basket_start);
+        (self.entries_count, self.entries) = (entries_count, entries);
+        true
+    }
+
+    /// Bytes of its baskets as they are stored.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        let followers = self.followers.iter().map(|one| one.source.stored_bytes());
+        self.source.stored_bytes() + followers.sum::<usize>()
     }
 
     /// The basket, as errors name it.

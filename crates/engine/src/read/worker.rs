@@ -80,7 +80,7 @@ impl Worker {
                     }
                     task.chunk.costs[task.column].add(&effort);
                 }
-                Err(error) => task.chunk.put_error(order, error),
+                Err(error) => task.chunk.put_error(BasketOrder { basket: task.basket, ..order }, error),
             }
         }
         let Task { target, source, reporter, at_work, .. } = task;

@@ -13,7 +13,7 @@ use crate::objects::model::steps::{Block, Step};
 use super::columns::Columns;
 use super::expansion::ROUND_BYTES;
 use super::machine::{Machine, REST};
-use super::slot::{add_slots, Slot};
+use super::slot::{add_slots, Mark, Slot};
 
 /// Limit of the classes behind pointers that are left out of one object.
 const LEFT_OUT_MAX: usize = 16;
@@ -39,7 +39,7 @@ impl Program {
         let mut left_out: Vec<(String, FormatError)> = Vec::new();
         let mut rounds = 0;
         loop {
-            let mut reader = Reader::over(self, bytes, key_size);
+            let mut reader = Reader::over(self, bytes, key_size, self.new_slots(bytes.len()));
             reader.machine.may_start_over = rounds < STARTS_OVER_MAX;
             left_out.iter().for_each(|(name, error)| reader.machine.leave_out(name, error.clone()));
             let Err(error) = reader.bounded_entry(0..bytes.len()) else {
@@ -71,24 +71,38 @@ impl Program {
         key_size: u64,
         walk: impl Fn(&mut Reader<'p>) -> Result<()>,
     ) -> Result<Vec<Slot>> {
-        self.walked(data, key_size, walk).map(|machine| machine.slots)
+        self.walked(data, key_size, self.new_slots(data.len()), walk).map(|machine| machine.slots)
     }
 
+    /// The same, behind what slots hold already.
     fn walked<'p>(
         &'p self,
         data: &'p [u8],
         key_size: u64,
+        mut slots: Vec<Slot>,
         walk: impl Fn(&mut Reader<'p>) -> Result<()>,
     ) -> Result<Machine<'p>> {
         let mut round = 0;
         loop {
-            let mut reader = Reader::over(self, data, key_size);
+            let mut reader = Reader::over(self, data, key_size, slots);
             reader.machine.may_start_over = round < STARTS_OVER_MAX;
             match walk(&mut reader) {
-                Err(_) if reader.machine.starts_over => round += 1,
+                Err(_) if reader.machine.starts_over => {
+                    round += 1;
+                    reader.go_back();
+                    slots = reader.machine.slots;
+                }
                 done => return done.map(|()| reader.machine),
             }
         }
+    }
+
+    /// Empty slots, with room for about this many bytes of entries.
+    fn new_slots(&self, data_bytes: usize) -> Vec<Slot> {
+        let (mut slots, class) = (Vec::new(), &self.parts().class);
+        add_slots(&mut slots, &class.has_offsets);
+        class.make_room(&mut slots, data_bytes);
+        slots
     }
 
     /// Decodes objects that were each streamed to a buffer of their own, as in streamer fields of an RNTuple. `offsets`
@@ -119,7 +133,8 @@ impl Program {
     /// the last.
     pub fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
         let entries = 0..bounds.len().saturating_sub(1);
-        let mut places = self.walked(plain.data, plain.key_size, |reader| {
+        let slots = self.new_slots(plain.data.len());
+        let mut places = self.walked(plain.data, plain.key_size, slots, |reader| {
             reader.machine.entry.references = Some(Vec::new());
             reader.bounded_entries(bounds, entries.clone())
         })?;
@@ -134,7 +149,7 @@ impl Program {
     /// elements of each, where another branch counts them.
     pub(crate) fn bounds(&self, plain: &Plain<'_>, counts: Option<&[i64]>) -> Result<Vec<u32>> {
         let bounds = std::cell::RefCell::new(Vec::new());
-        self.walked(plain.data, plain.key_size, |reader| {
+        self.walked(plain.data, plain.key_size, self.new_slots(plain.data.len()), |reader| {
             bounds.borrow_mut().clear();
             let all = 0..plain.entries_count;
             if let Some(data) = reader.even_entries(plain, &all)? {
@@ -152,13 +167,44 @@ impl Program {
 
     /// Decodes entries of a basket. `counts` has the number of elements of each, where another branch counts them.
     pub fn decode(&self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
-        let bounds = plain.bounds()?;
-        let slots = self.filled(plain.data, plain.key_size, |reader| match &bounds {
+        let mut open = self.begin(plain.data.len());
+        open.add(plain, entries, counts)?;
+        open.finish()
+    }
+
+    /// Begins a column of the entries of several baskets, with room for about this many bytes of them.
+    pub fn begin(&self, data_bytes: usize) -> OpenColumn<'_> {
+        OpenColumn { program: self, slots: self.new_slots(data_bytes), entries_count: 0 }
+    }
+}
+
+/// A column of the entries of baskets of a branch, which lie behind each other. A column takes as long to make as some
+/// hundred of its values, so small baskets share one.
+#[derive(Debug)]
+pub struct OpenColumn<'p> {
+    program: &'p Program,
+    slots: Vec<Slot>,
+    entries_count: usize,
+}
+
+impl OpenColumn<'_> {
+    /// Decodes entries of a basket, as [`Program::decode`] does. After an error it holds nothing any more.
+    pub fn add(&mut self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<()> {
+        let (bounds, slots) = (plain.bounds()?, std::mem::take(&mut self.slots));
+        let machine = self.program.walked(plain.data, plain.key_size, slots, |reader| match &bounds {
             Some(bounds) => reader.bounded_entries(bounds, entries.clone()),
             None => reader.unbounded_entries(plain, entries.clone(), counts),
         })?;
-        self.parts().class.remember(&slots);
-        Columns::new(slots, &self.parts().classes).column(&self.parts().class.form, 0, entries.len())
+        self.slots = machine.slots;
+        self.entries_count += entries.len();
+        Ok(())
+    }
+
+    /// The column.
+    pub fn finish(self) -> Result<Column> {
+        let Parts { class, classes, .. } = self.program.parts();
+        class.remember(&self.slots);
+        Columns::new(self.slots, classes).column(&class.form, 0, self.entries_count)
     }
 }
 
@@ -188,15 +234,23 @@ struct Reader<'a> {
     steps: Arc<Vec<Step>>,
     data: &'a [u8],
     fused_again: usize,
+    /// How full the slots were at first.
+    marks: Vec<Mark>,
 }
 
 impl<'a> Reader<'a> {
-    fn over(program: &'a Program, data: &'a [u8], key_size: u64) -> Self {
+    fn over(program: &'a Program, data: &'a [u8], key_size: u64, slots: Vec<Slot>) -> Self {
         let parts = program.parts();
+        let marks = slots.iter().map(Slot::mark).collect();
         let mut machine = Machine::new(data, key_size, &parts.classes);
-        add_slots(&mut machine.slots, &parts.class.has_offsets);
-        parts.class.make_room(&mut machine.slots, data.len());
-        Self { machine, parts, steps: parts.class.steps(), data, fused_again: 0 }
+        machine.slots = slots;
+        Self { machine, parts, steps: parts.class.steps(), data, fused_again: 0, marks }
+    }
+
+    /// Takes out of the slots what this walk has added.
+    fn go_back(&mut self) {
+        self.machine.slots.truncate(self.marks.len());
+        self.machine.slots.iter_mut().zip(&self.marks).for_each(|(slot, mark)| slot.go_back(mark));
     }
 
     /// The block by which each of these entries can be read, if sizes and bytes of all of them fit it.
@@ -298,8 +352,7 @@ impl<'a> Reader<'a> {
         let first = entries.start;
         self.each_unbounded(plain, entries, counts, |reader, next, _| {
             if next == first {
-                reader.machine.slots.clear();
-                add_slots(&mut reader.machine.slots, &reader.parts.class.has_offsets);
+                reader.go_back();
             }
         })
     }

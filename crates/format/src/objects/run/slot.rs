@@ -23,6 +23,31 @@ pub(crate) struct Instance {
     pub(crate) count: usize,
 }
 
+/// How full a slot is, to go back to.
+#[derive(Debug, Default)]
+pub(crate) struct Mark {
+    bytes: usize,
+    offsets: usize,
+    /// Objects of each instance.
+    counts: Vec<usize>,
+}
+
+impl Slot {
+    /// How full it is now.
+    pub(crate) fn mark(&self) -> Mark {
+        let counts = self.instances.iter().map(|instance| instance.count).collect();
+        Mark { bytes: self.bytes.len(), offsets: self.offsets.len(), counts }
+    }
+
+    /// Takes out what was added since.
+    pub(crate) fn go_back(&mut self, mark: &Mark) {
+        self.bytes.truncate(mark.bytes);
+        self.offsets.truncate(mark.offsets);
+        self.instances.truncate(mark.counts.len());
+        self.instances.iter_mut().zip(&mark.counts).for_each(|(instance, count)| instance.count = *count);
+    }
+}
+
 /// The tag of a null pointer.
 pub(crate) const NULL_TAG: u8 = u8::MAX;
 /// Limit of the classes of objects in one column.
