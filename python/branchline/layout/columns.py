@@ -27,12 +27,12 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
     if layout.is_option:
         return Column.Option(_bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
     if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
-        whole = layout.to_ListOffsetArray64(True)
+        whole = lists_of(layout)
         return Column.Text(_bytes(whole.offsets.data), _bytes(whole.content.data[: whole.offsets[-1]]))
     if layout.is_regular:
         return Column.Regular(layout.size, column_of(layout.content[: layout.size * len(layout)], name))
     if layout.is_list:
-        whole = layout.to_ListOffsetArray64(True)
+        whole = lists_of(layout)
         return Column.List(_bytes(whole.offsets.data), column_of(whole.content[: whole.offsets[-1]], name))
     if layout.is_record:
         contents = [column_of(layout.content(index), name) for index in range(len(layout.contents))]
@@ -42,6 +42,15 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
     if layout.is_union:
         return _union(layout, name)
     return _numbers(layout, name)
+
+
+def lists_of(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
+    """Lists with offsets of 64 bits from 0 on; those that have them already are not copied, as awkward would."""
+    if isinstance(layout, ak.contents.ListOffsetArray):
+        offsets = layout.offsets.data
+        if offsets.dtype == np.int64 and offsets[0] == 0:
+            return layout
+    return layout.to_ListOffsetArray64(True)
 
 
 def missing_error(name: str, hint: str) -> UnsupportedBranchError:

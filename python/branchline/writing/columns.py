@@ -12,6 +12,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
+from branchline.layout.columns import lists_of
 from branchline.writing.arrow import columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
 
 HINT = (
@@ -71,7 +72,16 @@ def layout_of(values: Any, name: str) -> ak.contents.Content:
             values = ak.Array(values if isinstance(values, list | tuple) else np.asarray(values))
     except (TypeError, ValueError) as error:
         raise OptionError(f"branch {name}: a {type(values).__name__} is no array: {error}") from error
-    return ak.to_packed(values).layout
+    return _packed(values.layout)
+
+
+def _packed(layout: ak.contents.Content) -> ak.contents.Content:
+    """What lies behind each other; lists of numbers that do already are not copied."""
+    if layout.is_list and not layout.is_regular and layout.parameters == {} and layout.content.is_numpy:
+        whole = lists_of(layout)
+        numbers = whole.content[: whole.offsets[-1]]
+        return ak.contents.ListOffsetArray(whole.offsets, numbers.to_packed())
+    return ak.to_packed(layout, highlevel=False)
 
 
 def empty_layout(kind: Any, name: str) -> ak.contents.Content:
@@ -113,8 +123,8 @@ def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Itera
     if not _is_list(layout):
         yield BranchValues(name, layout)
         return
-    whole = layout.to_ListOffsetArray64(True)
-    content = whole.content
+    whole = lists_of(layout)
+    content = whole.content[: whole.offsets[-1]]
     content = content.project() if content.is_indexed and not content.is_option else content
     members = [(name, content)]
     if content.is_record:
@@ -154,7 +164,7 @@ def fitting(layout: ak.contents.Content, sample: ak.contents.Content, name: str)
         return ak.contents.RegularArray(fitting(layout.content, sample.content, name), layout.size, len(layout))
     is_text = layout.parameter("__array__") is not None
     if layout.is_list and sample.is_list and not sample.is_regular and not is_text:
-        whole = layout.to_ListOffsetArray64(True)
+        whole = lists_of(layout)
         return ak.contents.ListOffsetArray(whole.offsets, fitting(whole.content, sample.content, name))
     if layout.is_record and sample.is_record and set(layout.fields) == set(sample.fields):
         contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}") for one in sample.fields]

@@ -6,8 +6,8 @@ use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use branchline_format::ntuple::schema::Schema;
-use branchline_format::ntuple::write::elements::{element_size, encode_into};
-use branchline_format::ntuple::write::page::seal_into;
+use branchline_format::ntuple::write::elements::{element_size, encode_into, is_native};
+use branchline_format::ntuple::write::page::{self, seal_into};
 
 use crate::error::{ReadError, Result};
 use crate::limits;
@@ -62,12 +62,23 @@ struct OpenColumn {
     pages: Vec<SealedPage>,
 }
 
+/// A page of elements that are stored as they are begins with room for all of it where this part of it is there.
+const ROOM_FROM_SHARE: usize = 8;
+
 /// A page that is to be compressed.
 #[derive(Clone)]
 struct FullPage {
     column: usize,
     encoding: Encoding,
     elements: Vec<u8>,
+}
+
+/// What a thread makes of a page.
+enum Made {
+    /// Nothing, for its elements are stored as they are, with this checksum.
+    Checksum([u8; 8]),
+    /// Its stored bytes.
+    Stored(Vec<u8>),
 }
 
 #[derive(Clone)]
@@ -150,11 +161,16 @@ impl ClusterColumns {
             let mut full = std::mem::take(&mut open.elements);
             if full.capacity() == 0 {
                 full = self.spare.take();
+                full.reserve_exact(per_page + PAGE_CHECKSUM_SIZE as usize);
             }
             full.extend_from_slice(now);
             self.waiting_bytes += full.len();
             self.waiting.push(FullPage { column, encoding, elements: full });
             rest = later;
+        }
+        if open.elements.capacity() == 0 && rest.len() >= per_page / ROOM_FROM_SHARE {
+            open.elements = self.spare.take();
+            open.elements.reserve_exact(per_page + PAGE_CHECKSUM_SIZE as usize);
         }
         open.elements.extend_from_slice(rest);
         self.open_bytes += rest.len();
@@ -198,22 +214,33 @@ impl ClusterColumns {
         let (setting, spare) = (self.layout.setting, &self.spare);
         let state = || (Compressor::new(), Vec::new());
         let sealed = map_in_order(&waiting, state, |(compressor, plain), full: &FullPage| {
-            encode_into(&full.encoding, &full.elements, plain)?;
+            let is_native = is_native(&full.encoding);
+            if is_native && setting == Setting::NONE {
+                return Ok((full.elements.len() as u64, Made::Checksum(page::checksum_of(&full.elements))));
+            }
+            if !is_native {
+                encode_into(&full.encoding, &full.elements, plain)?;
+            }
+            let plain = if is_native { &full.elements } else { &*plain };
             let mut bytes = spare.take();
             seal_into(plain, setting, compressor, &mut bytes);
-            Ok((plain.len() as u64, bytes))
+            Ok((plain.len() as u64, Made::Stored(bytes)))
         });
         for (full, sealed) in waiting.into_iter().zip(sealed) {
             let column = &mut self.columns[full.column];
             let named = |error: branchline_format::error::FormatError| {
                 ReadError::from_format(path, &error.in_object(format!("field {}", column.name)))
             };
-            let (plain, bytes) = sealed.map_err(named)?;
+            let (plain, made) = sealed.map_err(named)?;
+            let elements_count = (full.elements.len() / element_size(&full.encoding)) as u64;
+            let mut bytes = full.elements;
+            match made {
+                Made::Checksum(checksum) => bytes.extend_from_slice(&checksum),
+                Made::Stored(stored) => self.spare.give(std::mem::replace(&mut bytes, stored)),
+            }
             self.plain_bytes += plain;
             self.sealed_bytes += bytes.len() as u64;
-            let elements_count = (full.elements.len() / element_size(&full.encoding)) as u64;
             column.pages.push(SealedPage { elements_count, bytes });
-            self.spare.give(full.elements);
         }
         Ok(())
     }

@@ -71,6 +71,11 @@ pub fn switches(elements: &[u8]) -> impl Iterator<Item = Switch> + '_ {
     })
 }
 
+/// Whether the plain bytes of a page are its elements as they are.
+pub fn is_native(encoding: &Encoding) -> bool {
+    matches!(encoding.kind, Kind::Plain(number) if cfg!(target_endian = "little") || number.size() == 1)
+}
+
 /// The plain bytes of a page of these elements.
 pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
     let mut plain = Vec::new();

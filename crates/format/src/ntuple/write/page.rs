@@ -48,6 +48,11 @@ pub fn seal_into(plain: &[u8], setting: Setting, compressor: &mut Compressor, st
 
 /// Adds the checksum of a page behind its compressed bytes.
 pub fn add_checksum(stored: &mut Vec<u8>) {
-    let checksum = xxh3_64(stored);
-    stored.extend_from_slice(&checksum.to_le_bytes());
+    let checksum = checksum_of(stored);
+    stored.extend_from_slice(&checksum);
+}
+
+/// The checksum that stands behind these bytes of a page.
+pub fn checksum_of(stored: &[u8]) -> [u8; 8] {
+    xxh3_64(stored).to_le_bytes()
 }
