@@ -93,7 +93,7 @@ FULL = Size(
     reported_files=200,
     reporting_rounds=30,
     planned_files=100_000,
-    written_entries=1_000_000,
+    written_entries=200_000,
     simulated_files=10_000,
     simulated_workers=1000,
     forecast_points=72,
@@ -283,7 +283,7 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
     if "writing" in chosen:
         from benches.writing import writing_page
 
-        pages["writing"] = writing_page(size.written_entries, repeats or size.repeats, say)
+        pages["writing"] = writing_page(size.written_entries, repeats or size.split_repeats, say)
     write_rows(results, pages)
 
 

@@ -1,27 +1,28 @@
 """Writing a TTree and an RNTuple from arrays in memory: Branchline, uproot and ROOT, with one core and with all.
 
-Each writer is a process of its own that makes the same arrays first; the seconds are those from the first call of the
-writer until the file is closed. Codecs are compared where they do the same work: levels of zstd are twice as high in
-ROOT's numbers, and uproot's LZ4 is ROOT's fast one at every level. ROOT fills entry by entry in compiled code; with
-several cores a TTree by TBufferMerger with implicit multithreading, an RNTuple by RNTupleParallelWriter, each with one
-thread for each core.
+Each writer is a process of its own (`benches/writers.py`); the seconds are those from its first call until the file
+is closed. Codecs are compared where they do the same work: levels of zstd are twice as high in ROOT's numbers, and
+uproot's LZ4 is ROOT's fast one at every level. ROOT fills entry by entry in compiled code; with several cores a TTree
+by TBufferMerger with implicit multithreading, an RNTuple by RNTupleParallelWriter, each with one thread for each core.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
-from benches.conditions import machine_lines
+from benches.conditions import codec_versions, machine_lines
 from benches.tables import table
 from benches.worker import REPOSITORY
+from benches.writers import TREE, WRITERS, Order, arrays_of
 
 
 @dataclass(frozen=True)
@@ -43,160 +44,192 @@ CODECS = (
     Codec("zstd 10", "zstd:5", 505, 510),
     Codec("LZMA 1", "lzma:1", 201, 201),
 )
+#: A pass of it takes as long as a round of all others: its rounds are a third as many.
+SLOW = "LZMA 1"
 KINDS = ("TTree", "RNTuple")
 SHAPES = ("fixed", "jagged")
 #: Files in memory show the work alone; on a disk Branchline waits until the file is there, and the others do not.
 IN_MEMORY = Path("/dev/shm")
-DATA = """
-import json, sys, time
-import awkward as ak, numpy as np
-path, kind, shape, codec, code, count, cores = sys.argv[1:5] + [int(one) for one in sys.argv[5:]]
-rng = np.random.default_rng(1)
-flat, lists, lengths = {}, {}, np.zeros(count, "i8")
-if shape == "fixed":
-    flat = {f"x{i}": np.round(rng.normal(size=count), 3).astype("f4") for i in range(12)}
-else:
-    lengths = rng.integers(0, 8, count)
-    lists = {f"v{i}": np.round(rng.exponential(30, int(lengths.sum())), 2).astype("f4") for i in range(4)}
-columns = flat | {name: ak.unflatten(values, lengths) for name, values in lists.items()}
-"""
-REPORT = """
-print(json.dumps([time.perf_counter() - begin_s, time.process_time() - begin_cpu_s]))
-"""
-BEGIN = """
-begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
-"""
-BRANCHLINE = (
-    DATA
-    + "import branchline\nbranchline.recreate\n"
-    + BEGIN
-    + """
-with branchline.recreate(path, compression=codec) as file:
-    if kind == "TTree":
-        file["events"] = columns
-    else:
-        file.mkrntuple("events", columns).extend(columns)
-"""
-    + REPORT
+OURS, UPROOT, ROOT = WRITERS
+LIMIT_PASSES = 3
+ABOUT = (
+    "{events} entries of 12 floats (fixed) or of 4 lists of 0 to 7 floats (jagged), which are in memory; seconds are "
+    "medians of {repeats} rounds ({slow} of LZMA), in which the writers take turns. Files are in memory too, but for "
+    "the rows that say otherwise: there the file is on the disk when Branchline ends, and in the page cache when the "
+    "others do. zstd 4 and 10 are zstd's own levels, ROOT's 2 and 5. With several cores ROOT writes with TBufferMerger "
+    "and RNTupleParallelWriter; uproot has one thread. Every file of Branchline was read by uproot, and its values are "
+    "those that were given.",
+    "**x uproot** and **x ROOT** say how many times as fast Branchline is: medians of the pairs of a round, of wall "
+    "seconds and, behind the slash, of CPU seconds. **% of the limit**: the limit is the compression of the same bytes "
+    "by the same codec and one write of the file, and nothing else; its CPU seconds in per cent of Branchline's. "
+    "**limit x uproot** is how many times as fast as uproot, in CPU seconds, a writer would be that did nothing else: "
+    "with the same codec none exceeds it on one core. Where it is below 2, the codec is the bound; without a codec the "
+    "kernel is, which takes the bytes. Pages of an RNTuple that do not become smaller are not in the limit.",
 )
-UPROOT = (
-    DATA
-    + "import uproot\n"
-    + "setting = uproot.compression.Compression.from_code_pair(code // 100, code % 100) if code else None\n"
-    + BEGIN
-    + """
-with uproot.recreate(path, compression=setting) as file:
-    if kind == "TTree":
-        file["events"] = columns
-    else:
-        file.mkrntuple("events", columns)
-"""
-    + REPORT
-)
-ROOT = (
-    DATA
-    + """
-import ROOT
-ROOT.gInterpreter.Declare(open("benches/writing_root.h").read())
-given = ROOT.Columns()
-for values in flat.values():
-    ROOT.add(given.flat, values)
-for values in lists.values():
-    ROOT.add(given.lists, values)
-starts = np.concatenate([[0], np.cumsum(lengths)]).astype("i8")
-given.starts = starts
-if cores > 1:
-    ROOT.EnableImplicitMT(cores)
-write = ROOT.write_tree if kind == "TTree" else ROOT.write_ntuple
-"""
-    + BEGIN
-    + "write(path, code, given, count, cores)\n"
-    + REPORT
-)
-WRITERS = {"Branchline": BRANCHLINE, "uproot": UPROOT, "ROOT": ROOT}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file that all writers make."""
+
+    kind: str
+    shape: str
+    codec: Codec
+    cores: int
+    place: Path | None
+
+    @property
+    def name(self) -> str:
+        """What the row is called."""
+        return f"{self.kind}, {self.shape}, {self.codec.name}{'' if self.place else ', on the disk'}"
 
 
 @dataclass(frozen=True)
 class Written:
-    """One measurement: medians of its passes."""
+    """One measurement: the passes of a writer, round by round."""
 
-    kind: str
-    shape: str
-    codec: str
+    case: str
     cores: int
-    place: str
     writer: str
-    wall_s: float
-    cpu_s: float
+    wall_s: list[float]
+    cpu_s: list[float]
     file_bytes: int
 
-    @property
-    def case(self) -> tuple[str, str, str, int, str]:
-        """What all writers have in common."""
-        return self.kind, self.shape, self.codec, self.cores, self.place
+
+class Writer:
+    """A process that writes what it is told."""
+
+    def __init__(self, name: str, cores: int) -> None:
+        words = [sys.executable, "-W", "ignore", "-m", "benches.writers", name, str(cores)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, cwd=REPOSITORY)
+
+    def write(self, order: Order) -> tuple[float, float]:
+        """Wall and CPU seconds of one pass. RuntimeError if the process ends."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asdict(order)) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            msg = f"the writer of {order} ended with exit code {self._process.wait()}"
+            raise RuntimeError(msg)
+        wall_s, cpu_s = json.loads(line)
+        return wall_s, cpu_s
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
 def writing_page(events: int, repeats: int, progress: Callable[[str], None]) -> tuple[str, list[dict[str, object]]]:
     """The page with all measurements, and the numbers."""
-    measured = []
     cores_all = sorted({1, len(os.sched_getaffinity(0))})
-    cases = [(codec, IN_MEMORY) for codec in CODECS if IN_MEMORY.is_dir()] + [(CODECS[1], None)]
-    for kind in KINDS:
-        for shape in SHAPES:
-            for codec, place in cases:
-                for cores in cores_all:
-                    progress(f"writing {kind}, {shape}, {codec.name}, {cores} cores, {place or 'on the disk'}")
-                    with tempfile.TemporaryDirectory(prefix="branchline-bench-", dir=place) as folder:
-                        words = [str(Path(folder, "a.root")), kind, shape]
-                        measured += _rounds(words, codec, cores, events, repeats, "memory" if place else "disk")
-    return _page(measured, events, repeats), [asdict(one) for one in measured]
+    places = [(codec, IN_MEMORY) for codec in CODECS if IN_MEMORY.is_dir()] + [(CODECS[1], None)]
+    cases = [
+        Case(kind, shape, codec, cores, place)
+        for kind in KINDS
+        for shape in SHAPES
+        for codec, place in places
+        for cores in cores_all
+    ]
+    rows, measured = [], []
+    for cores in cores_all:
+        writers = {name: Writer(name, cores) for name in WRITERS}
+        for case in [case for case in cases if case.cores == cores]:
+            progress(f"writing {case.name}, {cores} cores")
+            rounds = max(1, repeats // 3) if case.codec.name == SLOW else repeats
+            with tempfile.TemporaryDirectory(prefix="branchline-bench-", dir=case.place) as folder:
+                of_case, limit_s = _measured(case, writers, Path(folder, "a.root"), events, rounds)
+            rows.append(_row(case, of_case, limit_s))
+            measured += [{**asdict(one), "limit_cpu_s": limit_s} for one in of_case]
+        for writer in writers.values():
+            writer.close()
+    return _page(rows, events, repeats), measured
 
 
-def _rounds(words: list[str], codec: Codec, cores: int, events: int, repeats: int, place: str) -> list[Written]:
-    """All writers in turns."""
-    codes = {"Branchline": 0, "uproot": codec.uproot, "ROOT": codec.root}
-    writers = [name for name in WRITERS if codes[name] is not None]
-    passes: dict[str, list[tuple[float, float]]] = {name: [] for name in writers}
-    sizes, path = {}, Path(words[0])
-    for _ in range(repeats):
-        for name in writers:
-            passes[name].append(_pass(WRITERS[name], [*words, codec.ours, str(codes[name]), str(events)], cores))
+def _measured(
+    case: Case, writers: dict[str, Writer], path: Path, events: int, rounds: int
+) -> tuple[list[Written], float]:
+    """All writers in turns, behind a round to warm up, and the CPU seconds of the limit."""
+    codes = {OURS: 0, UPROOT: case.codec.uproot, ROOT: case.codec.root}
+    passes: dict[str, list[tuple[float, float]]] = {name: [] for name, code in codes.items() if code is not None}
+    sizes, limit_s = {}, 0.0
+    for number in range(rounds + 1):
+        for name in passes:
+            order = Order(str(path), case.kind, case.shape, events, case.codec.ours, codes[name] or 0)
+            took = writers[name].write(order)
             sizes[name] = path.stat().st_size
+            if number:
+                passes[name].append(took)
+            elif name == OURS:
+                _check(path, case.shape, events)
+                limit_s = _limit_s(path, case.codec.ours)
             path.unlink()
-    medians = {
-        name: [statistics.median(column) for column in zip(*of_one, strict=True)] for name, of_one in passes.items()
-    }
-    kind, shape = words[1:]
-    return [Written(kind, shape, codec.name, cores, place, name, *medians[name], sizes[name]) for name in writers]
+    written = [
+        Written(case.name, case.cores, name, *([*column] for column in zip(*of_one, strict=True)), sizes[name])
+        for name, of_one in passes.items()
+    ]
+    return written, limit_s
 
 
-def _pass(script: str, words: list[str], cores: int) -> tuple[float, float]:
-    allowed = set(sorted(os.sched_getaffinity(0))[:cores])
-    made = subprocess.run(
-        [sys.executable, "-c", script, *words, str(cores)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        cwd=REPOSITORY,
-        preexec_fn=lambda: os.sched_setaffinity(0, allowed),
-    )
-    wall_s, cpu_s = json.loads(made.stdout.splitlines()[-1])
-    return wall_s, cpu_s
+def _check(path: Path, shape: str, events: int) -> None:
+    """Raises RuntimeError unless uproot reads the values that were given."""
+    import awkward as ak
+    import uproot
+
+    read = uproot.open(path)[TREE].arrays()
+    for name, given in arrays_of(shape, events).columns.items():
+        if ak.to_list(ak.num(read, axis=0)) != events or not ak.array_equal(read[name], given, dtype_exact=False):
+            msg = f"{path}: uproot reads other values of {name} than were written"
+            raise RuntimeError(msg)
 
 
-def _page(measured: list[Written], events: int, repeats: int) -> str:
-    rows = []
-    for one in measured:
-        ours = next(other for other in measured if other.case == one.case and other.writer == "Branchline")
-        ratios = ["", ""] if one is ours else [f"{one.wall_s / ours.wall_s:.2f}", f"{one.cpu_s / ours.cpu_s:.2f}"]
-        seconds = [f"{one.wall_s:.2f}", f"{one.cpu_s:.2f}", f"{one.file_bytes / 1e6:.1f}", *ratios]
-        where = "" if one.place == "memory" else ", on the disk"
-        rows.append([f"{one.kind}, {one.shape}, {one.codec}{where}", str(one.cores), one.writer, *seconds])
-    head = ["what", "cores", "writer", "s", "CPU s", "file MB", "times our s", "times our CPU s"]
-    about = (
-        f"{events} entries of 12 floats (fixed) or of 4 lists of 0 to 7 floats (jagged), medians of {repeats} passes "
-        "in turns. Arrays are in memory. Files are in memory too, but for the rows that say otherwise: there the file "
-        "is on the disk when Branchline ends, and in the page cache when the others do. zstd 4 and 10 are zstd's own "
-        "levels, ROOT's 2 and 5. With several cores ROOT writes with TBufferMerger and RNTupleParallelWriter."
-    )
-    return "\n".join(["# Writing", "", about, "", *machine_lines(repeats), "", table(head, rows), ""])
+def _limit_s(path: Path, codec: str) -> float:
+    """CPU seconds of compressing what is in a file, and of writing its bytes in one call."""
+    from branchline import _core
+
+    def cpu_s(work: Callable[[], object]) -> float:
+        """The shortest of some passes."""
+        took = []
+        for _ in range(LIMIT_PASSES):
+            begin_s = time.process_time()
+            work()
+            took.append(time.process_time() - begin_s)
+        return min(took)
+
+    stored = path.read_bytes()
+    limit_s = cpu_s(lambda: path.with_suffix(".copy").write_bytes(stored))
+    if codec != "none":
+        both_s = cpu_s(lambda: _core.decompress_all([str(path)], TREE, None, 1, codec))
+        limit_s += both_s - cpu_s(lambda: _core.decompress_all([str(path)], TREE, None, 1))
+    return limit_s
+
+
+def _row(case: Case, measured: list[Written], limit_s: float) -> list[str]:
+    by_writer = {one.writer: one for one in measured}
+    ours = by_writer[OURS]
+    cpu_s = median(ours.cpu_s)
+    row = [case.name, str(case.cores), f"{median(ours.wall_s):.3f}", f"{cpu_s:.3f}", f"{ours.file_bytes / 1e6:.1f}"]
+    for name in (UPROOT, ROOT):
+        peer = by_writer.get(name)
+        row.append(f"{_times(peer.wall_s, ours.wall_s)} / {_times(peer.cpu_s, ours.cpu_s)}" if peer else "")
+        row.append(f"{peer.file_bytes / 1e6:.1f}" if peer else "")
+    uproot = by_writer.get(UPROOT)
+    return [*row, f"{100 * limit_s / cpu_s:.0f}", f"{median(uproot.cpu_s) / limit_s:.2f}" if uproot else ""]
+
+
+def _times(theirs: list[float], ours: list[float]) -> str:
+    """How many times as long they take, pair by pair."""
+    return f"{median(one / other for one, other in zip(theirs, ours, strict=True)):.2f}"
+
+
+def _page(rows: list[list[str]], events: int, repeats: int) -> str:
+    head = ["what", "cores", "s", "CPU s", "MB", "x uproot", "its MB", "x ROOT", "its MB"]
+    head += ["% of the limit", "limit x uproot"]
+    about = [text.format(events=events, repeats=repeats, slow=max(1, repeats // 3)) for text in ABOUT]
+    codecs = f"- Branchline's codecs: {codec_versions()}"
+    lines = ["# Writing", "", *machine_lines(repeats), codecs, "", about[0], "", about[1], "", table(head, rows), ""]
+    return "\n".join(lines)

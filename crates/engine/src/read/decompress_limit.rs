@@ -47,7 +47,7 @@ pub struct Decompressed {
 
 /// Decompresses every basket of these branches (all that can be read if none are named). The stored bytes are fetched
 /// first, and the output of each thread goes to one buffer that is used again. With a setting each
-/// basket is compressed again, and the result is dropped.
+/// basket, and each page that is compressed, is compressed again, and the result is dropped.
 pub fn decompress_all(
     paths: &[String],
     tree: Option<&str>,
@@ -104,6 +104,12 @@ fn decompress_part(sources: &[Stored], next: &AtomicUsize, setting: Option<Setti
     let (mut plain, mut stored) = (Vec::new(), Vec::new());
     let mut scratch = Scratch::default();
     let mut done = Decompressed::default();
+    let mut compress = |bytes: &[u8]| {
+        if let Some(setting) = setting {
+            stored.clear();
+            compressor.compress(setting, bytes, &mut stored);
+        }
+    };
     while let Some(Stored { tree, source, entries_count }) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
         let failed = |error: FormatError| ReadError::from_format(tree.file().path(), &error);
         match source {
@@ -111,14 +117,11 @@ fn decompress_part(sources: &[Stored], next: &AtomicUsize, setting: Option<Setti
                 let record = BasketRecord::parse(source.stored(), *entries_count).map_err(failed)?;
                 let size = record.plain_size().map_err(failed)?;
                 let bytes = record.decompress(&mut decompressor, &mut plain).map_err(failed)?;
-                if let Some(setting) = setting {
-                    stored.clear();
-                    compressor.compress(setting, bytes, &mut stored);
-                }
+                compress(bytes);
                 done.plain_bytes += size as u64;
             }
             BasketSource::Pages(pages) => {
-                let size = decompress_cluster(pages, &mut decompressor, &mut scratch);
+                let size = decompress_cluster(pages, &mut decompressor, &mut scratch, &mut compress);
                 done.plain_bytes += size.map_err(failed)?;
             }
             BasketSource::Embedded(_) | BasketSource::Shared(_) => {}

@@ -73,13 +73,18 @@ fn trace_pages(task: &Task, pages: &[UsedPage]) {
     }
 }
 
-/// Decompresses the pages of a cluster and nothing else; answers with their plain bytes.
+/// Decompresses the pages of a cluster, and gives the plain bytes of each to `unpacked`; answers with their sum.
 pub(crate) fn decompress_cluster(
     pages: &ClusterPages,
     decompressor: &mut Decompressor,
     scratch: &mut Scratch,
+    mut unpacked: impl FnMut(&[u8]),
 ) -> FormatResult<u64> {
-    let mut decompress = |from: &[u8], to: &mut [u8]| decompressor.decompress_into(from, to);
+    let mut decompress = |from: &[u8], to: &mut [u8]| {
+        let done = decompressor.decompress_into(from, to);
+        unpacked(to);
+        done
+    };
     let mut unpacker = Unpacker::new(&mut decompress, scratch);
     pages.reader()?.unpack(&mut unpacker)?;
     Ok(unpacker.plain_bytes)

@@ -1,0 +1,159 @@
+"""A process that holds one writer, and writes a tree of arrays in memory whenever a line of JSON asks for one.
+
+Imports, ROOT's compilation and the making of the arrays are over before the clock of a pass starts. The process is
+bound to its cores before anything is imported that counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from benches.worker import bind_to_cores
+
+TREE = "events"
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Order:
+    """A file to be written; ``code`` is the codec in ROOT's numbers, as the writer counts its levels."""
+
+    path: str
+    kind: str
+    shape: str
+    entries: int
+    codec: str
+    code: int
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What is written: numbers by their names, or lists of numbers, which all have the same lengths."""
+
+    flat: dict[str, Any]
+    lists: dict[str, Any]
+    lengths: Any
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns as Branchline and uproot take them."""
+        import awkward as ak
+
+        return self.flat | {name: ak.unflatten(values, self.lengths) for name, values in self.lists.items()}
+
+
+@cache
+def arrays_of(shape: str, entries: int) -> Arrays:
+    """The same arrays in every process: floats of which a half of the digits are random."""
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    if shape == "fixed":
+        flat = {f"x{number}": np.round(rng.normal(size=entries), 3).astype("f4") for number in range(12)}
+        return Arrays(flat, {}, np.zeros(entries, "i8"))
+    lengths = rng.integers(0, 8, entries)
+    count = int(lengths.sum())
+    lists = {f"v{number}": np.round(rng.exponential(30, count), 2).astype("f4") for number in range(4)}
+    return Arrays({}, lists, lengths)
+
+
+@cache
+def _columns(shape: str, entries: int) -> dict[str, Any]:
+    return arrays_of(shape, entries).columns
+
+
+def branchline_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
+    """Branchline, which takes the cores that the process may use."""
+    import branchline
+
+    def prepared(order: Order) -> Callable[[], None]:
+        columns = _columns(order.shape, order.entries)
+
+        def write() -> None:
+            with branchline.recreate(order.path, compression=order.codec) as file:
+                if order.kind == "TTree":
+                    file[TREE] = columns
+                else:
+                    file.mkrntuple(TREE, columns).extend(columns)
+
+        return write
+
+    return prepared
+
+
+def uproot_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
+    """uproot, which has one thread."""
+    import uproot
+
+    def prepared(order: Order) -> Callable[[], None]:
+        columns = _columns(order.shape, order.entries)
+        setting = uproot.compression.Compression.from_code_pair(*divmod(order.code, 100)) if order.code else None
+
+        def write() -> None:
+            with uproot.recreate(order.path, compression=setting) as file:
+                # `file[TREE] = columns` makes an RNTuple since uproot 5.7, whatever one expects.
+                make = file.mktree if order.kind == "TTree" else file.mkrntuple
+                make(TREE, columns)
+
+        return write
+
+    return prepared
+
+
+def root_writer(cores: int) -> Callable[[Order], Callable[[], None]]:
+    """ROOT's compiled loops over entries."""
+    import numpy as np
+    import ROOT
+
+    with open("benches/writing_root.h") as header:
+        ROOT.gInterpreter.Declare(header.read())
+    if cores > 1:
+        ROOT.EnableImplicitMT(cores)
+
+    @cache
+    def given(shape: str, entries: int) -> tuple[Any, Any]:
+        arrays = arrays_of(shape, entries)
+        columns = ROOT.Columns()
+        for values in arrays.flat.values():
+            ROOT.add(columns.flat, values)
+        for values in arrays.lists.values():
+            ROOT.add(columns.lists, values)
+        starts = np.concatenate([[0], np.cumsum(arrays.lengths)]).astype("i8")
+        columns.starts = starts
+        return columns, starts  # whose memory the columns point to
+
+    def prepared(order: Order) -> Callable[[], None]:
+        columns, _starts = given(order.shape, order.entries)
+        function = ROOT.write_tree if order.kind == "TTree" else ROOT.write_ntuple
+        return lambda: function(order.path, order.code, columns, order.entries, cores)
+
+    return prepared
+
+
+WRITERS = {"Branchline": branchline_writer, "uproot": uproot_writer, "ROOT": root_writer}
+
+
+def serve(writer: str, cores: int) -> None:
+    """Answers each order with its seconds and CPU seconds. Its own channel replaces standard output."""
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    bind_to_cores(cores)
+    prepared = WRITERS[writer](cores)
+    for line in sys.stdin:
+        write = prepared(Order(**json.loads(line)))
+        begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
+        write()
+        took = [time.perf_counter() - begin_s, time.process_time() - begin_cpu_s]
+        channel.write(json.dumps(took) + "\n")
+        channel.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]))
