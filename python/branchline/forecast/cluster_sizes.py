@@ -100,8 +100,4 @@ def _read_times(subject: Subject, file: LaidFile) -> float:
         found = planned(file, request)
     except MemoryLimitError:
         return 0.0
-    order = np.argsort(found.offset)
-    ends = np.maximum.accumulate((found.offset + found.size)[order])
-    # What lies between the wanted baskets is read too, but each byte of it once.
-    begins = np.maximum(found.offset[order], np.concatenate([[0], ends[:-1]]))
-    return found.bytes_read / max(1, int(np.maximum(ends - begins, 0).sum()))
+    return found.times

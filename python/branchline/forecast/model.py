@@ -88,7 +88,8 @@ def file_costs(piece: Piece, plan: PlannedReads, rates: Rates) -> FileCosts:
         plan=plan,
         size_bytes=file.size_bytes,
         open_s=0.0 if piece.opening == "before" else rates.open_s,
-        decode_s=file.plain_per_entry * piece.events * (rates.decode_s_per_byte + decompress),
+        # What is requested again is decompressed again, and rates are those of all that was decompressed.
+        decode_s=file.plain_per_entry * piece.events * plan.times * (rates.decode_s_per_byte + decompress),
         wagons_s=piece.events * rates.wagons_s_per_entry,
         path=file.path,
     )

@@ -20,6 +20,9 @@ LEARNED_BYTES = 16 << 20
 #: ... only those count that come while more than this is due (`LINK_FULL_BYTES`).
 FULL_BYTES = 4 << 20
 
+#: Baskets that are requested so many times as often as with memory for all are too large for it.
+ASKED_AGAIN = 1.1
+
 
 @dataclass(frozen=True)
 class PlanRequest:
@@ -83,13 +86,45 @@ class PlannedReads:
         """How many calls are for these purposes: opening, baskets, prefetch, staging."""
         return sum(one in purposes for one in self.purposes)
 
+    @property
+    def times(self) -> float:
+        """How often baskets are requested, on the mean: more than once where memory is tight. What lies between the
+        wanted baskets is read too, but each byte of it once.
+        """
+        asked = ~np.isin(self.call, [number for number, one in enumerate(self.purposes) if one == "opening"])
+        offset, size = self.offset[asked], self.size[asked]
+        order = np.argsort(offset)
+        begins, ends = offset[order], (offset + size)[order]
+        last = np.concatenate([[0], np.maximum.accumulate(ends)[:-1]])
+        covered = int(np.maximum(ends - np.maximum(begins, last), 0).sum())
+        return float(size.sum()) / covered if covered else 1.0
+
     def largest(self) -> int:
         """Bytes of the largest range."""
         return int(np.max(self.size, initial=0))
 
 
 def planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
-    """The requests of a file. Raises MemoryLimitError if the memory limit is too small for its baskets."""
+    """The requests of a file. Raises MemoryLimitError if the memory limit is too small for its baskets.
+
+    The engine's planner takes what was asked for ahead as kept for all chunks. Where baskets are so large that a reader
+    which asks for nothing ahead has to ask again, so has one that does.
+    """
+    found = _planned(file, request)
+    if request.link is None or found.chunks < 2 or not found.calls_for("prefetch"):
+        return found
+    tight = _planned(file, replace(request, link=None))
+    if tight.times < ASKED_AGAIN * found.times:
+        return found
+    return replace(
+        tight,
+        calls_in_flight=found.calls_in_flight,
+        bytes_in_flight=found.bytes_in_flight,
+        opens_ahead=found.opens_ahead,
+    )
+
+
+def _planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
     found = _core.plan_reads(file, request)
     if found is None:
         raise MemoryLimitError(f"{file.path}: its baskets do not fit into the memory limit", hint="allow more memory")
@@ -131,11 +166,11 @@ class _Worker:
     def planned(self, piece: Piece, request: PlanRequest) -> PlannedReads:
         seen = self.seen if request.is_named and not piece.begins_stream else None
         now = replace(request, seen=seen, entries=piece.entries, opening=piece.opening)
-        found = self._planned(piece.file, now)
+        found = self._with_learning(piece.file, now)
         self.seen = None if piece.only_reads else found.seen
         return found
 
-    def _planned(self, file: LaidFile, now: PlanRequest) -> PlannedReads:
+    def _with_learning(self, file: LaidFile, now: PlanRequest) -> PlannedReads:
         if now.link is None or self.learning.is_done:
             return planned(file, now)
         first = planned(file, replace(now, link=(now.link[0], 0.0)))

@@ -198,6 +198,28 @@ def test_a_staged_file_is_copied_in_large_pieces(small: Path) -> None:
     assert (found.bytes_read, found.largest(), found.calls_for("staging")) == (50_000_000, 4 << 20, 3)
 
 
+def test_baskets_are_requested_again_where_memory_has_no_room_for_one_of_each_branch(tmp_path: Path) -> None:
+    path = tmp_path / "one-cluster.root"
+    random = np.random.default_rng(2)
+    with uproot.recreate(path, compression=None) as file:
+        file.mktree("events", dict.fromkeys("abcd", "f8"))
+        file["events"].extend({name: random.normal(size=600_000) for name in "abcd"})
+    limit = 64 << 20
+    laid = laid_file(DataFile(str(path), "events"), None)
+    near = planned(laid, PlanRequest(memory_limit_bytes=limit))
+    far = Access(throttle="latency=1ms,bandwidth=200MB/s")
+    with ChunkStream([Source(str(path), "events")], None, access=far, memory_limit=limit) as stream:
+        for chunk in stream:
+            chunk.release()
+        (record,) = stream.records().files
+    asked = planned(laid, PlanRequest(access=far, link=(0.02, 2e8), memory_limit_bytes=limit))
+    assert (near.times > 1.5, asked.times > 1.5) == (True, True)
+    assert record.bytes_read > 1.5 * laid.wanted_bytes
+    # With memory for all nothing is.
+    enough = planned(laid, PlanRequest(access=far, link=(0.02, 2e8)))
+    assert (enough.times, enough.bytes_read < 1.1 * laid.size_bytes) == (1.0, True)
+
+
 def test_baskets_larger_than_the_memory_are_an_error(large: Path) -> None:
     file = laid_file(DataFile(str(large), "events"), None)
     with pytest.raises(MemoryLimitError, match="do not fit into the memory limit"):
