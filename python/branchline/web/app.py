@@ -28,7 +28,6 @@ from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
 from branchline.web.login import Logins, NewSecrets
 from branchline.web.metrics_route import monitoring_routes
-from branchline.web.openid.routes import OpenIdLogins
 from branchline.web.pages import (
     findings,
     jobs,
@@ -150,7 +149,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
         Route("/api/v1/reports", take_report, methods=["POST"]),
         *monitoring_routes(),
         *Logins(settings).routes(),
-        *OpenIdLogins.routes(settings),
+        *_openid_routes(settings),
     ]
     handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
@@ -163,6 +162,16 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     app.state.is_shared = settings.is_shared
     app.state.secrets = NewSecrets()
     return Guard(app, settings)
+
+
+def _openid_routes(settings: ServerSettings) -> list[Route]:
+    """What leads to a provider of OpenID Connect and back; nothing where there is none."""
+    if settings.openid is None:
+        return []
+    # Few rooms have a provider, and its client and its keys take a quarter of the start.
+    from branchline.web.openid.routes import OpenIdLogins
+
+    return OpenIdLogins.routes(settings, settings.openid)
 
 
 def _page_endpoint(make: Make) -> Endpoint:

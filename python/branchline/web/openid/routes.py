@@ -25,6 +25,7 @@ from branchline.limits import LOGIN_TRIES_S, OPENID_AT_ONCE, OPENID_LOGIN_S, OPE
 from branchline.web.login_page import login_page, own_path
 from branchline.web.openid.errors import ProviderError, RejectedError
 from branchline.web.openid.provider import Flow, Provider
+from branchline.web.openid.settings import OpenIdSettings
 from branchline.web.rates import Rates
 from branchline.web.security import OPENID_PATH, OPENID_RETURN_PATH, cookie_name, set_cookie
 from branchline.web.settings import ServerSettings
@@ -47,12 +48,10 @@ class OpenIdLogins:
     _trouble: str = ""
 
     @classmethod
-    def routes(cls, settings: ServerSettings) -> list[Route]:
-        """The routes; none where there is no provider."""
-        if settings.openid is None:
-            return []
-        base = settings.openid.url or settings.base
-        logins = cls(settings, Provider(settings.openid, f"{base}{OPENID_RETURN_PATH}"))
+    def routes(cls, settings: ServerSettings, openid: OpenIdSettings) -> list[Route]:
+        """The routes for a provider."""
+        base = openid.url or settings.base
+        logins = cls(settings, Provider(openid, f"{base}{OPENID_RETURN_PATH}"))
         return [Route(OPENID_PATH, logins.begin), Route(OPENID_RETURN_PATH, logins.come_back)]
 
     async def begin(self, request: Request) -> Response:
