@@ -159,8 +159,8 @@ def queries_page(
         "(zstd of level 5, its own layout), from the page cache. **x** is how many times Branchline's seconds the peer "
         "took, pair by pair within a round. The whole process is bound to its cores.",
         "",
-        "- **Branchline**: `branchline.run(wagon, files, workers=0)`, and `workers=2` on two cores, which start "
-        "within the pass",
+        "- **Branchline**: `branchline.run(wagon, files, workers=0)`, and `workers=2` on two cores: both are forked "
+        "within the pass, from a process of the first pass, as in a notebook (to start that takes 0.6 s of CPU time)",
         "- **coffea**: `Runner` with `BaseSchema` and the same array functions; `IterativeExecutor`, and "
         "`FuturesExecutor` on two cores, whose processes start within the pass",
         "- **RDataFrame**: C++ compiled with optimisation, nothing jitted; implicit threads on two cores",
