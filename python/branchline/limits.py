@@ -232,6 +232,8 @@ AGENT_IDLE_S = 30.0
 STARTER_IDLE_S = 900.0
 # It answers in milliseconds once the libraries are loaded, which a cold network disk may take this long for.
 STARTER_ANSWER_S = 60.0
+# How soon a job that waits for it notices Ctrl-C.
+STARTER_LOOK_S = 0.2
 # The queue of a batch system may be this long; after that nobody waits for the job any more.
 NO_WORKERS_S = 24 * 3600.0
 # A scheduler that does not answer for this long is gone; one with a thousand workers may be busy for some seconds.

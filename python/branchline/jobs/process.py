@@ -32,12 +32,17 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         self.heartbeat = HeartbeatReader()
         self._memory = MemoryWitness()
-        with theirs:
+        try:
             written_to = None if errors is None else errors.writer
             self.process = start_worker(theirs.fileno(), self.heartbeat.descriptor, written_to, module)
-        if errors is not None:
-            errors.handed_over()
-        self.heartbeat.handed_over()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            self.heartbeat.handed_over()
+            if errors is not None:
+                errors.handed_over()
         self.connection = JobConnection(ours)
         self.number = number
         self.holds: deque[SubJob] = deque()

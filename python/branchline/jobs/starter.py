@@ -29,16 +29,16 @@ from branchline.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
 ANSWER = struct.Struct("=q")
 #: Bytes that a request may have. `Request` has a path and some names.
 REQUEST_BYTES = 2**18
-DESCRIPTORS = 5
-# How often a worker looks whether its parent has ended, so that it is the job's.
-_ORPHAN_PAUSE_S = 0.0005
+DESCRIPTORS = 6
+#: What the job writes when it knows of a worker.
+KNOWN = b"k"
 
 
 @dataclass(frozen=True)
 class Request:
     """What to load before the next worker, and from where. With it come no descriptors, or the DESCRIPTORS of a worker
-    to fork: of the socket to the job, the heartbeat, standard output, standard error and the current folder. ``job`` is
-    the process of the job.
+    to fork: of the socket to the job, the heartbeat, standard output, standard error, the current folder and a pipe in
+    which the job says that it knows of the worker. ``job`` is the process of the job.
     """
 
     job: int
@@ -102,24 +102,31 @@ def _fork(job: int, requests: socket.socket, descriptors: Sequence[int], loading
         number = os.fork()
         if number == 0:
             os.close(writer)
-            _wait_for_parent(job, other_than=between)
             requests.close()
+            *descriptors, known = descriptors
+            _wait_until_known(known, (job, between))
             _be_worker(descriptors, loading_cpu_s)
         os.write(writer, ANSWER.pack(number))
         os._exit(0)
     os.close(writer)
     with open(reader, "rb") as numbers:
         [number] = ANSWER.unpack(numbers.read(ANSWER.size))
-    os.waitpid(between, 0)
+    with suppress(ChildProcessError):
+        # There is nothing to wait for behind its end where the job, and so this process, ignores those of its children.
+        os.waitpid(between, 0)
     return int(number)
 
 
-def _wait_for_parent(job: int, other_than: int) -> None:
-    """Waits until this process is the job's. Where the job is gone it is somebody else's, and ends."""
-    while os.getppid() == other_than:
-        time.sleep(_ORPHAN_PAUSE_S)
-    if os.getppid() != job:
+def _wait_until_known(known: int, parents: Sequence[int]) -> None:
+    """Waits until the job knows of this process, which is its child by then, and else ends: the job has another worker
+    for the same socket, or is gone. A process that the user forked may hold the job's end of the pipe open.
+    """
+    while not select.select([known], [], [], JOB_WATCH_PAUSE_S)[0]:
+        if os.getppid() not in parents:
+            os._exit(1)
+    if os.read(known, len(KNOWN)) != KNOWN:
         os._exit(1)
+    os.close(known)
 
 
 def _be_worker(descriptors: Sequence[int], loading_cpu_s: float) -> None:

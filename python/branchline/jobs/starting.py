@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from branchline.jobs.interruption import signals_blocked
+from branchline.jobs.interruption import SIGNALS, signals_blocked
 from branchline.jobs.program import own_path
-from branchline.jobs.starter import ANSWER, Request
+from branchline.jobs.starter import ANSWER, KNOWN, Request
 from branchline.jobs.user_modules import is_cached
-from branchline.limits import STARTER_ANSWER_S
+from branchline.limits import KILL_GRACE_S, STARTER_ANSWER_S, STARTER_LOOK_S
 
 # Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
 _WORKER = "from branchline.jobs.worker import main; main()"
@@ -97,21 +97,22 @@ class _Inherited:
     cores: frozenset[int]
     limits: tuple[tuple[int, int], ...]
     priority: int
-    cgroup: str
-    umask_and_signals: tuple[str, ...]
+    cgroup: bytes
+    umask_and_signals: tuple[bytes, ...]
 
     @classmethod
     def now(cls) -> _Inherited:
         limits = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
-        lines = Path("/proc/self/status").read_text().splitlines()
+        # Bytes: in them is the name of the process, of which Linux may have cut a letter in two.
+        lines = Path("/proc/self/status").read_bytes().splitlines()
         return cls(
             os.getpid(),
             tuple(sorted(os.environ.items())),
             frozenset(os.sched_getaffinity(0)),
             tuple(resource.getrlimit(one) for one in limits),
             os.getpriority(os.PRIO_PROCESS, 0),
-            Path("/proc/self/cgroup").read_text(),
-            tuple(line for line in lines if line.startswith(("Umask:", "SigIgn:", "Groups:", "Uid:", "Gid:"))),
+            Path("/proc/self/cgroup").read_bytes(),
+            tuple(line for line in lines if line.startswith((b"Umask:", b"SigIgn:", b"Groups:", b"Uid:", b"Gid:"))),
         )
 
 
@@ -121,7 +122,7 @@ class _Starter:
     def __init__(self, inherited: _Inherited) -> None:
         self.inherited = inherited
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._requests.settimeout(STARTER_ANSWER_S)
+        self._requests.settimeout(STARTER_LOOK_S)
         with theirs, signals_blocked():
             self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
                 [sys.executable, "-c", _STARTER, str(theirs.fileno())],
@@ -138,18 +139,31 @@ class _Starter:
         socket.send_fds(self._requests, [pickle.dumps(request)], list(descriptors))
 
     def answer(self) -> int:
-        """The number of the process that it has forked. Raises OSError where it is gone or too slow."""
-        answer = self._requests.recv(ANSWER.size)
-        if len(answer) < ANSWER.size:
-            raise ConnectionError("the process that starts workers died")
-        return int(ANSWER.unpack(answer)[0])
+        """The number of the process that it has forked. Raises OSError where it is gone or too slow, and
+        InterruptedError where it does not answer at once and the user does not want to wait.
+        """
+        until_s = time.monotonic() + STARTER_ANSWER_S
+        while True:
+            try:
+                answer = self._requests.recv(ANSWER.size)
+            except TimeoutError:
+                if not signal.sigpending().isdisjoint(SIGNALS):
+                    raise InterruptedError("interrupted while workers are started") from None
+                if time.monotonic() > until_s:
+                    raise
+                continue
+            if len(answer) < ANSWER.size:
+                raise ConnectionError("the process that starts workers died")
+            return int(ANSWER.unpack(answer)[0])
 
     def end(self) -> None:
         """Ends it. Where it is another's, as after a fork of this process, only our end is closed."""
         self._requests.close()
         if self.inherited.owner == os.getpid():
             self._process.kill()
-            self._process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                # One that loads from a dead file system does not even end now.
+                self._process.wait(KILL_GRACE_S)
 
 
 class _Kept:
@@ -171,15 +185,36 @@ class _Kept:
         """A worker; None where that cannot be."""
         for _ in range(0 if self._is_refused else 2):
             try:
-                starter = self._current()
-                with _orphans_taken():
-                    starter.ask(_request(modules), descriptors)
-                    return ForkedProcess(starter.answer())
+                return self._forked(_request(modules), descriptors)
+            except InterruptedError:
+                self.end()
+                return None
             except OSError:
                 # It may have ended since nobody needed it; the next one is new.
                 self.end()
+            except BaseException:
+                # Its answer to this request would be taken for the one to the next.
+                self.end()
+                raise
         self._is_refused = True
         return None
+
+    def _forked(self, request: Request, descriptors: Sequence[int]) -> ForkedProcess:
+        """A worker that is a child of this process. Raises OSError; then there is none that works."""
+        known, says_known = os.pipe()
+        try:
+            # Before Linux 4.11 orphans come only from processes that are started inside of this block.
+            with _orphans_taken():
+                starter = self._current()
+                starter.ask(request, [*descriptors, known])
+                pid = starter.answer()
+            # Raises ChildProcessError where this machine gave it to somebody else.
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.write(says_known, KNOWN)
+        finally:
+            os.close(known)
+            os.close(says_known)
+        return ForkedProcess(pid)
 
     def _current(self) -> _Starter:
         """That of before, if a new one would be the same. Raises OSError."""
@@ -217,17 +252,31 @@ def start_worker(connection: int, heartbeat: int, errors: int | None, module: st
     """A worker with these descriptors; ``errors`` is its standard error, None for that of this process. ``module`` is
     that of the callable which it will work on. Until it says that it can deal with them it hears no signals.
     """
-    with _kept.lock, signals_blocked():
-        with _opened(1) as output, _opened(2 if errors is None else errors) as error_output, _here() as folder:
-            forked = _kept.fork((connection, heartbeat, output, error_output, folder), [module])
-        return forked or subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-            [sys.executable, "-c", _WORKER, str(connection), str(heartbeat)],
-            pass_fds=[connection, heartbeat],
-            stdin=subprocess.DEVNULL,
-            stderr=errors,
-            # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
-            process_group=0,
-        )
+    process: Process | None = None
+    try:
+        with _kept.lock, signals_blocked():
+            with _opened(1) as output, _opened(2 if errors is None else errors) as error_output, _here() as folder:
+                process = _kept.fork((connection, heartbeat, output, error_output, folder), [module])
+            process = process or _new_worker(connection, heartbeat, errors)
+    except BaseException:
+        # Ctrl-C that came meanwhile is raised when signals are heard again: nobody else knows of the process.
+        if process is not None:
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(KILL_GRACE_S)
+        raise
+    return process
+
+
+def _new_worker(connection: int, heartbeat: int, errors: int | None) -> Process:
+    return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+        [sys.executable, "-c", _WORKER, str(connection), str(heartbeat)],
+        pass_fds=[connection, heartbeat],
+        stdin=subprocess.DEVNULL,
+        stderr=errors,
+        # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
+        process_group=0,
+    )
 
 
 @contextmanager

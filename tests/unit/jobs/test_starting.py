@@ -6,8 +6,10 @@ import os
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +19,19 @@ import numpy as np
 import psutil
 import pytest
 
-from branchline.jobs import Context, Finished, LocalProcesses, Message, ModuleFile, SubJob
-from branchline.jobs.starting import _kept, load_for_workers, start_worker
+from branchline.jobs import Context, Finished, LocalProcesses, Message, ModuleFile, SubJob, starting
+from branchline.jobs.heartbeat import HeartbeatReader
+from branchline.jobs.starting import (
+    ForkedProcess,
+    _Inherited,
+    _kept,
+    _orphans_taken,
+    _request,
+    _Starter,
+    load_for_workers,
+    start_worker,
+)
+from branchline.limits import STARTER_ANSWER_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are new processes")
 
@@ -56,8 +69,9 @@ def starters() -> list[psutil.Process]:
 
 
 @pytest.fixture(autouse=True)
-def new_starter() -> Iterator[None]:
-    """Each test begins without one."""
+def new_starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test begins without one, and as if none had failed."""
+    monkeypatch.setattr(_kept, "_is_refused", False)
     _kept.end()
     yield
     _kept.end()
@@ -161,6 +175,82 @@ def test_a_process_that_the_user_forks_has_workers_of_its_own() -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert told(os.getppid) == [before]
+
+
+def test_a_job_that_ignores_the_ends_of_its_children_has_forked_workers() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert told(os.getppid, workers=2) == [os.getpid()] * 2
+        assert len(starters()) == 1
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_job_whose_name_was_cut_inside_of_a_letter_has_workers() -> None:
+    """Linux keeps 15 bytes of a script's name."""
+    name = Path(f"/proc/self/task/{os.getpid()}/comm")
+    before = name.read_bytes()
+    name.write_bytes(b"caf\xc3")
+    try:
+        assert told(os.getppid) == [os.getpid()]
+    finally:
+        name.write_bytes(before)
+
+
+def test_a_worker_of_which_the_job_does_not_know_ends() -> None:
+    """As when the starter dies between the fork and its answer: another one gets the same socket then."""
+    ours, theirs = socket.socketpair()
+    page = HeartbeatReader()
+    known, says_known = os.pipe()
+    null, folder = os.open(os.devnull, os.O_RDWR), os.open(".", os.O_RDONLY)
+    starter = _Starter(_Inherited.now())
+    with ours, theirs, _orphans_taken():
+        ours.send(b"for another")
+        starter.ask(_request(()), [theirs.fileno(), page.descriptor, null, null, folder, known])
+        worker = ForkedProcess(starter.answer())
+        os.close(says_known)
+        assert worker.wait(10) == 1
+        assert theirs.recv(100) == b"for another"
+    starter.end()
+    page.handed_over()
+    for one in (null, folder, known):
+        os.close(one)
+
+
+def test_ctrl_c_does_not_wait_for_a_starter_that_does_not_answer() -> None:
+    assert told(os.getppid) == [os.getpid()]
+    [starter] = starters()
+    starter.suspend()
+    began_s = time.monotonic()
+
+    def ask() -> None:
+        while not _kept.lock.locked():
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    asked = threading.Thread(target=ask)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    asked.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            told(os.getppid)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        asked.join()
+    assert time.monotonic() - began_s < STARTER_ANSWER_S / 2
+    # What it would have answered is not taken for the answer to another request.
+    assert not starter.is_running()
+    assert psutil.Process().children() == []
+    assert told(os.getppid) == [os.getpid()]
+
+
+def test_where_orphans_are_not_given_to_the_job_workers_are_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by Linux before 4.11, which gives none of a process that was started before it was asked."""
+    keep_capabilities = 8
+    monkeypatch.setattr(starting, "_PR_SET_CHILD_SUBREAPER", keep_capabilities)
+    assert told(os.getppid, workers=2) == [os.getpid()] * 2
+    assert starters() == []
 
 
 def test_where_nothing_can_be_forked_workers_are_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
