@@ -48,7 +48,9 @@ class Request:
 
 def main() -> None:
     """Serves until the job has ended or asks for nothing for a while."""
-    requests = socket.socket(fileno=int(sys.argv[1]))
+    # The number is the job's, which may have many files open: `select` takes none above 1023.
+    requests = socket.socket(fileno=os.dup(int(sys.argv[1])))
+    os.close(int(sys.argv[1]))
     # Threads of libraries are idle here, and deal with a fork: those of OpenBLAS and of jemalloc.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     job, counted_s = os.getppid(), 0.0

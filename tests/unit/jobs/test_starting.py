@@ -253,6 +253,21 @@ def test_where_orphans_are_not_given_to_the_job_workers_are_new_processes(monkey
     assert starters() == []
 
 
+def test_a_job_with_many_open_files_has_forked_workers() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 2000:
+        pytest.skip("no process may open so many files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2000), limits[1]))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert told(os.getppid) == [os.getpid()]
+        assert len(starters()) == 1
+    finally:
+        for one in opened:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_where_nothing_can_be_forked_workers_are_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_kept, "_is_refused", True)
     assert told(os.getppid) == [os.getpid()]
