@@ -63,8 +63,9 @@ ABOUT = (
     "seconds and, behind the slash, of CPU seconds. **% of the limit**: the limit is the compression of the same bytes "
     "by the same codec and one write of the file, and nothing else; its CPU seconds in per cent of Branchline's. "
     "**limit x uproot** is how many times as fast as uproot, in CPU seconds, a writer would be that did nothing else: "
-    "with the same codec none exceeds it on one core. Where it is below 2, the codec is the bound; without a codec the "
-    "kernel is, which takes the bytes. Pages of an RNTuple that do not become smaller are not in the limit.",
+    "with the same codec none exceeds it on one core. Where it is below 2, the codec is the bound, or without one the "
+    "kernel, which takes the bytes. Where it is above, what is missing to it is Branchline's own work: copies of the "
+    "values, checksums, and memory that is fresh. Pages of an RNTuple that do not become smaller are not in the limit.",
 )
 
 

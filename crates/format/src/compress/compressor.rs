@@ -35,6 +35,11 @@ impl Compressor {
         Self::default()
     }
 
+    /// Bytes of memory that it keeps, but for what libdeflate does, which is less than 2 MB.
+    pub fn bytes(&self) -> usize {
+        self.room.capacity() + self.zstd.as_ref().map_or(0, zstd_safe::CCtx::sizeof)
+    }
+
     /// Adds the records of `plain` to `out` and returns true. Returns false and leaves `out` as it is where they would
     /// not be smaller: the caller stores such bytes plain, as ROOT does (R__zipMultipleAlgorithm).
     pub fn compress(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {

@@ -27,6 +27,11 @@ impl BasketTools {
         Self::default()
     }
 
+    /// Bytes of memory that it keeps.
+    pub fn bytes(&self) -> usize {
+        self.compressor.bytes() + self.room.capacity() + self.record.capacity()
+    }
+
     /// Gives memory for the next record that is made.
     pub fn reuse(&mut self, mut record: Vec<u8>) {
         record.clear();

@@ -10,6 +10,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::columns::branches::Source;
 use crate::write::columns::entries::{BranchValues, EntryBytes, Mismatch};
 use crate::write::columns::writer::Values;
+use crate::write::spare::{Room, Rooms};
 
 /// What all baskets of a branch have in common.
 pub(crate) struct BranchForm {
@@ -44,6 +45,16 @@ pub(crate) struct BasketRoom {
     tools: BasketTools,
     entries: EntryBytes,
     starts: Vec<u32>,
+}
+
+/// Those that no thread works in.
+pub(crate) static ROOMS: Rooms<BasketRoom> = Rooms::new();
+
+impl Room for BasketRoom {
+    fn bytes(&self) -> usize {
+        let counts = self.starts.capacity() + self.entries.starts.as_ref().map_or(0, Vec::capacity);
+        self.tools.bytes() + self.entries.data.capacity() + 4 * counts
+    }
 }
 
 impl BasketEntries {

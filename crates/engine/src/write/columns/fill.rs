@@ -118,11 +118,12 @@ impl FieldWriter<'_> {
         if first < 0 || !own.is_sorted() {
             return Err(self.too_few(name));
         }
-        let mut elements = vec![0; 8 * (own.len() - 1)];
+        let mut elements = self.columns.take_buffer(8 * (own.len() - 1));
+        elements.resize(8 * (own.len() - 1), 0);
         for (place, offset) in elements.as_chunks_mut::<8>().0.iter_mut().zip(&own[1..]) {
             *place = (before + (offset - first) as u64).to_ne_bytes();
         }
-        self.columns.push(ends, &elements, self.path)?;
+        self.columns.push_buffer(ends, elements, self.path)?;
         self.columns.set_last_end(ends, before + (last - first) as u64);
         let range = usize::try_from(first).ok().zip(usize::try_from(last).ok());
         range.map(|(first, last)| first..last).ok_or_else(|| self.too_few(name))

@@ -7,13 +7,13 @@ use branchline_format::write::BasketFrame;
 
 use crate::error::{ReadError, Result};
 use crate::limits;
-use crate::write::columns::baskets::{BasketEntries, BasketRoom, BranchForm, OpenBasket};
+use crate::write::columns::baskets::{BasketEntries, BasketRoom, BranchForm, OpenBasket, ROOMS};
 use crate::write::columns::branches::{branches_of, PlannedBranch, PlannedBranches};
 use crate::write::columns::writer::{refuse, Filled, NamedColumn, NewColumns, OpenColumns, Values};
 use crate::write::new_file::{NewFile, ObjectName, SlotId};
 use crate::write::pages::ratio::CompressionRatio;
 use crate::write::parallel::each_in_order;
-use crate::write::spare::Spare;
+use crate::write::spare::{Lent, Spare};
 
 /// A TTree that is being written.
 pub(crate) struct OpenTree {
@@ -160,24 +160,29 @@ impl OpenTree {
         (self.waiting_bytes, self.streamed_bytes) = (0, 0);
         let (forms, branches, ratio) = (&self.forms, &mut self.branches, &mut self.cluster.ratio);
         let (path, spare) = (file.path(), &self.spare);
-        let make = |room: &mut BasketRoom, Waiting { branch, entries }: &Waiting| {
-            forms[*branch].basket(entries, values, (room, spare.take()), &path)
+        let make = |room: &mut Lent<BasketRoom>, Waiting { branch, entries }: &Waiting| {
+            forms[*branch].basket(entries, values, (room, spare.take(forms[*branch].basket_bytes)), &path)
         };
-        each_in_order(&waiting, BasketRoom::default, make, |Waiting { branch, .. }, basket| {
-            let (mut basket, branch) = (basket?, &mut branches[*branch]);
-            let seek = file.end();
-            basket.place(branch.baskets.len(), seek);
-            file.output().write(&basket.record)?;
-            let size = basket.record.len() as u64;
-            branch.baskets.push(WrittenBasket { size, first_entry: branch.entries_before, seek });
-            branch.entries_before += basket.entries_count;
-            branch.plain_bytes += basket.plain_size;
-            branch.stored_bytes += size;
-            ratio.stored_bytes += size;
-            ratio.plain_bytes += basket.plain_size;
-            spare.give(basket.record);
-            Ok(())
-        })
+        each_in_order(
+            &waiting,
+            || ROOMS.lend(),
+            make,
+            |Waiting { branch, .. }, basket| {
+                let (mut basket, branch) = (basket?, &mut branches[*branch]);
+                let seek = file.end();
+                basket.place(branch.baskets.len(), seek);
+                file.output().write(&basket.record)?;
+                let size = basket.record.len() as u64;
+                branch.baskets.push(WrittenBasket { size, first_entry: branch.entries_before, seek });
+                branch.entries_before += basket.entries_count;
+                branch.plain_bytes += basket.plain_size;
+                branch.stored_bytes += size;
+                ratio.stored_bytes += size;
+                ratio.plain_bytes += basket.plain_size;
+                spare.give(basket.record);
+                Ok(())
+            },
+        )
     }
 
     /// Whether what waits is to be written now. This says nothing of threads, so that the file does not depend on them.

@@ -15,7 +15,7 @@ use crate::write::output::Output;
 use crate::write::pages::metadata::{checksum_of, next_blob, write_blob_of, WrittenCluster};
 use crate::write::pages::ratio::CompressionRatio;
 use crate::write::parallel::map_in_order;
-use crate::write::spare::Spare;
+use crate::write::spare::{Room, Rooms, Spare};
 
 /// How values are laid out in clusters and pages.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +71,21 @@ struct FullPage {
     column: usize,
     encoding: Encoding,
     elements: Vec<u8>,
+}
+
+/// What a thread compresses pages with.
+#[derive(Default)]
+struct PageRoom {
+    compressor: Compressor,
+    plain: Vec<u8>,
+}
+
+static ROOMS: Rooms<PageRoom> = Rooms::new();
+
+impl Room for PageRoom {
+    fn bytes(&self) -> usize {
+        self.compressor.bytes() + self.plain.capacity()
+    }
 }
 
 /// What a thread makes of a page.
@@ -145,6 +160,18 @@ impl ClusterColumns {
         self.sealed_bytes + self.ratio.stored((self.open_bytes + self.waiting_bytes) as u64)
     }
 
+    /// An empty buffer for elements that are about to be added.
+    pub(crate) fn take_buffer(&self, bytes: usize) -> Vec<u8> {
+        self.spare.take(bytes)
+    }
+
+    /// Adds elements in a buffer that was taken.
+    pub(crate) fn push_buffer(&mut self, column: usize, elements: Vec<u8>, path: &str) -> Result<()> {
+        let pushed = self.push(column, &elements, path);
+        self.spare.give(elements);
+        pushed
+    }
+
     /// Adds elements, as `elements.rs` of the format has them.
     pub(crate) fn push(&mut self, column: usize, elements: &[u8], path: &str) -> Result<()> {
         let open = &mut self.columns[column];
@@ -154,14 +181,15 @@ impl ClusterColumns {
         let size = element_size(&encoding);
         open.elements_count += (elements.len() / size) as u64;
         let per_page = ((self.layout.page_bytes.saturating_mul(8) / encoding.bits as u64) as usize).max(1) * size;
+        let room = per_page + PAGE_CHECKSUM_SIZE as usize;
         let mut rest = elements;
         while open.elements.len() + rest.len() >= per_page {
             let (now, later) = rest.split_at(per_page - open.elements.len());
             self.open_bytes -= open.elements.len();
             let mut full = std::mem::take(&mut open.elements);
             if full.capacity() == 0 {
-                full = self.spare.take();
-                full.reserve_exact(per_page + PAGE_CHECKSUM_SIZE as usize);
+                full = self.spare.take(room);
+                full.reserve_exact(room);
             }
             full.extend_from_slice(now);
             self.waiting_bytes += full.len();
@@ -169,8 +197,8 @@ impl ClusterColumns {
             rest = later;
         }
         if open.elements.capacity() == 0 && rest.len() >= per_page / ROOM_FROM_SHARE {
-            open.elements = self.spare.take();
-            open.elements.reserve_exact(per_page + PAGE_CHECKSUM_SIZE as usize);
+            open.elements = self.spare.take(room);
+            open.elements.reserve_exact(room);
         }
         open.elements.extend_from_slice(rest);
         self.open_bytes += rest.len();
@@ -212,20 +240,24 @@ impl ClusterColumns {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         let (setting, spare) = (self.layout.setting, &self.spare);
-        let state = || (Compressor::new(), Vec::new());
-        let sealed = map_in_order(&waiting, state, |(compressor, plain), full: &FullPage| {
-            let is_native = is_native(&full.encoding);
-            if is_native && setting == Setting::NONE {
-                return Ok((full.elements.len() as u64, Made::Checksum(page::checksum_of(&full.elements))));
-            }
-            if !is_native {
-                encode_into(&full.encoding, &full.elements, plain)?;
-            }
-            let plain = if is_native { &full.elements } else { &*plain };
-            let mut bytes = spare.take();
-            seal_into(plain, setting, compressor, &mut bytes);
-            Ok((plain.len() as u64, Made::Stored(bytes)))
-        });
+        let sealed = map_in_order(
+            &waiting,
+            || ROOMS.lend(),
+            |room, full: &FullPage| {
+                let PageRoom { compressor, plain } = &mut **room;
+                let is_native = is_native(&full.encoding);
+                if is_native && setting == Setting::NONE {
+                    return Ok((full.elements.len() as u64, Made::Checksum(page::checksum_of(&full.elements))));
+                }
+                if !is_native {
+                    encode_into(&full.encoding, &full.elements, plain)?;
+                }
+                let plain = if is_native { &full.elements } else { &*plain };
+                let mut bytes = spare.take(plain.len());
+                seal_into(plain, setting, compressor, &mut bytes);
+                Ok((plain.len() as u64, Made::Stored(bytes)))
+            },
+        );
         for (full, sealed) in waiting.into_iter().zip(sealed) {
             let column = &mut self.columns[full.column];
             let named = |error: branchline_format::error::FormatError| {

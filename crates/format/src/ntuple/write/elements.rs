@@ -85,27 +85,21 @@ pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
 
 /// The same, into memory that is used again; what is in it is dropped.
 pub fn encode_into(encoding: &Encoding, elements: &[u8], plain: &mut Vec<u8>) -> Result<()> {
-    plain.clear();
     match encoding.kind {
         Kind::Bit => *plain = pack(elements.iter().map(|bit| u32::from(*bit != 0)), elements.len(), 1),
         Kind::Plain(number) => little_endian(number.size(), elements, plain),
-        Kind::Split(number) if number.is_signed() || cfg!(target_endian = "big") => {
-            let mut together = Vec::new();
-            little_endian(number.size(), elements, &mut together);
-            if number.is_signed() {
-                zigzag(number.size(), &mut together);
-            }
-            split(number.size(), &together, plain);
-        }
-        Kind::Split(number) => split(number.size(), elements, plain),
-        Kind::Index(number) => ends(number, elements, false, plain)?,
-        Kind::SplitIndex(number) => {
-            let mut together = Vec::new();
-            ends(number, elements, true, &mut together)?;
-            split(number.size(), &together, plain);
-        }
+        Kind::Split(number) => split(number, elements, plain),
+        Kind::Index(number) => match number.size() {
+            4 => store(checked_ends(elements)?.map(|end| (end as u32).to_le_bytes()), plain),
+            _ => store(ends(elements).map(u64::to_le_bytes), plain),
+        },
+        Kind::SplitIndex(number) => match number.size() {
+            4 => split_words(differences(checked_ends(elements)?).map(|more| more as u32), plain),
+            _ => split_words(differences(ends(elements)), plain),
+        },
         Kind::Switch => {
             let of = |Switch { index, tag }: Switch| index.to_le_bytes().into_iter().chain(tag.to_le_bytes());
+            plain.clear();
             plain.extend(switches(elements).flat_map(of));
         }
         Kind::Truncated => {
@@ -135,38 +129,37 @@ pub fn reencoded(from: &Encoding, plain: &[u8], count: usize, to: &Encoding) -> 
 }
 
 fn little_endian(size: usize, elements: &[u8], bytes: &mut Vec<u8>) {
+    bytes.clear();
     bytes.extend_from_slice(elements);
     if cfg!(target_endian = "big") {
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
 }
 
-/// Ends of collections, as differences if that is wanted.
-fn ends(number: Number, elements: &[u8], as_differences: bool, bytes: &mut Vec<u8>) -> Result<()> {
-    let (ends, _) = elements.as_chunks::<8>();
-    let end_of = |raw: &[u8; 8]| u64::from_ne_bytes(*raw);
-    if number.size() == 4 {
-        if let Some(end) = ends.iter().map(end_of).find(|end| *end > u64::from(u32::MAX)) {
+/// Ends of collections.
+fn ends(elements: &[u8]) -> impl ExactSizeIterator<Item = u64> + '_ {
+    elements.as_chunks::<8>().0.iter().map(|raw| u64::from_ne_bytes(*raw))
+}
+
+/// The same, all of which fit into 32 bits.
+fn checked_ends(elements: &[u8]) -> Result<impl ExactSizeIterator<Item = u64> + '_> {
+    match ends(elements).max().filter(|end| *end > u64::from(u32::MAX)) {
+        Some(end) => {
             let message = format!("collections with {end} elements in a cluster, more than 32 bits can count");
-            return Err(FormatError::unsupported(message));
+            Err(FormatError::unsupported(message))
         }
+        None => Ok(ends(elements)),
     }
-    bytes.resize(ends.len() * number.size(), 0);
-    let mut before = 0u64;
-    let stored = ends.iter().map(|raw| {
-        let end = end_of(raw);
-        end.wrapping_sub(if as_differences { std::mem::replace(&mut before, end) } else { 0 })
-    });
-    match number.size() {
-        4 => bytes
-            .as_chunks_mut::<4>()
-            .0
-            .iter_mut()
-            .zip(stored)
-            .for_each(|(place, end)| *place = (end as u32).to_le_bytes()),
-        _ => bytes.as_chunks_mut::<8>().0.iter_mut().zip(stored).for_each(|(place, end)| *place = end.to_le_bytes()),
-    }
-    Ok(())
+}
+
+fn differences(ends: impl ExactSizeIterator<Item = u64>) -> impl ExactSizeIterator<Item = u64> {
+    let mut before = 0;
+    ends.map(move |end| end.wrapping_sub(std::mem::replace(&mut before, end)))
+}
+
+fn store<const SIZE: usize>(values: impl ExactSizeIterator<Item = [u8; SIZE]>, bytes: &mut Vec<u8>) {
+    bytes.resize(SIZE * values.len(), 0);
+    bytes.as_chunks_mut::<SIZE>().0.iter_mut().zip(values).for_each(|(place, value)| *place = value);
 }
 
 fn pack(values: impl Iterator<Item = u32>, count: usize, bits: usize) -> Vec<u8> {
@@ -187,39 +180,60 @@ fn pack(values: impl Iterator<Item = u32>, count: usize, bits: usize) -> Vec<u8>
     bytes
 }
 
-/// All first bytes first, then all second ones and so on.
-fn split(size: usize, together: &[u8], bytes: &mut Vec<u8>) {
-    match size {
-        2 => split_of::<2>(together, bytes),
-        4 => split_of::<4>(together, bytes),
-        8 => split_of::<8>(together, bytes),
-        _ => bytes.extend_from_slice(together),
-    }
+/// Elements that are split while they are in the first cache.
+const SPLIT_AT_ONCE: usize = 1024;
+
+/// A number whose bytes are split.
+trait Word: Copy + Default {
+    /// Its byte of this weight.
+    fn byte(self, weight: usize) -> u8;
 }
 
-fn split_of<const SIZE: usize>(together: &[u8], bytes: &mut Vec<u8>) {
-    let (elements, _) = together.as_chunks::<SIZE>();
-    bytes.reserve(together.len());
-    for plane in 0..SIZE {
-        bytes.extend(elements.iter().map(|element| element[plane]));
-    }
-}
-
-/// Puts the sign into the lowest bit; the numbers are little-endian.
-fn zigzag(size: usize, values: &mut [u8]) {
-    macro_rules! of {
-        ($signed:ty, $size:literal) => {
-            for raw in values.as_chunks_mut::<$size>().0 {
-                let value = <$signed>::from_le_bytes(*raw);
-                *raw = ((value << 1) ^ (value >> ($size * 8 - 1))).to_le_bytes();
+macro_rules! word {
+    ($($kind:ty),*) => {
+        $(impl Word for $kind {
+            fn byte(self, weight: usize) -> u8 {
+                (self >> (8 * weight)) as u8
             }
-        };
+        })*
+    };
+}
+word!(u16, u32, u64);
+
+/// All first bytes of the words first, then all second ones and so on. What was in `bytes` is dropped.
+fn split_words<W: Word>(mut words: impl ExactSizeIterator<Item = W>, bytes: &mut Vec<u8>) {
+    let count = words.len();
+    bytes.resize(count * size_of::<W>(), 0);
+    let mut block = [W::default(); SPLIT_AT_ONCE];
+    for start in (0..count).step_by(SPLIT_AT_ONCE) {
+        let block = &mut block[..SPLIT_AT_ONCE.min(count - start)];
+        block.iter_mut().zip(&mut words).for_each(|(place, word)| *place = word);
+        for (weight, plane) in bytes.chunks_exact_mut(count).enumerate() {
+            let places = &mut plane[start..start + block.len()];
+            places.iter_mut().zip(&*block).for_each(|(place, word)| *place = word.byte(weight));
+        }
     }
-    match size {
-        2 => of!(i16, 2),
-        4 => of!(i32, 4),
-        8 => of!(i64, 8),
-        _ => {}
+}
+
+/// Splits numbers. Those with a sign have it in the lowest bit then.
+fn split(number: Number, elements: &[u8], bytes: &mut Vec<u8>) {
+    macro_rules! of {
+        ($word:ty, $signed:ty) => {{
+            const SIZE: usize = size_of::<$word>();
+            let words = elements.as_chunks::<SIZE>().0.iter().map(|raw| <$word>::from_ne_bytes(*raw));
+            if number.is_signed() {
+                let zigzag = |word: $word| (word << 1) ^ ((word as $signed) >> (8 * SIZE - 1)) as $word;
+                split_words(words.map(zigzag), bytes);
+            } else {
+                split_words(words, bytes);
+            }
+        }};
+    }
+    match number.size() {
+        2 => of!(u16, i16),
+        4 => of!(u32, i32),
+        8 => of!(u64, i64),
+        _ => little_endian(number.size(), elements, bytes),
     }
 }
 
