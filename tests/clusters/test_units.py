@@ -92,3 +92,20 @@ def test_where_nothing_can_be_read_a_unit_is_given_up_soon(data: Path, tmp_path:
     failures = list((submitted.out / "batch" / "units").glob("0.*.failed"))
     # At most three of each unit, and all of the last one, which has five, until three of them failed.
     assert 1 <= len(failures) <= 9
+
+
+def test_where_no_worker_lives_to_begin_a_unit_all_fail_and_the_task_ends(data: Path, tmp_path: Path) -> None:
+    """As where a library of the user's cannot be loaded on the nodes, and ends the process."""
+    folder = write_wagons(tmp_path / "wagons", PLAIN)
+    ends = """
+import os
+from pathlib import Path
+
+if "SLURM_JOB_ID" in os.environ and b"branchline.jobs" in Path("/proc/self/cmdline").read_bytes():
+    os._exit(3)
+"""
+    with (tmp_path / "wagons" / "own_cuts.py").open("a") as own:
+        own.write(ends)
+    status = submit(folder, data).wait(TIMEOUT_S)
+    assert (status.done, status.failed, status.ended) == (0, FILES, "failed"), status
+    assert "exit code 3" in next(iter(status.causes))

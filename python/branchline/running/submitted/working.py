@@ -121,8 +121,10 @@ class UnitWorker:
             try:
                 self._run(queue, interruption)
             except Exception as error:  # noqa: BLE001 - it is of the units at work; the others go on
-                for unit in list(self._open):
+                # Where no worker lived to ask for a unit, none would for the others.
+                for unit in list(self._open) or list(left):
                     self._fail(unit, JobError.of(error))
+                left = deque(unit for unit in left if unit not in self.failed)
             for unit, opened in list(self._open.items()):
                 self._write_alone(unit, opened)
                 self._drop(unit)
