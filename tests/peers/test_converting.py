@@ -381,7 +381,6 @@ def test_records_of_arrow_have_in_rntuples_the_levels_that_they_have_in_parquet(
     )
     assert frame.GetColumnType("jet.hits") == "ROOT::VecOps::RVec<ROOT::VecOps::RVec<std::int32_t>>"
     assert [list(one) for one in frame.AsNumpy(["jet.pt"])["jet.pt"]] == expected.jet.pt.to_list()
-    assert frame.Define("one", "met.pt.value_or(-1)").AsNumpy(["one"])["one"].tolist() == [1, -1, 3]
 
 
 def test_a_value_that_is_missing_at_the_end_makes_its_field_optional_from_the_start(tmp_path: Path) -> None:

@@ -125,7 +125,11 @@ def test_what_is_kept_of_entries_and_fields_root_reads_as_before(
 
 
 def as_converted(value: Any, converted: Any) -> bool:
-    """Whether a value is what was converted: records that may be missing are lists of one, or of none, then."""
+    """Whether a value is what was converted: a record that is missing is one whose members are all missing then, and
+    other values that are not plain are lists of one, or of none.
+    """
+    if value is None and isinstance(converted, dict):
+        return all(as_converted(None, one) for one in converted.values())
     if isinstance(value, dict) and isinstance(converted, dict):
         return len(value) == len(converted) and all(map(as_converted, value.values(), converted.values()))
     if isinstance(value, list) and isinstance(converted, list):
