@@ -96,7 +96,6 @@ def test_where_nothing_can_be_read_a_unit_is_given_up_soon(data: Path, tmp_path:
 
 def test_where_no_worker_lives_to_begin_a_unit_all_fail_and_the_task_ends(data: Path, tmp_path: Path) -> None:
     """As where a library of the user's cannot be loaded on the nodes, and ends the process."""
-    folder = write_wagons(tmp_path / "wagons", PLAIN)
     ends = """
 import os
 from pathlib import Path
@@ -104,8 +103,6 @@ from pathlib import Path
 if "SLURM_JOB_ID" in os.environ and b"branchline.jobs" in Path("/proc/self/cmdline").read_bytes():
     os._exit(3)
 """
-    with (tmp_path / "wagons" / "own_cuts.py").open("a") as own:
-        own.write(ends)
-    status = submit(folder, data).wait(TIMEOUT_S)
+    status = submit(write_wagons(tmp_path / "wagons", PLAIN + ends), data).wait(TIMEOUT_S)
     assert (status.done, status.failed, status.ended) == (0, FILES, "failed"), status
     assert "exit code 3" in next(iter(status.causes))
