@@ -9,6 +9,8 @@ from pathlib import Path
 
 #: The exit code of a worker in which Python raised MemoryError.
 EXIT_OUT_OF_MEMORY = 87
+#: What stands for the exit code of a worker of which nobody knows how it ended. No process has it.
+EXIT_NOT_KNOWN = 256
 
 _VMSTAT = Path("/proc/vmstat")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -20,8 +22,8 @@ class MemoryWitness:
     """Made before a process is started; knows after its death whether memory was the reason.
 
     The kernel counts the processes that it kills when memory is short, of the machine (``oom_kill`` in /proc/vmstat)
-    and of a cgroup. A SIGKILL while such a count rose is taken for one of them: another process may have been meant,
-    but then memory was short as well.
+    and of a cgroup. A SIGKILL while such a count rose is taken for one of them, and so is an end that is not known:
+    another process may have been meant, but then memory was short as well.
     """
 
     def __init__(self) -> None:
@@ -34,7 +36,7 @@ class MemoryWitness:
         if code == -signal.SIGABRT:
             # The engine aborts where the system gives it no memory, which it does only if a limit is set.
             return any(resource.getrlimit(one)[0] != resource.RLIM_INFINITY for one in _LIMITS)
-        return code == -signal.SIGKILL and _oom_kills() > self._kills_before
+        return code in (-signal.SIGKILL, EXIT_NOT_KNOWN) and _oom_kills() > self._kills_before
 
 
 def _oom_kills() -> int:

@@ -17,7 +17,7 @@ from branchline.errors import BranchlineError
 from branchline.jobs.connection import JobConnection
 from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
-from branchline.jobs.memory import EXIT_OUT_OF_MEMORY, MemoryWitness
+from branchline.jobs.memory import EXIT_NOT_KNOWN, EXIT_OUT_OF_MEMORY, MemoryWitness
 from branchline.jobs.starting import start_worker
 from branchline.jobs.subjob import Finished, Lost, Note, Pickled, SubJob, WorkerDiedError
 from branchline.limits import KILL_GRACE_S
@@ -128,6 +128,8 @@ class WorkerProcess:
         hint = "the lines above may say why"
         if code == EXIT_OUT_OF_MEMORY:
             how = "ran out of memory (MemoryError)"
+        elif code == EXIT_NOT_KNOWN:
+            how, hint = "ended, and how is not known", "does this program ignore SIGCHLD, or wait for all its children?"
         elif code < 0:
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
             how += " for want of memory" if is_memory else ""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from branchline.jobs.interruption import SIGNALS, signals_blocked
+from branchline.jobs.memory import EXIT_NOT_KNOWN
 from branchline.jobs.program import own_path
 from branchline.jobs.starter import ANSWER, KNOWN, Request
 from branchline.jobs.user_modules import is_cached
@@ -57,13 +58,13 @@ class ForkedProcess:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """How it ended, as `subprocess` says it; None while it lives."""
+        """How it ended, as `subprocess` says it, or ``EXIT_NOT_KNOWN``; None while it lives."""
         if self._code is None:
             try:
                 ended, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
-                # Somebody else in this process waited for it: how it ended is not known.
-                self._code = 0
+                # Somebody else in this process waited for it, or SIGCHLD is ignored.
+                self._code = EXIT_NOT_KNOWN
             else:
                 self._code = os.waitstatus_to_exitcode(status) if ended else None
         return self._code

@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 import pytest
 
-from branchline.jobs import Context, Finished, LocalProcesses, Message, ModuleFile, SubJob, starting
+from branchline.jobs import Context, Finished, LocalProcesses, Message, ModuleFile, SubJob, WorkerDiedError, starting
 from branchline.jobs.heartbeat import HeartbeatReader
 from branchline.jobs.starting import (
     ForkedProcess,
@@ -283,6 +283,19 @@ def test_how_a_forked_worker_ended_is_known() -> None:
     assert process.wait(10) == 1
     assert process.poll() == 1
     process.kill()
+
+
+def test_an_end_that_somebody_else_was_told_of_is_said_to_be_not_known() -> None:
+    """Not that it ended with exit code 0, as a worker that did its work."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # then the system tells nobody
+    try:
+        with pytest.raises(WorkerDiedError) as raised:
+            told(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert "ended, and how is not known" in str(raised.value)
+    assert "exit code" not in str(raised.value)
+    assert "SIGCHLD" in str(raised.value.hint)
 
 
 def test_no_starter_outlives_a_job_that_is_killed() -> None:
