@@ -88,6 +88,8 @@ BATCH_FINAL_PARTS_MAX = FOLD_FAN_IN**2
 # shared show a change of another node up to a minute late.
 LEASE_INTERVAL_S = 15.0
 LEASE_STALE_S = 120.0
+# A lease that its holder releases while another task takes it is tried again so often.
+LEASE_TRIES_MAX = 5
 # How often somebody who waits for submitted jobs looks.
 BATCH_LOOK_INTERVAL_S = 1.0
 # How often the last job of a submitted train sends again what is missing: for a node that died, and for less memory.

@@ -93,6 +93,67 @@ def test_a_lease_passes_on_when_its_holder_is_silent_or_started_again(tmp_path: 
     assert json.loads(path.read_text())["attempt"] == "c"
 
 
+def test_a_process_that_stood_still_leaves_the_lease_of_its_successor_alone(tmp_path: Path) -> None:
+    path = tmp_path / "0.0.lease"
+    first, second, third = (leases(tmp_path, f"0.0.{one}", one) for one in ("a", "b", "c"))
+    assert first.take(path)
+    stale_s = time.time() - LEASE_STALE_S - 1
+    os.utime(path, (stale_s, stale_s))
+    assert second.take(path)
+    os.utime(path, (stale_s, stale_s))
+    first.renew()
+    assert path.stat().st_mtime == pytest.approx(stale_s)
+    second.renew()
+    assert time.time() - path.stat().st_mtime < LEASE_STALE_S
+    first.close()
+    assert not third.take(path)
+    second.close()
+    assert not path.exists()
+
+
+def test_a_lease_that_was_lost_is_written_again_until_it_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "0.0.lease"
+    first, second = leases(tmp_path, "0.0.1", "a"), leases(tmp_path, "0.0.2", "b")
+    assert first.take(path)
+    path.unlink()
+    first.renew()
+    assert not second.take(path)
+    first.give_back(path)
+    first.renew()
+    assert not path.exists()
+
+
+def test_a_lease_that_is_released_while_it_is_taken_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a task that is started again while its process before still ends: nobody else would do the unit."""
+    path = tmp_path / "0.0.lease"
+    before, again = leases(tmp_path, "0.0.1", "a"), leases(tmp_path, "0.0.1", "b")
+    assert before.take(path)
+    written: list[Path] = []
+
+    def released_behind(target: Path, content: bytes) -> None:
+        write_again(target, content)
+        if not written:
+            target.unlink()
+        written.append(target)
+
+    monkeypatch.setattr("branchline.running.submitted.leases.write_again", released_behind)
+    assert again.take(path)
+    assert json.loads(path.read_text())["attempt"] == "b"
+
+
+def test_a_lease_that_cannot_be_read_is_held_until_it_is_stale(tmp_path: Path) -> None:
+    path = tmp_path / "0.0.lease"
+    path.mkdir()
+    first = leases(tmp_path, "0.0.1", "a")
+    assert not first.take(path)
+    path.rmdir()
+    path.write_text("{")
+    assert not first.take(path)
+    stale_s = time.time() - LEASE_STALE_S - 1
+    os.utime(path, (stale_s, stale_s))
+    assert first.take(path)
+
+
 def test_jobs_run_the_sources_as_they_were(tmp_path: Path) -> None:
     package = tmp_path / "cuts_of_a_user"
     (package / "inner").mkdir(parents=True)
