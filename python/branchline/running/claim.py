@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.ledger import LEDGER_NAME, LEDGER_NAMES
+from branchline.limits import STATUS_OLD_S
 from branchline.running.status_file import STATUS, StatusFile
 from branchline.sensors import FAILED, PARTIAL, RUNNING, JobRecord, host
 from branchline.sensors.versions import branchline_version
@@ -58,6 +59,7 @@ class Claim:
         record = JobRecord(branchline=branchline_version(), status=RUNNING, host=host(), process=os.getpid())
         write_job(self.out, replace(record, started=started, command=command))
         self._status = StatusFile(self.out)
+        self._status.begin()
         self._has_begun = True
         self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} says how it ended."])
 
@@ -228,22 +230,26 @@ def _made(out: Path) -> list[Path]:
 
 
 def _lock(lock: int, out: Path) -> None:
-    """Locks the directory. On a file system without locks the process in the record of the run must not live."""
+    """Locks the directory. On a file system without locks the process in the record of the run must not live, and a run
+    of another machine must have written no state of late.
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise _in_use(out) from None
     except OSError:
-        if _lives(_record(out)):
+        record = _record(out)
+        if _lives(record) or _was_heard_of(out, record):
             raise _in_use(out) from None
 
 
 def _in_use(out: Path) -> BranchlineError:
     record = _record(out) or {}
     who = f": process {record.get('process')} on {record.get('host')}" if record.get("status") == RUNNING else ""
-    return BranchlineError(
-        f"another run is writing its results here{who}", path=str(out), hint="choose another directory with -o"
-    )
+    hint = "choose another directory with -o"
+    if who and record.get("host") != host():
+        hint += f", or try again {STATUS_OLD_S:.0f} s after its end"
+    return BranchlineError(f"another run is writing its results here{who}", path=str(out), hint=hint)
 
 
 def _lives(record: dict[str, object] | None) -> bool:
@@ -253,6 +259,20 @@ def _lives(record: dict[str, object] | None) -> bool:
     process = record.get("process")
     # A record that names no process counts as that of a living one.
     return not isinstance(process, int) or process <= 0 or process_lives(process)
+
+
+def _was_heard_of(out: Path, record: dict[str, object] | None) -> bool:
+    """True if a run of another machine wrote its state of late, by the clock of the file system. While it writes its
+    results, its record may already say that it ended.
+    """
+    if record is not None and record.get("host") == host():
+        return False
+    try:
+        # A new file, then an opened one: what a mount keeps of other machines' files may be a minute old.
+        with tempfile.TemporaryFile(dir=out) as now, (out / STATUS).open("rb") as status:
+            return os.fstat(now.fileno()).st_mtime - os.fstat(status.fileno()).st_mtime < STATUS_OLD_S
+    except OSError:
+        return False  # there is no state, or nothing can be written here, which is said next
 
 
 def process_lives(process: int) -> bool:

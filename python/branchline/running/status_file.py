@@ -17,6 +17,8 @@ from branchline.report.whole_files import write_whole
 from branchline.sensors import TrainStatus
 
 STATUS = "status.json"
+#: The state of a run of which nothing was noted yet.
+_NOTHING = TrainStatus()
 
 
 class StatusFile:
@@ -27,21 +29,22 @@ class StatusFile:
     def __init__(self, out: Path) -> None:
         self._path = out / STATUS
         self._lock = threading.Lock()
-        self._noted: tuple[TrainStatus, float] | None = None
+        self._noted = (_NOTHING, time.monotonic())
         self._written: TrainStatus | None = None
         self._written_s = 0.0
         self._is_closed = threading.Event()
-        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """The run is there, though nothing is known of it yet: workers may wait for long in a queue."""
+        self._write()
+        threading.Thread(target=self._keep_writing, name="branchline-status", daemon=True).start()
 
     def note(self, now: TrainStatus) -> None:
         """The state is this one now. The first one and a new phase are written at once."""
         before = self._noted
         self._noted = (now, time.monotonic())
-        if before is None or before[0].phase != now.phase:
+        if before[0] is _NOTHING or before[0].phase != now.phase:
             self._write()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_writing, name="branchline-status", daemon=True)
-            self._thread.start()
 
     def close(self) -> None:
         """Removes it: the record of the job says how the run ended."""
@@ -51,14 +54,13 @@ class StatusFile:
 
     def _keep_writing(self) -> None:
         while not self._is_closed.wait(STATUS_INTERVAL_S):
-            noted = self._noted
-            is_new = noted is not None and noted[0] is not self._written
+            is_new = self._noted[0] is not self._written
             if is_new or time.monotonic() - self._written_s > STATUS_HEARTBEAT_S:
                 self._write()
 
     def _write(self) -> None:
         with self._lock:
-            if self._noted is None or self._is_closed.is_set():
+            if self._is_closed.is_set():
                 return
             status, noted_s = self._noted
             since_s = time.monotonic() - noted_s

@@ -8,12 +8,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from branchline.errors import BranchlineError, StorageError
+from branchline.limits import STATUS_OLD_S
 from branchline.running.claim import NOTE, claimed
 from branchline.sensors import host
 
@@ -70,6 +72,25 @@ def test_without_locks_the_record_tells_whether_the_run_lives(tmp_path: Path) ->
             claimed(tmp_path, force=True).__enter__()
     finally:
         child.communicate(b"\n")
+    with claimed(tmp_path, force=True):
+        pass
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_a_run_of_another_machine_holds_the_directory_while_it_writes_its_state(tmp_path: Path) -> None:
+    with claimed(tmp_path, force=True) as claim:
+        claim.begin("branchline run")
+        record = json.loads((tmp_path / "job.json").read_text())
+        (tmp_path / "job.json").write_text(json.dumps({**record, "host": "another.machine"}))
+        with pytest.raises(BranchlineError, match=r"another run .* on another\.machine") as raised:
+            claimed(tmp_path, force=True).__enter__()
+        assert f"{STATUS_OLD_S:.0f} s after its end" in str(raised.value.hint)
+        silent_s = time.time() - STATUS_OLD_S - 1
+        os.utime(tmp_path / "status.json", (silent_s, silent_s))
+        with claimed(tmp_path, force=True):
+            pass
+    # The last job of a submitted train, on another machine than the one that submitted it.
+    assert json.loads((tmp_path / "job.json").read_text())["status"] == "running"
     with claimed(tmp_path, force=True):
         pass
 
