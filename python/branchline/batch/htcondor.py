@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -27,12 +28,29 @@ _HELD_FOR_MEMORY = (
     "JobStatus == 5 && (HoldReasonCode =?= 34"
     ' || regexp("over (cgroup )?memory limit|memory usage exceeded", HoldReason ?: "", "i"))'
 )
-# Variables of the submitting user that jobs get: paths of programs, and logins to servers. DAGMan
-# submits them, and has only some variables of its user's, unless this setting names more.
+# DAGMan submits the jobs, and has only some variables of its user's, unless this setting names more.
 _GETENV_OF_DAGMAN = "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV"
-_ENVIRONMENT = (
-    "HOME, PATH, LANG, X509_*, BEARER_TOKEN*, KRB5*, XRD_*, Xrd*, AWS_*, BRANCHLINE_*, !BRANCHLINE_REPORT_TOKEN"
+# Variables of the submitting user that jobs get. HTCondor shows them to everybody: paths and options, and no secrets.
+_ENVIRONMENT = ", ".join(
+    (
+        *("HOME", "PATH", "LANG", "X509_*", "KRB5*", "XRD_*", "Xrd*", "!XrdSecCREDS", "BEARER_TOKEN_FILE"),
+        *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"),
+        *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL*", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"),
+        *("AWS_NO_SIGN_REQUEST", "AWS_SKIP_SIGNATURE"),
+        *("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"),
+        *("BRANCHLINE_*", "!BRANCHLINE_*TOKEN"),
+    )
 )
+# Secrets that are values of variables, with what names a file of them instead: any of these will do.
+_SECRETS = {
+    "BEARER_TOKEN": ("BEARER_TOKEN_FILE",),
+    "AWS_SECRET_ACCESS_KEY": (
+        *("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"),
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+    ),
+}
+# A path with one of these cannot be written into the files of HTCondor and DAGMan, which split lines into words.
+_NOT_IN_PATHS = re.compile(r"[\s\"'\\$]")
 
 
 class HTCondor:
@@ -42,7 +60,15 @@ class HTCondor:
     can_submit_from_nodes = False
 
     def check(self, folder: Path) -> None:
-        """Checks that the schedd answers, and that jobs can see the folder."""
+        """Checks that the schedd answers, that jobs can see the folder and that no secret is to travel with them."""
+        found = _NOT_IN_PATHS.search(str(folder))
+        if found is not None:
+            raise BatchError(
+                f"the path of this folder has {found[0]!r} in it, and HTCondor's files cannot name it",
+                path=str(folder),
+                hint="choose one without blanks, quotes, backslashes and dollar signs",
+            )
+        _refuse_secrets()
         call(["condor_version"], WHERE)
         call(["condor_q", "-totals"], WHERE)
         for own in OWN_FOLDERS:
@@ -57,6 +83,7 @@ class HTCondor:
         self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
     ) -> Submitted:
         """Submits the graph."""
+        _refuse_secrets()
         site = site.with_options(_excluding(site, excluded))
         if site.partition is not None:
             raise BatchError("HTCondor has no partitions", hint="write requirements = ... among the options")
@@ -165,6 +192,16 @@ class HTCondor:
             yield f"accounting_group = {site.account}"
         yield from site.options
         yield "queue 1"
+
+
+def _refuse_secrets() -> None:
+    """Raises BatchError for a secret that jobs need and could only have in their environment."""
+    for secret, files in _SECRETS.items():
+        if os.environ.get(secret) and not any(os.environ.get(one) for one in files):
+            raise BatchError(
+                f"HTCondor shows the environment of jobs to everybody, so {secret} does not travel in it",
+                hint=f"write it to a file that all nodes see, and name that in {files[0]}; or unset {secret}",
+            )
 
 
 def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
