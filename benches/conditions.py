@@ -8,6 +8,7 @@ import importlib.util
 import os
 import platform
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -40,6 +41,30 @@ SETTINGS = {
     "RDataFrame, implicit threads": "the same after `ROOT::EnableImplicitMT(cores)`",
 }
 
+#: What the clock of a pass measures, unless a page says otherwise.
+READING_CLOCK = (
+    "wall time of opening the files and reading them to the last array, in a process that is bound to its cores and has "
+    "imported, compiled and started everything before"
+)
+
+
+def commit() -> str:
+    """The commit of the sources that are measured, and whether they were changed since."""
+    try:
+        ran = subprocess.run(
+            ["git", "describe", "--always", "--dirty= with changes"],
+            cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return "unknown: the sources are in no git repository"
+    return ran.stdout.strip()
+
+
+def system_name() -> str:
+    """The kernel and the C library, without what a distribution or a farm adds to the kernel's version."""
+    release = re.match(r"[0-9.]*[0-9]", platform.release())
+    return f"{platform.system()} {release.group() if release else platform.release()}, {' '.join(platform.libc_ver())}"
+
 
 def cpu_name() -> str:
     """The processor's own name for itself."""
@@ -67,15 +92,16 @@ def codec_versions() -> str:
     return ", ".join(f"{codec} {crate} {versions.get(crate, '?')}" for codec, crate in CODEC_CRATES.items())
 
 
-def conditions(repeats: int) -> dict[str, str]:
+def conditions(repeats: int, clock: str = READING_CLOCK) -> dict[str, str]:
     """What the numbers hold for."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES]
     root = f"ROOT {root_version()} (PyPI's root {importlib.metadata.version('root')})"
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "commit": commit(),
         "processor": f"{cpu_name()}, {os.cpu_count()} cores, {memory_bytes / GIGA:.1f} GB of memory",
-        "system": platform.platform(),
+        "system": system_name(),
         "load": f"{os.getloadavg()[0]:.1f} on average over the last minute of the rounds, of which the readers make "
         "at most 2; more than that is other programs",
         "versions": ", ".join([*versions, root, f"Python {platform.python_version()}"]),
@@ -83,8 +109,7 @@ def conditions(repeats: int) -> dict[str, str]:
         "files": "written by ROOT in its default layout, compression settings "
         + ", ".join(f"{setting} ({codec})" for codec, setting in CODECS.items())
         + "; local, all of them in the page cache",
-        "clock": "wall time of opening the files and reading them to the last array, in a process that is bound to its "
-        "cores and has imported, compiled and started everything before",
+        "clock": clock,
         "rounds": f"{repeats} after one to warm up; in each round every reader has one pass, and every round begins "
         "with another reader",
     }
@@ -94,7 +119,7 @@ def machine_lines(repeats: int) -> list[str]:
     """The machine, the versions and what else runs, as a list."""
     found = conditions(repeats)
     return [
-        *(f"- {name}: {found[name]}" for name in ("date", "processor", "system", "versions")),
+        *(f"- {name}: {found[name]}" for name in ("date", "commit", "processor", "system", "versions")),
         f"- load: {os.getloadavg()[0]:.1f} on average over the last minute",
     ]
 

@@ -47,7 +47,7 @@ READERS = (
     Arm("GetEntry, TTreeCache", GET_ENTRY, "get_split_entry", 2, {"cache_bytes": CACHE_BYTES}),
     Arm("GetEntry, no TTreeCache", GET_ENTRY, "get_split_entry", 2, {"cache_bytes": 0}),
 )
-CONDITIONS = ("date", "processor", "system", "versions")
+CONDITIONS = ("date", "commit", "processor", "system", "versions")
 
 
 @dataclass(frozen=True)

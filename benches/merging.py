@@ -233,7 +233,7 @@ def merging_page(
 def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], measured: tuple[int, list[list[str]]]) -> str:
     repeats, many = measured
     head = ["merged with", "seconds", "peak MB", "output MB", f"x {OURS}", f"x {LEFT}", f"x {CAT}"]
-    lines = opening("Merging many files into one", repeats)
+    lines = opening("Merging many files into one", repeats, "wall time of a whole process, from its start to its end")
     lines += [
         "Whole processes, median (lowest-highest); `x` are times as long as. Branchline returns when the output is on",
         "the disk, as `cat, synced` does; hadd and `cat` do not wait for that, nor does Branchline with `--no-sync`.",

@@ -27,7 +27,7 @@ BRANCHES = 20
 PIECE_BYTES = 8 * 2**20
 # So many pieces are asked for at once: what a job has in flight.
 PIECES = 4
-CONDITIONS = ("date", "processor", "system", "load", "versions")
+CONDITIONS = ("date", "commit", "processor", "system", "load", "versions")
 BARE, BYTES, ARRAYS, STAGE, AGAIN = "bare client", "bytes", "arrays", "arrays, staged", "arrays, cached"
 WAYS = (BARE, BYTES, ARRAYS, STAGE, AGAIN)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import ascii_lowercase
 
 from benches.arms import BRANCHLINE, GET_ENTRY, LIMIT, PEERS, UPROOT, Arm
-from benches.conditions import conditions, settings_lines
+from benches.conditions import READING_CLOCK, conditions, settings_lines
 from benches.rounds import Case, Sample, Spread, fastest, ratio, seconds_of
 
 MEGA = 1e6
@@ -117,9 +117,9 @@ def case_line(case: Case) -> str:
     )
 
 
-def opening(title: str, repeats: int) -> list[str]:
-    """Title and conditions of a page."""
-    return [f"# {title}", "", *(f"- {name}: {text}" for name, text in conditions(repeats).items()), ""]
+def opening(title: str, repeats: int, clock: str = READING_CLOCK) -> list[str]:
+    """Title and conditions of a page, whose clock measures what `clock` says."""
+    return [f"# {title}", "", *(f"- {name}: {text}" for name, text in conditions(repeats, clock).items()), ""]
 
 
 def disturbed(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> list[str]:

@@ -83,6 +83,7 @@ TABLES = {
     "lab-storages": "Studies of a storage",
     "forecasts": "Forecasts",
     "simulation": "Simulated jobs at once",
+    "advice": "Advice",
     "dispatch": "Handing out sub-jobs",
     "cluster-peers": "Packages on Dask",
     "control-room": "The control room",

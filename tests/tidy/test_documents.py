@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from branchline.cli.commands import SECTIONS
+
 TOP = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 #: Written by `make docs`, whose strict build checks the links to them.
 GENERATED = "generated/"
@@ -31,6 +33,16 @@ def test_commands_are_targets_of_the_makefile(documents: list[Path], repository:
         text = document.read_text(encoding="utf-8")
         for target in re.findall(r"(?:^    |^|`)make ([a-z-]+)(?=[ `\n])", text, re.MULTILINE):
             assert target in targets or target in ("the", "of"), f"{document}: there is no make {target}"
+
+
+def test_commands_are_those_of_the_command_line(documents: list[Path]) -> None:
+    known = {name.split()[0] for section in SECTIONS.values() for name in section}
+    # A page there makes a command of its own.
+    for document in (one for one in documents if "extending" not in one.parts):
+        text = document.read_text(encoding="utf-8")
+        for words in re.findall(r"(?:^|`)branchline ([a-z][a-z-]*(?: \| [a-z][a-z-]*)*)(?=[ `\n])", text, re.MULTILINE):
+            unknown = set(words.split(" | ")) - known
+            assert not unknown, f"{document}: there is no command {unknown}"
 
 
 def test_the_architecture_names_every_room(repository: Path) -> None:
