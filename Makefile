@@ -43,7 +43,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo serve-demo data test test-rust test-python test-storage test-cluster bench studies fuzz miri check check-rust check-python docs \
+.PHONY: help build demo serve-demo data test test-rust test-python test-long test-storage test-cluster bench studies fuzz miri check check-rust check-python docs \
 	docs-recipes wheel try-wheel peers uproot-tests peer-packages format lock clean
 # Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
@@ -69,8 +69,11 @@ test-rust: $(STAMPS)/extension ## run the tests in Rust
 	$(PYO3_AS_MATURIN) cargo test $(CARGO_FLAGS) --workspace
 
 test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit chooses some
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 \
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 -m "not long" \
 		--cache-clear -o cache_dir=target/tests $(TESTS) || $(BIN)/python -m tests.alone $$? target/tests
+
+test-long: build peer-packages ## run the tests that take long: benchmarks at small size, many random files, kills; TESTS= chooses some
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 -m long $(TESTS)
 
 test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest
 	tests/storage/install.sh

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.advice_cases import DATA_CASES, GOOD_CASES, JOB_CASES, DataCase, JobCase
+from benches.conditions import machine_lines
 from branchline.cli.proving import measured_proof
 from branchline.forecast.advising import Advised, advise
 from branchline.forecast.of_record import advise_job, advise_jobs
@@ -109,6 +110,8 @@ def advice_page(cache: Path, progress: Progress, *, is_proved: bool) -> tuple[st
     proved = [one for one in flaws if one.is_close is not None]
     lines = [
         "# Advice on data sets and jobs with one flaw, put in on purpose",
+        "",
+        *machine_lines(1),
         "",
         "Gains are parts of the time that reading takes now, the forecast one with its 90 % interval, the measured one",
         "with the 95 % interval of its pairs. Data sets are real files, far storage is `--throttle`. Jobs are records,",

@@ -273,7 +273,7 @@ def forecasts_page(
         "here. Each is forecast from a read in the usual mode without delay, just before; some from the same",
         "events in other files (small ones that are to be merged, or zlib that is to be another codec). The round trip",
         "that is given to a forecast is that of a ping through the proxy, the bandwidth that of its setting.",
-        "Other programs had the cores, too: the noise is half the difference between the shortest and longest pass.",
+        "The noise is half the difference between the shortest and longest pass.",
         "",
         kinds_table(rows),
         "",
