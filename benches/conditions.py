@@ -43,8 +43,8 @@ SETTINGS = {
 
 #: What the clock of a pass measures, unless a page says otherwise.
 READING_CLOCK = (
-    "wall time of opening the files and reading them to the last array, in a process that is bound to its cores and has "
-    "imported, compiled and started everything before"
+    "wall time of opening the files and reading them to the last array, in a process that is bound to its cores and "
+    "has imported, compiled and started everything before"
 )
 
 
