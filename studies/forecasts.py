@@ -205,7 +205,7 @@ emulated disks ({disks}) or the link ({link}), and the {cores}. All jobs
 start at once, and read one request after another, as ROOT does without a cache; from a disk the kernel reads ahead.
 
 - *Theirs* is what was published of this arm in a text or table: throughput, and CPU efficiency. Most of theirs are in
-  pictures only, or of a number of jobs that two cores cannot run. Theirs is of other machines and of gigabytes: it
+  pictures only, or of a number of jobs that our {cores} cannot run. Theirs is of other machines and of gigabytes: it
   says which way things go, and is no test of the forecast.
 - *Ours* is what `make studies` measured. From two jobs on, our {cores} are what most of these jobs wait for.
 - *A forecast far too high* is of many small files at once: the record of a study has the read calls of a job, and not

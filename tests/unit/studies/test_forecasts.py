@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_every_case_is_measured_from_one_job_and_stands_in_the_table() -> None:
 def test_a_study_that_was_not_measured_has_no_forecast(tmp_path: Path) -> None:
     text = forecasts.page(all_studies(), tmp_path)
     assert text.count("not measured") == len(CASES)
+
+
+def test_what_is_said_of_the_machine_is_of_its_record(tmp_path: Path) -> None:
+    record = records.read(CASES[0].study)
+    assert record is not None
+    records.write(replace(record, machine=replace(record.machine, cores=64)), tmp_path)
+    text = forecasts.page(all_studies(), tmp_path)
+    assert "of a number of jobs that our 64 cores cannot run" in text
+    assert "two cores" not in text
 
 
 def test_the_pages_are_those_of_the_records(tmp_path: Path) -> None:
