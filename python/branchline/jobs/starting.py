@@ -134,6 +134,9 @@ class _Starter:
                 # A group of its own: Ctrl-C on the terminal reaches only the job.
                 process_group=0,
             )
+            # One that ends by itself stays a zombie until it is waited for, and the next worker may come much later.
+            self._wait = threading.Thread(target=self._process.wait, name="branchline-starter", daemon=True)
+            self._wait.start()
 
     def ask(self, request: Request, descriptors: Sequence[int] = ()) -> None:
         """Raises OSError where it is gone."""
@@ -162,9 +165,8 @@ class _Starter:
         self._requests.close()
         if self.inherited.owner == os.getpid():
             self._process.kill()
-            with suppress(subprocess.TimeoutExpired):
-                # One that loads from a dead file system does not even end now.
-                self._process.wait(KILL_GRACE_S)
+            # One that loads from a dead file system does not even end now.
+            self._wait.join(KILL_GRACE_S)
 
 
 class _Kept:

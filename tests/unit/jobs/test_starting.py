@@ -310,3 +310,16 @@ def test_no_starter_outlives_a_job_that_is_killed() -> None:
     while starter.is_running() and starter.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
+
+
+def test_a_starter_that_ends_is_no_zombie_and_other_children_keep_how_they_ended() -> None:
+    assert told(os.getppid) == [os.getpid()]
+    [starter] = starters()
+    with subprocess.Popen(["sh", "-c", "exit 7"]) as other:
+        starter.kill()
+        deadline_s = time.monotonic() + 30
+        while psutil.pid_exists(starter.pid):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        assert other.wait(30) == 7
+    assert told(os.getppid) == [os.getpid()]
