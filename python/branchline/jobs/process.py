@@ -17,6 +17,7 @@ from branchline.errors import BranchlineError
 from branchline.jobs.connection import JobConnection
 from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
+from branchline.jobs.installed import check_installation, installation_change
 from branchline.jobs.memory import EXIT_NOT_KNOWN, EXIT_OUT_OF_MEMORY, MemoryWitness
 from branchline.jobs.starting import start_worker
 from branchline.jobs.subjob import Finished, Lost, Note, Pickled, SubJob, WorkerDiedError
@@ -121,7 +122,11 @@ class WorkerProcess:
         return -signal.SIGKILL, not self.ended_for_memory
 
     def death(self) -> tuple[WorkerDiedError, Lost]:
-        """How a process that is gone ended: as an error, and for the record."""
+        """How a process that is gone ended: as an error, and for the record. Raises InstallationChangedError where one
+        that had no sub-job yet could have met other code than that of the job.
+        """
+        if not self.holds:
+            check_installation()
         code, has_hung_up = self._exit_code()
         is_memory = bool(self.ended_for_memory) or self._memory.was_memory(code)
         how = f"ended with exit code {code}"
@@ -166,8 +171,15 @@ def end_processes(processes: Iterable[WorkerProcess]) -> None:
 
 
 def with_traceback(pickled: Pickled, text: str) -> BaseException:
-    """The error of a worker, with its traceback there as a note; not a Branchline error if it was none."""
+    """The error of a worker, with its traceback there as a note; not a Branchline error if it was none. Then, where
+    Branchline was installed anew, an error that says so, with that of the worker as its cause.
+    """
     error: BaseException = pickled.value()
-    if not isinstance(error, BranchlineError):
-        error.add_note(f"In the worker:\n{text}")
-    return error
+    if isinstance(error, BranchlineError):
+        return error
+    error.add_note(f"In the worker:\n{text}")
+    change = installation_change()
+    if change is None:
+        return error
+    change.__cause__ = error
+    return change

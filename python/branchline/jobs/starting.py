@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from branchline.jobs.installed import InstallationChangedError, check_installation
 from branchline.jobs.interruption import SIGNALS, signals_blocked
 from branchline.jobs.memory import EXIT_NOT_KNOWN
 from branchline.jobs.program import own_path
@@ -118,9 +119,10 @@ class _Inherited:
 
 
 class _Starter:
-    """The starter of this process."""
+    """The starter of this process. Raises InstallationChangedError, and OSError where none can be started."""
 
     def __init__(self, inherited: _Inherited) -> None:
+        check_installation()
         self.inherited = inherited
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.settimeout(STARTER_LOOK_S)
@@ -180,7 +182,8 @@ class _Kept:
 
     def load(self, modules: Sequence[str]) -> None:
         """Asks for modules, and does not wait for them."""
-        with suppress(OSError):
+        # What keeps a starter from starting is said where a worker is asked for.
+        with suppress(OSError, InstallationChangedError):
             if not self._is_refused:
                 self._current().ask(_request(modules))
 
@@ -254,6 +257,8 @@ def load_for_workers(module: str) -> None:
 def start_worker(connection: int, heartbeat: int, errors: int | None, module: str) -> Process:
     """A worker with these descriptors; ``errors`` is its standard error, None for that of this process. ``module`` is
     that of the callable which it will work on. Until it says that it can deal with them it hears no signals.
+
+    Raises InstallationChangedError where it would not have the code of this process.
     """
     process: Process | None = None
     try:
@@ -272,6 +277,7 @@ def start_worker(connection: int, heartbeat: int, errors: int | None, module: st
 
 
 def _new_worker(connection: int, heartbeat: int, errors: int | None) -> Process:
+    check_installation()
     return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
         [sys.executable, "-c", _WORKER, str(connection), str(heartbeat)],
         pass_fds=[connection, heartbeat],
