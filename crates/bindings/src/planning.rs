@@ -5,6 +5,7 @@ use std::time::Duration;
 use branchline_engine::extents::Extent;
 use branchline_engine::read::planning::{self, PlanSettings, PlannedFile, PlannedOpening, Purpose};
 use branchline_storage::{ByteRange, Link};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::access::PythonAccess;
@@ -60,10 +61,11 @@ pub struct PlannedReads {
     seen: Option<(u64, f64)>,
 }
 
-/// The calls that reading a file would make; None if the memory limit is too small for it.
+/// The calls that reading a file would make; None if the memory limit is too small for it. Raises ValueError for an
+/// opening that is not known.
 #[pyfunction]
 pub fn plan_reads(py: Python<'_>, file: FileFields, request: RequestFields) -> PyResult<Option<PlannedReads>> {
-    let (file, settings) = (PlannedFile::from(file), PlanSettings::from(request));
+    let (file, settings) = (PlannedFile::from(file), PlanSettings::try_from(request)?);
     let Some(planned) = py.detach(|| planning::plan_reads(&file, &settings)) else { return Ok(None) };
     let (mut call, mut offset, mut size) = (Vec::new(), Vec::new(), Vec::new());
     for (number, one) in planned.calls.iter().enumerate() {
@@ -119,13 +121,15 @@ impl From<FileFields> for PlannedFile {
     }
 }
 
-impl From<RequestFields> for PlanSettings {
-    fn from(given: RequestFields) -> Self {
+impl TryFrom<RequestFields> for PlanSettings {
+    type Error = PyErr;
+
+    fn try_from(given: RequestFields) -> PyResult<Self> {
         let link = |(round_trip_s, bytes_per_second): (f64, f64)| Link {
             round_trip: Duration::try_from_secs_f64(round_trip_s).unwrap_or_default(),
             bytes_per_second,
         };
-        Self {
+        Ok(Self {
             access: given.access.0,
             link: given.link.map(link),
             step_bytes: given.step_bytes,
@@ -135,11 +139,17 @@ impl From<RequestFields> for PlanSettings {
             is_named: given.is_named,
             seen: given.seen,
             entries: given.entries.map(|(start, stop)| start..stop),
-            opening: match given.opening.as_str() {
-                "apart" => PlannedOpening::Apart,
-                "before" => PlannedOpening::Before,
-                _ => PlannedOpening::InStream,
-            },
-        }
+            opening: opening_named(&given.opening)?,
+        })
+    }
+}
+
+/// `branchline.forecast.pieces.Opening`.
+fn opening_named(name: &str) -> PyResult<PlannedOpening> {
+    match name {
+        "stream" => Ok(PlannedOpening::InStream),
+        "apart" => Ok(PlannedOpening::Apart),
+        "before" => Ok(PlannedOpening::Before),
+        _ => Err(PyValueError::new_err(format!("there is no opening {name:?}: it is stream, apart or before"))),
     }
 }

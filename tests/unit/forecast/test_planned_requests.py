@@ -224,3 +224,11 @@ def test_baskets_larger_than_the_memory_are_an_error(large: Path) -> None:
     file = laid_file(DataFile(str(large), "events"), None)
     with pytest.raises(MemoryLimitError, match="do not fit into the memory limit"):
         planned(file, PlanRequest(memory_limit_bytes=1 << 20))
+
+
+def test_an_opening_that_is_not_known_is_an_error_that_names_it(small: Path) -> None:
+    """Python's side may get another word before the compiled module knows it."""
+    file = laid_file(DataFile(str(small), "events"), None)
+    request = PlanRequest(is_named=True, opening="afterwards")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='there is no opening "afterwards"'):
+        planned(file, request)
