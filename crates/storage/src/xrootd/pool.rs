@@ -201,16 +201,16 @@ impl Taken {
 impl Deref for Taken {
     type Target = Session;
 
-    #[allow(clippy::unwrap_used, reason = "there is a session from make_ready to drop")]
+    #[allow(clippy::expect_used, reason = "no bytes from outside take the session away")]
     fn deref(&self) -> &Session {
-        self.session.as_ref().unwrap()
+        self.session.as_ref().expect("a connection has a session from make_ready until it is dropped")
     }
 }
 
 impl DerefMut for Taken {
-    #[allow(clippy::unwrap_used, reason = "as above")]
+    #[allow(clippy::expect_used, reason = "as above")]
     fn deref_mut(&mut self) -> &mut Session {
-        self.session.as_mut().unwrap()
+        self.session.as_mut().expect("a connection has a session from make_ready until it is dropped")
     }
 }
 
