@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline.control.database import Database
@@ -85,6 +85,21 @@ class Registry:
             revision, entry = self._wagon(connection, address)
             base = entry if not entry.variant_of else self._wagon(connection, entry.variant_of)[1]
         return self._whole(entry, base, revision)
+
+    def with_required(self, addresses: Iterable[str]) -> list[WholeWagon]:
+        """Wagons, each once and behind those that it requires."""
+        chain: dict[str, WholeWagon] = {}
+
+        def place(address: str) -> None:
+            if address not in chain:
+                one = self.wagon(address)
+                for needed in one.requires:
+                    place(needed)
+                chain[address] = one
+
+        for address in addresses:
+            place(address)
+        return list(chain.values())
 
     def dataset(self, address: str) -> tuple[DatasetEntry, int]:
         """A dataset and its revision."""

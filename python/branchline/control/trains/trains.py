@@ -131,7 +131,7 @@ class Trains:
         runner = self._runners.of(order)
         dataset, _ = self._registry.dataset(order.dataset)
         trials = self._passed(order)
-        wagons = self._with_required(order)
+        wagons = self._registry.with_required(order.wagons)
         dataset = runner.check(order, dataset, who, is_planned=planned is not None)
         forecast = together([needs_of(one.outcome) for one in trials.values()])
         why = _too_large(forecast, order.place, planned or Planned())
@@ -305,21 +305,6 @@ class Trains:
                 )
             passed[address] = trial
         return passed
-
-    def _with_required(self, order: TrainOrder) -> list[WholeWagon]:
-        """The wagons of an order, each behind those that it requires."""
-        chain: dict[str, WholeWagon] = {}
-
-        def place(address: str) -> None:
-            one = self._registry.wagon(address)
-            for needed in one.requires:
-                if needed not in chain:
-                    place(needed)
-            chain[address] = one
-
-        for address in order.wagons:
-            place(address)
-        return list(chain.values())
 
     def _begin(self, number: int) -> None:
         """Starts the process of a train that is to start. One that another thread starts is left to it."""

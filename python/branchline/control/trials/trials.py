@@ -186,19 +186,8 @@ class Trials:
         return self._wanted(wagon, dataset).key
 
     def _wanted(self, wagon: str, dataset: str) -> _Wanted:
-        chain: dict[str, WholeWagon] = {}
-
-        def place(address: str) -> None:
-            one = self._registry.wagon(address)
-            for needed in one.requires:
-                if needed not in chain:
-                    place(needed)
-            chain[address] = one
-
-        for one in self._passed(dataset) if wagon == TRAIN else [wagon]:
-            if one not in chain:
-                place(one)
-        return _Wanted(list(chain.values()), self._registry.dataset(dataset)[0], wagon == TRAIN)
+        wagons = self._registry.with_required(self._passed(dataset) if wagon == TRAIN else [wagon])
+        return _Wanted(wagons, self._registry.dataset(dataset)[0], wagon == TRAIN)
 
     def _passed(self, dataset: str) -> list[str]:
         """The wagons of a train on a dataset. Raises NoSuchEntryError for fewer than two: nothing to find."""

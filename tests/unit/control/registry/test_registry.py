@@ -104,6 +104,14 @@ def test_of_two_who_save_at_once_one_wins(registry: Registry, spectrum: WagonEnt
     assert sorted(outcomes) == ["conflict"] * 7 + ["saved"]
 
 
+def test_wagons_come_once_and_behind_those_that_they_require(registry: Registry, spectrum: WagonEntry) -> None:
+    registry.save_wagon(spectrum, ADA)
+    registry.save_wagon(replace(spectrum, name="second", requires=["ada/spectrum"]), ADA)
+    registry.save_wagon(replace(spectrum, name="third", requires=["ada/second", "ada/spectrum"]), ADA)
+    found = registry.with_required(["ada/third", "ada/spectrum", "ada/second"])
+    assert [one.entry.name for one in found] == ["spectrum", "second", "third"]
+
+
 def test_wagons_cannot_require_each_other_in_a_circle(registry: Registry, spectrum: WagonEntry) -> None:
     first = registry.save_wagon(spectrum, ADA)
     registry.save_wagon(replace(spectrum, name="second", requires=["ada/spectrum"]), ADA)
