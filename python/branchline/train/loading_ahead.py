@@ -6,5 +6,9 @@ from branchline.jobs import load_for_workers
 
 
 def load_ahead() -> None:
-    """For processes of this machine that will work on a train."""
+    """For processes of this machine that will work on a train.
+
+    ``run_train`` calls it for all who run one. `branchline run` does so before it imports what its settings need: that
+    takes most of a second of CPU time, in which the starter loads the same. The second call then finds it loaded.
+    """
     load_for_workers("branchline.train.work")
