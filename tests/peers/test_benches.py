@@ -53,7 +53,7 @@ def run_benches(cache: Path, tmp_path: Path) -> RunBenches:
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_readers_are_compared_on_equal_work(root: Any, run_benches: RunBenches) -> None:
     results = run_benches("readers", "sensors")
@@ -70,7 +70,7 @@ def test_readers_are_compared_on_equal_work(root: Any, run_benches: RunBenches) 
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_merges_are_compared_with_those_of_root(root: Any, shared: Path, run_benches: RunBenches) -> None:
     results = run_benches("merging")
@@ -81,7 +81,7 @@ def test_merges_are_compared_with_those_of_root(root: Any, shared: Path, run_ben
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_split_objects_are_read_by_all(root: Any, shared: Path, run_benches: RunBenches) -> None:
     results = run_benches("split-objects")
@@ -91,7 +91,7 @@ def test_split_objects_are_read_by_all(root: Any, shared: Path, run_benches: Run
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_objects_are_read_beside_peers(root: Any, run_benches: RunBenches) -> None:
     results = run_benches("objects")
@@ -101,7 +101,7 @@ def test_objects_are_read_beside_peers(root: Any, run_benches: RunBenches) -> No
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, run_benches: RunBenches) -> None:
     results = run_benches("layouts")
@@ -116,7 +116,7 @@ def test_layouts_are_read_cold_by_one_job_and_by_four(root: Any, shared: Path, r
     assert (results / "layouts.png").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_a_trace_costs_is_measured(shared: Path, run_benches: RunBenches) -> None:
     results = run_benches("tracing")
@@ -126,7 +126,7 @@ def test_what_a_trace_costs_is_measured(shared: Path, run_benches: RunBenches) -
     assert "of processor time" in (results / "tracing.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_what_reporting_costs_is_measured(run_benches: RunBenches) -> None:
     results = run_benches("reporting")
@@ -137,7 +137,7 @@ def test_what_reporting_costs_is_measured(run_benches: RunBenches) -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_reads_of_esd_files_are_those_of_the_study(root: Any, shared: Path, run_benches: RunBenches) -> None:
     results = run_benches("esd")
@@ -211,7 +211,7 @@ def test_empty_subjobs_come_back_from_each_place(place: str) -> None:
     assert found.per_second > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_simulated_trains_are_counted(run_benches: RunBenches) -> None:
     results = run_benches("simulated")
     rows = json.loads((results / "simulated.json").read_text())["rows"]
@@ -221,7 +221,7 @@ def test_simulated_trains_are_counted(run_benches: RunBenches) -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_packages_on_dask_fill_the_same_bins(root: Any, run_benches: RunBenches) -> None:
     results = run_benches("cluster-peers")

@@ -265,6 +265,7 @@ def large_folder(tmp_path: Path) -> Iterator[Path]:
 
 # With so many bytes behind the first input, records of the others lie on both sides of the place where numbers become
 # larger (2 000 000 000, TFile::kStartBigFile), or all behind it.
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ballast_bytes", [2_000_000_000 - 60_000, 2_100_000_000])
 def test_places_behind_two_gigabytes_are_written_as_root_reads_them(

@@ -125,7 +125,7 @@ def test_trains_take_nothing_of_the_run_before() -> None:
             Command.of("A", text)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_two_trains_are_compared_cold_and_by_phases(tmp_path: Path) -> None:
     data = tmp_path / "data"
