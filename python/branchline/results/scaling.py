@@ -62,6 +62,8 @@ def _by_sample(value: Any, names: Mapping[str, SampleRecord], where: str) -> Any
     index = sample_axis(value, names)
     if index is None:
         return None
+    if _is_mean(value):
+        return value
     total = weighted(value)
     view = total.view(flow=True)
     for place, label in enumerate(value.axes[index]):
@@ -93,13 +95,18 @@ def times(value: Any, factor: float) -> Any:
 
 
 def _histogram(value: Any, factor: float) -> Any:
-    if value.kind.name == "MEAN":
+    if _is_mean(value):
         return value
     total = weighted(value)
     view = total.view(flow=True)
     view["value"] *= factor
     view["variance"] *= factor**2
     return total
+
+
+def _is_mean(histogram: Any) -> bool:
+    """Whether bins hold means, as those of a profile, which do not depend on how much there is."""
+    return bool(histogram.kind.name == "MEAN")
 
 
 def weighted(value: Any) -> Any:

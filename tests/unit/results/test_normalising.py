@@ -74,10 +74,11 @@ class Met:
     by_dataset = True
 
     def process(self, events: Any) -> Any:
-        """A histogram, a count, a mean and a text."""
+        """A histogram, a count, a profile of means and a text."""
         weight = np.ones(len(events)) if events.metadata["is_data"] else events.genWeight
         histogram = hist.Hist.new.Reg(5, 0, 100, name="met").Weight().fill(events.met, weight=weight)
-        return {"met": histogram, "count": len(events), "text": "same"}
+        profile = hist.Hist.new.Reg(5, 0, 100, name="met").Mean().fill(events.met, sample=2 * events.met)
+        return {"met": histogram, "count": len(events), "profile": profile, "text": "same"}
 
 
 FACTOR = 1000 * 2.0 * 5.0 / sum(SUMS)
@@ -95,6 +96,7 @@ def test_simulation_is_scaled_by_its_sum_of_weights_and_data_are_not(data: Path,
     np.testing.assert_allclose(scaled["ttbar"]["met"].variances(flow=True), FACTOR**2 * variances)
     assert scaled["ttbar"]["count"] == pytest.approx(2 * PER_FILE * FACTOR)
     assert scaled["ttbar"]["text"] == "same"
+    assert scaled["ttbar"]["profile"] == raw["ttbar"]["profile"]
     assert scaled["measured"] == raw["measured"]
     assert "factor 99.5 for 5 / fb" in (tmp_path / "report.html").read_text()
 
@@ -154,6 +156,22 @@ def test_categories_of_an_axis_are_samples_too_and_sums_are_refused(data: Path, 
     np.testing.assert_allclose(scaled["measured", :].values(), raw["measured", :].values())
     with pytest.raises(DatasetError, match=r"samples measured, ttbar added up .*by_dataset = True"):
         results.normalised("together")
+
+
+def profile_by_axis(events: Any) -> Any:
+    """Means with the sample as a category."""
+    profile = hist.Hist.new.StrCat([], growth=True, name="dataset").Reg(5, 0, 100, name="met").WeightedMean()
+    return profile.fill(dataset=events.metadata["dataset"], met=events.met, sample=2 * events.met)
+
+
+def test_means_by_sample_stay_as_they_are(data: Path, tmp_path: Path) -> None:
+    branchline.run(profile_by_axis, samples(data), tmp_path, workers=0, pictures="none")
+    results = branchline.load(tmp_path)
+    raw, scaled = results["profile_by_axis"], results.normalised("profile_by_axis")
+    assert scaled.kind == raw.kind
+    assert np.any(raw["ttbar", :].values() > 0)
+    for part in ("values", "variances", "counts"):
+        np.testing.assert_array_equal(getattr(scaled, part)(flow=True), getattr(raw, part)(flow=True))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +316,8 @@ def test_a_picture_of_a_sample_says_how_many_events_that_has(data: Path, tmp_pat
         row.key: (tmp_path / row.picture).read_text() for row in branchline.load(tmp_path).record.results if row.picture
     }
     of_samples = {key: re.findall(r"(\d+) events", picture.replace("\u202f", " ")) for key, picture in notes.items()}
-    assert of_samples == {"measured/met": ["100"], "ttbar/met": ["200"], "": ["300"]}
+    of_each = {"measured": ["100"], "ttbar": ["200"]}
+    assert of_samples == {f"{one}/{key}": of_each[one] for one in of_each for key in ("met", "profile")} | {"": ["300"]}
 
 
 def multiplicity(events: Any) -> Any:
