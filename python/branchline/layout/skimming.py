@@ -90,8 +90,8 @@ def skim(
 ) -> MergeResult:
     """Merges files as `merge` does, with those entries of a tree that are selected.
 
-    ``where`` is an expression with one value for each entry, as ``arrays`` takes them, or a function that gets a record
-    array of events, of which it reads what it touches, and returns one truth value for each. Branches that belong
+    ``where`` is an expression with one truth value or integer for each entry, as ``arrays`` takes them, or a function
+    that gets a record array of events, of which it reads what it touches, and returns the same. Branches that belong
     together are records too: ``events.Muon.pt`` is ``events.Muon_pt``. ``select_chunk`` in its place gets chunks.
     Entries come to new baskets. ``tree`` names the tree; without it, it is the only one of the first file that has the
     branches of the expression. All other trees and objects are kept whole, and the baskets of these trees are copied;
@@ -256,8 +256,15 @@ def _checked(answer: Any, entries_count: int, tree: Tree) -> Mask:
         mask = np.zeros(())
     if mask.shape != (entries_count,) or mask.dtype.kind not in "biuf":
         raise ExpressionError(
-            "the selection does not give one number for each entry",
+            "the selection does not give one truth value for each entry",
             path=tree.file_path,
             hint="any(...) or all(...) makes one of the values of an entry",
+        )
+    # As truth values NaN would be true, and with it what cannot be calculated kept.
+    if mask.dtype.kind == "f":
+        raise ExpressionError(
+            f"the selection gives {mask.dtype} for each entry, and not a truth value",
+            path=tree.file_path,
+            hint="compare it with something, as in (pt / mass) > 0.5, or != 0",
         )
     return mask.astype(bool)

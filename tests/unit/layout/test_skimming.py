@@ -12,7 +12,7 @@ import uproot
 from tests.command_line import run_command
 
 import branchline
-from branchline.errors import BadFileError
+from branchline.errors import BadFileError, ExpressionError
 from branchline.layout import skim, verify
 from branchline.quantities import count
 
@@ -113,6 +113,17 @@ def test_a_function_selects_by_flat_names_and_by_records(tmp_path: Path) -> None
         output = tmp_path / f"{number}.root"
         skim(tmp_path / "in.root", output, where=where, tree="Events")
         assert branchline.open(f"{output}:Events").num_entries == ak.sum(wanted(content))
+
+
+def test_a_selection_by_floats_is_refused_as_nan_would_be_kept(tmp_path: Path) -> None:
+    path, output = tmp_path / "in.root", tmp_path / "out.root"
+    with uproot.recreate(path) as file:
+        file["events"] = {"pt": np.array([1.0, 0.0]), "mass": np.array([0.0, 0.0]), "n": np.array([3, 0])}
+    for where in ("pt", lambda events: events.pt * 0 + np.nan):
+        with pytest.raises(ExpressionError, match=r"in\.root.* gives float64 for each entry.*compare it"):
+            skim(path, output, where=where)
+    assert not output.exists()
+    assert skim(path, output, where="n").entries == 1
 
 
 def test_a_skim_keeps_all_other_trees_whole_and_says_so(tmp_path: Path) -> None:
