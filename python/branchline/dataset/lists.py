@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -19,6 +20,8 @@ JSON_SUFFIXES = (".json", ".json.gz")
 TOML_SUFFIX = ".toml"
 # A name of the tree is found under one of these keys in the filesets that are around.
 TREE_KEYS = ("object_path", "treename", "tree")
+# Behind a blank: within a path or URL, # is a character of its name.
+_COMMENT = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
 def is_list(path: str) -> bool:
@@ -45,13 +48,13 @@ def _read_text(path: str, template: DataFile) -> list[DataFile]:
     with open(path, encoding="utf-8") as lines:
         try:
             for line in lines:
-                location = line.split("#", 1)[0].strip()
+                location = _COMMENT.sub("", line).strip()
                 if location:
                     files += expand(_relative_to(path, _replicas_in_line(location)), template)
         except UnicodeDecodeError as error:
             raise DatasetError("this list of files is not text", path=path) from error
     if not files:
-        raise DatasetError("this list names no file", path=path, hint="one path per line, # starts a comment")
+        raise DatasetError("this list names no file", path=path, hint="one path per line, # at its start or behind a blank starts a comment")
     return files
 
 

@@ -94,6 +94,12 @@ def test_a_text_list_has_comments_and_paths_beside_it(folder: Path) -> None:
     assert [(one.path, one.tree) for one in dataset] == [("deep/c.root", "events"), ("b.root", None)]
 
 
+def test_a_hash_within_a_path_of_a_text_list_is_a_part_of_it(folder: Path) -> None:
+    (folder / "run#2.root").write_bytes(b"four")
+    (folder / "list.txt").write_text("run#2.root\t# the second\n#run#3.root\n   # indented\n")
+    assert paths(Dataset.of("list.txt")) == ["run#2.root"]
+
+
 FILESETS = [
     {"zh": {"files": {"a.root": "events", "b.root": "events"}, "metadata": {"year": 2024}}},
     {"zh": {"files": ["a.root:events", "b.root:events"], "metadata": {"year": 2024}}},
