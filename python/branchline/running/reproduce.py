@@ -94,8 +94,9 @@ def conditions(first: JobRecord, second: JobRecord) -> Iterator[str]:
         yield f"{key[0]} was not read then"
     for key in sorted(sizes.keys() & now.keys(), key=str):
         if None not in (*sizes[key], *now[key]) and sizes[key] != now[key]:
-            had = "{} bytes and {} entries".format(*sizes[key])
-            yield f"{key[0]} had {had}, and has {{}} bytes and {{}} entries now".format(*now[key])
+            (had_bytes, had_entries), (has_bytes, has_entries) = sizes[key], now[key]
+            had = f"{had_bytes} bytes and {had_entries} entries"
+            yield f"{key[0]} had {had}, and has {has_bytes} bytes and {has_entries} entries now"
 
 
 def _differences(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import uproot
 
 from branchline.running.reproduce import conditions
 from branchline.sensors import JobRecord
+from branchline.sensors.record import DatasetFile
 from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 
 WAGONS = """
@@ -111,3 +112,11 @@ def test_other_versions_variables_and_files_are_named() -> None:
         "the variable OMP_NUM_THREADS was 1, and is 4 now",
         "/a.py is another one than then",
     ]
+
+
+def test_a_file_whose_name_has_braces_is_named_like_any_other() -> None:
+    first, second = JobRecord(), JobRecord()
+    first.dataset = [DatasetFile("run{0}{x.root", None, None, 10, 2000)]
+    second.dataset = [DatasetFile("run{0}{x.root", None, None, 11, 2100)]
+    expected = "run{0}{x.root had 2000 bytes and 10 entries, and has 2100 bytes and 11 entries now"
+    assert list(conditions(first, second))[-1] == expected
