@@ -7,6 +7,8 @@ import awkward as ak
 import hist
 import numpy as np
 
+import branchline
+
 
 class Particles:
     """Charged particles of the final state, for the wagons that require them."""
@@ -17,18 +19,8 @@ class Particles:
     def process(self, events):
         kept = (events.status > 0) & (events.charge != 0)
         selected = ak.zip({name: events[name][kept] for name in ("px", "py", "pz")})
-        return Selected(selected)
-
-
-class Selected:
-    """Particles of one chunk; of all chunks together only their number is kept."""
-
-    def __init__(self, particles, count=None):
-        self.particles = particles
-        self.count = ak.count(particles.px) if count is None else count
-
-    def __add__(self, other):
-        return Selected(None, self.count + other.count)
+        # Only for wagons that require this one; of all chunks together the number is kept.
+        return {"selected": branchline.Shared(selected), "count": int(ak.count(selected.px))}
 
 
 class Spectrum:
@@ -39,7 +31,7 @@ class Spectrum:
     branches = ()
 
     def process(self, events):
-        particles = events.outputs["particles"].particles  # of this same chunk
+        particles = events.outputs["particles"]["selected"]  # of this same chunk
         pt = np.hypot(particles.px, particles.py)
         return hist.Hist.new.Reg(50, 0, 5, label="$p_T$ [GeV/c]").Double().fill(ak.flatten(pt))
 

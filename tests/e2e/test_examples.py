@@ -16,6 +16,8 @@ def test_the_example_train_runs(repository: Path, collisions: Path, tmp_path: Pa
     assert {wagon["name"]: wagon["error"] for wagon in job["wagons"]} == dict.fromkeys(
         ("particles", "spectrum", "balance")
     )
+    # One chunk: its particles are for the other wagons, and only their number is a result.
+    assert list(json.loads((tmp_path / "out" / "results" / "particles.json").read_text())) == ["count"]
     balance = json.loads((tmp_path / "out" / "results" / "balance.json").read_text())
     assert balance["events"] == 60
     assert 0 < balance["largest_imbalance_GeV"] < 1
