@@ -54,7 +54,11 @@ def _read_text(path: str, template: DataFile) -> list[DataFile]:
         except UnicodeDecodeError as error:
             raise DatasetError("this list of files is not text", path=path) from error
     if not files:
-        raise DatasetError("this list names no file", path=path, hint="one path per line, # at its start or behind a blank starts a comment")
+        raise DatasetError(
+            "this list names no file",
+            path=path,
+            hint="one path per line, # at its start or behind a blank starts a comment",
+        )
     return files
 
 

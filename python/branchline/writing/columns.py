@@ -145,28 +145,62 @@ def _is_fixed(layout: ak.contents.Content) -> bool:
     return bool(layout.is_numpy)
 
 
-def fitting(layout: ak.contents.Content, sample: ak.contents.Content, name: str) -> ak.contents.Content:
-    """Values whose numbers have the types that the branch has. Raises OptionError where that would change them."""
+def fitting(
+    layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int] = int
+) -> ak.contents.Content:
+    """Values whose numbers have the types that the branch has. Raises OptionError where that would change them by more
+    than their precision. ``row_of`` gives the row of the table for a place in the layout, for this error.
+    """
     if layout.is_unknown or sample.is_unknown:
         return layout
     if layout.is_numpy and sample.is_numpy and layout.data.ndim == 1 and sample.data.ndim == 1:
         have, wanted = layout.data.dtype, sample.data.dtype
-        if have == wanted:
-            return layout
-        if not np.can_cast(have, wanted, "same_kind"):
-            raise OptionError(
-                f"branch {name} holds {wanted}, and is given {have}", hint="convert the array, as with .astype"
-            )
-        return ak.contents.NumpyArray(layout.data.astype(wanted))
+        return layout if have == wanted else ak.contents.NumpyArray(_cast(layout.data, wanted, name, row_of))
     if layout.is_indexed and not layout.is_option:
-        return fitting(layout.project(), sample, name)
+        return fitting(layout.project(), sample, name, row_of)
     if layout.is_regular and sample.is_regular and layout.size == sample.size:
-        return ak.contents.RegularArray(fitting(layout.content, sample.content, name), layout.size, len(layout))
+        content = fitting(layout.content, sample.content, name, lambda place: row_of(place // layout.size))
+        return ak.contents.RegularArray(content, layout.size, len(layout))
     is_text = layout.parameter("__array__") is not None
     if layout.is_list and sample.is_list and not sample.is_regular and not is_text:
         whole = lists_of(layout)
-        return ak.contents.ListOffsetArray(whole.offsets, fitting(whole.content, sample.content, name))
+        ends = whole.offsets.data[1:]
+        content = fitting(
+            whole.content, sample.content, name, lambda place: row_of(int(np.searchsorted(ends, place, "right")))
+        )
+        return ak.contents.ListOffsetArray(whole.offsets, content)
     if layout.is_record and sample.is_record and set(layout.fields) == set(sample.fields):
-        contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}") for one in sample.fields]
+        contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}", row_of) for one in sample.fields]
         return ak.contents.RecordArray(contents, sample.fields, len(layout), parameters=sample.parameters)
     return layout
+
+
+def _cast(numbers: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]) -> np.ndarray:
+    """Numbers of another type. Raises OptionError for a kind of numbers that the type does not have, and for the first
+    number that it cannot hold. A type that holds all of the other one costs no check.
+    """
+    have = numbers.dtype
+    if not np.can_cast(have, wanted, "same_kind"):
+        what = f"branch {name} holds {wanted}, and is given {have}"
+        raise OptionError(what, hint="convert the array, as with .astype")
+    is_narrower = len(numbers) > 0 and not np.can_cast(have, wanted, "safe")
+    if is_narrower and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        if int(numbers.min()) < limits.min or int(numbers.max()) > limits.max:
+            raise _unfit(numbers, (numbers < limits.min) | (numbers > limits.max), wanted, name, row_of)
+    try:
+        # The processor notes by itself that a finite number became infinite.
+        with np.errstate(over="raise"):
+            return numbers.astype(wanted)
+    except FloatingPointError:
+        with np.errstate(over="ignore"):
+            became_infinite = np.isinf(numbers.astype(wanted)) & np.isfinite(numbers)
+        raise _unfit(numbers, became_infinite, wanted, name, row_of) from None
+
+
+def _unfit(
+    numbers: np.ndarray, are_unfit: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]
+) -> OptionError:
+    place = int(np.argmax(are_unfit))
+    what = f"branch {name} holds {wanted}, which cannot be {numbers[place]} as in row {row_of(place)}"
+    return OptionError(what, hint="make the branch of a wider type, or leave such values out")

@@ -194,6 +194,45 @@ def test_entries_that_do_not_fit_are_refused(tmp_path: Path, values: object, tex
     assert branchline.open(tmp_path / "a.root")["t"]["x"].array().to_list() == [1.0]
 
 
+NARROW = {"x": "int32", "jagged": "var * int8", "deep": "var * {f: var * float32}", "fixed": ("u2", (2,)), "f": "f4"}
+ROWS = {
+    "x": [1, 2, 3],
+    "jagged": [[1], [], [2, -128]],
+    "deep": [[{"f": [1.0]}], [], [{"f": []}, {"f": [np.inf, 2.0]}]],
+    "fixed": np.array([[0, 1], [2, 3], [4, 65535]], "u2"),
+    "f": [1.0, np.nan, -np.inf],
+}
+
+
+@pytest.mark.parametrize("maker", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize(
+    ("name", "values", "text"),
+    [
+        ("x", [1, 2**40, -(2**40)], r"branch x holds int32, which cannot be 1099511627776 as in row 1"),
+        ("x", np.array([1, 2, 2**63], "u8"), r"int32, which cannot be 9223372036854775808 as in row 2"),
+        ("jagged", [[1, 2], [], [3, -129]], r"branch jagged holds int8, which cannot be -129 as in row 2"),
+        (
+            "deep",
+            [[], [{"f": [1.0]}, {"f": [2.0, 1e39]}], []],
+            r"deep.f holds float32, which cannot be 1e\+39 as in row 1",
+        ),
+        ("fixed", np.array([[0, 1], [70000, 3], [4, 5]], "u4"), r"uint16, which cannot be 70000 as in row 1"),
+        ("f", [np.inf, np.nan, -1e300], r"branch f holds float32, which cannot be -1e\+300 as in row 2"),
+    ],
+)
+def test_numbers_that_a_branch_cannot_hold_are_refused(
+    tmp_path: Path, maker: str, name: str, values: object, text: str
+) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        tree = getattr(file, maker)("t", NARROW)
+        with pytest.raises(OptionError, match=text):
+            tree.extend(ROWS | {name: values})
+        tree.extend(ROWS)
+    read = branchline.open(tmp_path / "a.root")["t"].arrays(list(NARROW) if maker == "mkrntuple" else ["x", "jagged"])
+    assert read["x"].to_list() == ROWS["x"]
+    assert read["jagged"].to_list() == ROWS["jagged"]
+
+
 @pytest.mark.parametrize("kind", ["floatt", "var *", "3 * var * nothing", float | None])
 def test_what_is_no_type_of_a_branch_is_said(tmp_path: Path, kind: object) -> None:
     with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: .* is no type"):
