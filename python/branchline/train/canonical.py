@@ -21,6 +21,8 @@ import numpy as np
 
 # What a digest is made of files whose names are values; of larger ones size and time.
 FILE_HASHED_MAX_BYTES = 64 * 2**20
+# Those of other libraries may hold more than their numbers, as a unit.
+_ARRAYS_KNOWN = {"numpy", "boost_histogram"}
 _SIMPLE = (type(None), bool, int, float, complex, bytes)
 
 
@@ -103,11 +105,17 @@ class Canonical:
         if isinstance(value, np.dtype):
             self._put("dtype", repr(value.descr).encode())
             return
+        if type(value).__module__.partition(".")[0] not in _ARRAYS_KNOWN:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise UnknownValueError(f"{where} is a {kind}, whose content is not known")
         array = np.asarray(value)
         if array.dtype.hasobject:
             raise UnknownValueError(f"{where} is an array of objects")
         self._put("array", f"{type(value).__name__}{array.dtype.descr}{array.shape}".encode())
         self._put("content", np.ascontiguousarray(array).tobytes())
+        if isinstance(value, np.ma.MaskedArray):
+            self._put("mask", np.ascontiguousarray(np.ma.getmaskarray(value)).tobytes())
+            self._put("fill", np.asarray(value.fill_value).tobytes())
 
     def _add_code(self, value: Any, where: str) -> None:
         """A class or a function: by its name, and the code of its module."""

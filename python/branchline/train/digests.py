@@ -54,6 +54,9 @@ def _feed(digest: Any, value: Any) -> None:
 def _feed_array(digest: Any, array: Any) -> None:
     digest.update(f"{array.dtype.descr}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())
+    if isinstance(array, np.ma.MaskedArray):
+        digest.update(np.ascontiguousarray(np.ma.getmaskarray(array)).tobytes())
+        digest.update(np.asarray(array.fill_value).tobytes())
 
 
 def _feed_awkward(digest: Any, array: Any) -> None:

@@ -29,8 +29,8 @@ from branchline.train.source_code import (
     is_import,
     is_side_effect,
     names_in,
-    unknown_reads,
 )
+from branchline.train.unknown_reads import unknown_reads
 from branchline.train.wagons import Wagon
 
 #: Raised when Branchline makes other results of the same wagons and files, as by another way of adding.
@@ -181,7 +181,8 @@ class _CodeUsed:
     def _add_values_read(self, use: _ModuleUse, index: int) -> None:
         """The values that a statement of a module read from elsewhere when it ran, as from the environment."""
         statement = use.source.statements[index]
-        if is_definition(statement) or not any(unknown_reads(statement, self._files, {})):
+        libraries = {} if use.source.module is None else vars(use.source.module)
+        if is_definition(statement) or not any(unknown_reads(statement, self._files, {}, libraries)):
             return
         for name in use.source.names_bound_by(index):
             if use.source.module is None:
@@ -222,7 +223,7 @@ class _CodeUsed:
         for index in sorted(use.statements):
             statement = use.source.statements[index]
             if is_definition(statement):
-                for what in unknown_reads(statement, self._files, values):
+                for what in unknown_reads(statement, self._files, values, values):
                     raise UnknownValueError(f"{os.path.basename(use.source.path)} {what}")
 
 

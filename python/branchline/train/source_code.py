@@ -18,16 +18,6 @@ from typing import Any
 from branchline.train.canonical import UnknownValueError, digest_of_file
 from branchline.train.module_finder import parsed
 
-# Calls that read what is not in the source. They are fine where the name of the file is.
-READS_FILE = {"open", "read_text", "read_bytes", "from_file", "loadtxt", "genfromtxt", "fromfile", "memmap", "urlopen"}
-READS_FILE |= {f"read_{one}" for one in ("csv", "json", "parquet", "table", "pickle", "hdf", "feather")}
-READS_FILE |= {"load", "load_model", "from_parquet", "from_json", "InferenceSession"}
-# Modules whose ``load`` takes an open file, which was opened by a call of its own.
-LOADS_OPEN_FILE = {"json", "pickle", "cloudpickle", "yaml", "tomllib"}
-# What these give is not in the source, whatever they are called with.
-LISTS_FILES = {"glob", "iglob", "rglob", "listdir", "scandir", "iterdir"}
-READS_BY_NAME = {"eval", "exec", "__import__", "globals", "subprocess"}
-READS_BY_ATTRIBUTE = {"import_module", "getenv", "environ"}
 # Decorators that only change what they decorate.
 HARMLESS_DECORATORS = {"dataclass", "njit", "jit", "vectorize", "guvectorize", "cache", "lru_cache", "total_ordering"}
 HARMLESS_DECORATORS |= {"varied"}
@@ -161,42 +151,6 @@ def files_named(statements: Iterable[ast.stmt], folder: str) -> dict[str, str]:
                 if content is not None:
                     found[node.value] = content
     return found
-
-
-def unknown_reads(statement: ast.stmt, known: Iterable[str], values: dict[str, Any]) -> Iterator[str]:
-    """What a statement reads that is not in the source: files whose names are not there, the environment, and more.
-
-    ``known`` are texts that name files, ``values`` the values of names and of ``self.NAME``.
-    """
-    known = set(known)
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and node.id in READS_BY_NAME | READS_BY_ATTRIBUTE:
-            yield f"line {node.lineno} uses {node.id}"
-        if isinstance(node, ast.Attribute) and node.attr in READS_BY_ATTRIBUTE:
-            yield f"line {node.lineno} uses {node.attr}"
-        if not isinstance(node, ast.Call):
-            continue
-        called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if called in LISTS_FILES:
-            yield f"line {node.lineno} uses {called}()"
-        if called == "load" and isinstance(owner, ast.Name) and owner.id in LOADS_OPEN_FILE:
-            continue
-        if called in READS_FILE and not _names_known_file(node, known, values):
-            yield f"line {node.lineno} reads a file by {called}(), whose name is not in the source"
-
-
-def _names_known_file(call: ast.Call, known: set[str], values: dict[str, Any]) -> bool:
-    for node in ast.walk(call):
-        if isinstance(node, ast.Constant) and node.value in known:
-            return True
-        name = node.id if isinstance(node, ast.Name) else ""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            name = f"self.{node.attr}"
-        value = values.get(name)
-        if isinstance(value, str | Path) and digest_of_file(str(value)) is not None:
-            return True
-    return False
 
 
 def _names_bound(statement: ast.stmt) -> Iterator[str]:

@@ -32,6 +32,14 @@ def test_columns_of_pandas_count_by_what_they_hold() -> None:
     assert len({digest_of(one) for one in series}) == 4
 
 
+def test_masked_arrays_count_with_their_masks() -> None:
+    values = np.arange(3.0)
+    masks = ([False] * 3, [True, False, False], [False, False, True])
+    arrays = [values, *(np.ma.MaskedArray(values, mask) for mask in masks)]
+    assert len({digest_of(one) for one in arrays}) == len(arrays)
+    assert digest_of(np.ma.MaskedArray(values, masks[1])) == digest_of(np.ma.MaskedArray(values.copy(), masks[1]))
+
+
 def test_a_sub_job_with_a_frame_can_be_compared(folder: Path) -> None:
     def framed(events: Any) -> Any:
         found = pd.DataFrame({"px": np.asarray(events.px)})

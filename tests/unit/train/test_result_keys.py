@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,6 +188,31 @@ UNKNOWN = {
     "a generator": ("self.cut = cut", "self.cut = (one for one in 'ab')", "whose content is not known"),
     "a file by an unknown name": ("log.info(", "open(events.name)\n        log.info(", "reads a file by open()"),
     "an array by an unknown name": ("log.info(", "np.load(events.name)\n        log.info(", "reads a file by load()"),
+    "files by uproot": (
+        "log.info(",
+        "import uproot\n        uproot.concatenate(events.name)\n        log.info(",
+        "reads by concatenate() of uproot",
+    ),
+    "a function of uproot": (
+        "log.info(",
+        "from uproot import iterate as parts\n        list(parts(events.name))\n        log.info(",
+        "reads by parts() of uproot",
+    ),
+    "a file of PyROOT": (
+        "log.info(",
+        "import ROOT\n        ROOT.TFile.Open(events.name)\n        log.info(",
+        "reads a file by Open()",
+    ),
+    "a table in many formats": (
+        "log.info(",
+        "import pandas as pd\n        pd.read_excel(events.name)\n        log.info(",
+        "reads by read_excel() of pandas",
+    ),
+    "an answer of a server": (
+        "log.info(",
+        "import requests\n        requests.get('https://server.example/sf')\n        log.info(",
+        "reads by get() of requests",
+    ),
     "the names in a folder": ("log.info(", "import glob\n        glob.glob('*')\n        log.info(", "uses glob()"),
     "another program": (
         "log.info(",
@@ -216,6 +243,27 @@ def test_a_global_of_an_import_that_comes_from_the_environment_changes_keys(tmp_
     }
     folder = write(tmp_path / "one", edits)
     found = [keys_in([folder], BRANCHLINE_TEST_LIMIT=limit)[0]["chosen"] for limit in ("1", "1", "2")]
+    assert all(key for key, _ in found)
+    assert found[0] == found[1] != found[2]
+
+
+def test_calls_of_the_same_names_that_read_nothing_keep_the_key(tmp_path: Path) -> None:
+    lines = "np.concatenate([EDGES, ak.concatenate([EDGES])])\n        {}.get(events.name)\n        log.info("
+    folder = write(tmp_path / "one", {"wagons.py": ("log.info(", lines)})
+    key, unknown = keys_in([folder])[0]["spectrum"]
+    assert key is not None, unknown
+
+
+def test_a_global_of_an_import_that_comes_from_a_database_changes_keys(tmp_path: Path) -> None:
+    limit = (
+        "import sqlite3\n\nLIMIT = sqlite3.connect('limits' + '.db').execute('SELECT value FROM limits').fetchone()[0]"
+    )
+    folder = write(tmp_path / "one", {"selection.py": ("LIMIT = 7", limit)})
+    found = []
+    for value in (1, 1, 2):
+        with closing(sqlite3.connect(folder / "limits.db")) as database, database:
+            database.executescript(f"DROP TABLE IF EXISTS limits; CREATE TABLE limits AS SELECT {value} AS value")
+        found.append(keys_in([folder])[0]["chosen"])
     assert all(key for key, _ in found)
     assert found[0] == found[1] != found[2]
 
@@ -283,7 +331,7 @@ def test_values_that_differ_have_other_digests() -> None:
         0, 0.0, -0.0, False, None, "", b"", "0", 1, 1.0, True, 1j, (), [], {}, set(), frozenset(), [()], ([],), [[]],
         "ab", ["a", "b"], ["ab"], ("a", "b"), {"a": "b"}, {"a", "b"}, np.float32(1), np.float64(1), np.int64(1),
         np.array([1]), np.array([1.0]), np.array([[1]]), np.array([1], "i4"), np.dtype("f4"), np.dtype("f8"),
-        float("nan"),
+        float("nan"), *(np.ma.MaskedArray([1, 2], mask) for mask in ([0, 0], [0, 1], [1, 1])),
         np.sin, np.cos, len, Path, Path("/nowhere/a"), Path("/nowhere/b"), 10**30, 1e300,
     ]  # fmt: skip
     digests = [digest(one) for one in values]
@@ -291,7 +339,15 @@ def test_values_that_differ_have_other_digests() -> None:
     assert digests == [digest(one) for one in values]
 
 
-@pytest.mark.parametrize("value", [np.array([object()]), iter([]), (one for one in []), lambda: 1])
+class WithUnit(np.ndarray):
+    """An array that holds more than its numbers."""
+
+    unit = "GeV"
+
+
+@pytest.mark.parametrize(
+    "value", [np.array([object()]), np.arange(3).view(WithUnit), iter([]), (one for one in []), lambda: 1]
+)
 def test_values_that_cannot_be_known_are_refused(value: object) -> None:
     with pytest.raises(UnknownValueError, match="value"):
         digest(value)
