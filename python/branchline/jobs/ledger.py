@@ -1,10 +1,10 @@
 """What is done: results by key, in one SQLite file in the directory of results.
 
-A key is a hash of everything that a result depends on, so that a row is never wrong, only unused. One process writes at
-a time, that of the job. The write-ahead log makes each write whole or nothing, whatever is killed. With ``synchronous =
-NORMAL`` nothing is waited for: a machine that loses its power may lose the last rows, which are then made again.
-Contents are rows and not files: rows of 1 to 10 kB take a tenth of the time of a file that is synced, and those of
-100 MB a third more.
+A key is a hash of everything that a result is seen to depend on: a row of other code or files is not wrong, only
+unused. One process writes at a time, that of the job. The write-ahead log makes each write whole or nothing, whatever
+is killed. With ``synchronous = NORMAL`` nothing is waited for: a machine that loses its power may lose the last rows,
+which are then made again. Contents are rows and not files: rows of 1 to 10 kB take a tenth of the time of a file that
+is synced, and those of 100 MB a third more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from branchline.limits import LEDGER_RUNS_KEPT
 LEDGER_NAME = "ledger.sqlite"
 #: The file, and those that SQLite adds while it is open or after a kill.
 LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
-# Raised when tables change: a ledger of another version is begun again.
+# Raised when tables change: a ledger of an earlier version is set aside, and one of a later version refused.
 LEDGER_VERSION = 1
 # Parameters of a statement, below the limit of every SQLite.
 KEYS_AT_A_TIME = 500
@@ -44,6 +44,14 @@ CREATE INDEX results_by_name ON results (name);
 
 class LedgerError(BranchlineError):
     """A ledger cannot be used. A job goes on without it."""
+
+
+class _OtherVersionError(Exception):
+    """A ledger has tables of another version."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"it is of version {version}, where this Branchline knows {LEDGER_VERSION}")
+        self.version = version
 
 
 @dataclass(frozen=True)
@@ -75,24 +83,39 @@ class Ledger:
     {key: content}
     """
 
-    def __init__(self, path: Path, command: str = "", *, is_new_run: bool = True) -> None:
-        """Opens the file of a job's ledger for a new run, or goes on with the last one; the file is made if it is not
-        there or of another version.
+    def __init__(self, path: Path, command: str = "", *, is_new_run: bool = True, reads_only: bool = False) -> None:
+        """Opens the file of a job's ledger for a new run, or goes on with the last one. The file is made if it is not
+        there; one that is damaged or of an earlier version is set aside under another name. With ``reads_only`` nothing
+        is changed, and such a file is refused, too.
         """
         self.path = path
-        #: Why an earlier file was not usable and was replaced; empty if it was.
+        self.reads_only = reads_only
+        #: Why an earlier file was not usable, and where it is now; empty if it was.
         self.replaced = ""
         _check_owner(path)
         with _failures(path):
-            try:
-                self._connection = _connected(path, is_new=not path.exists() or path.stat().st_size == 0)
-            except sqlite3.DatabaseError as error:
-                if isinstance(error, sqlite3.OperationalError):
-                    raise
-                self.replaced = f"it was damaged ({error})"
-                remove_ledger(path.parent)
-                self._connection = _connected(path, is_new=True)
-            self._run = self._begun(command) if is_new_run else self._last() or self._begun(command)
+            self._connection = self._opened()
+            self._run = 0
+            if not reads_only:
+                self._run = self._begun(command) if is_new_run else self._last() or self._begun(command)
+
+    def _opened(self) -> sqlite3.Connection:
+        path = self.path
+        if self.reads_only:
+            return _connected_to_read(path)
+        try:
+            return _connected(path, is_new=not path.exists() or path.stat().st_size == 0)
+        except _OtherVersionError as other:
+            if other.version > LEDGER_VERSION:
+                raise
+            aside = _set_aside(path, f"version-{other.version}")
+            self.replaced = f"{other}; it is now {aside}"
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            aside = _set_aside(path, "damaged")
+            self.replaced = f"it was damaged ({error}); it is now {aside}"
+        return _connected(path, is_new=True)
 
     def contents(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The contents that are there, by key. One whose bytes have changed on the disk is removed and not there."""
@@ -105,8 +128,8 @@ class Ledger:
                     some,
                 ).fetchall()
                 found |= {key: content for key, checksum, content in rows if zlib.crc32(content) == checksum}
-                damaged = [key for key, _, _ in rows if key not in found]
-                self._connection.executemany("DELETE FROM results WHERE key = ?", [(key,) for key in damaged])
+                damaged = [(key,) for key, _, _ in rows if key not in found and not self.reads_only]
+                self._connection.executemany("DELETE FROM results WHERE key = ?", damaged)
         return found
 
     def present(self, keys: Sequence[bytes]) -> set[bytes]:
@@ -213,20 +236,52 @@ def _connected(path: Path, *, is_new: bool) -> sqlite3.Connection:
     try:
         # Exclusive: the write-ahead log then needs no shared memory, which file systems of a network do not have.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        # Before anything is written: a ledger of another version stays as it is.
+        version = _version_of(connection)
+        if version not in (0, LEDGER_VERSION):
+            raise _OtherVersionError(version)
         if is_new:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = NORMAL")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:
             connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {LEDGER_VERSION}; COMMIT;")
-        elif version != LEDGER_VERSION:
-            raise sqlite3.DatabaseError(f"version {version}, where this Branchline knows {LEDGER_VERSION}")
         connection.execute(_JOB_TABLE)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _connected_to_read(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA query_only = ON")
+        version = _version_of(connection)
+        if version != LEDGER_VERSION:
+            raise _OtherVersionError(version)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _version_of(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _set_aside(path: Path, why: str) -> str:
+    """Gives the files of a ledger a name that says why it is not used, which nothing else has; the new name."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.{why}{f'-{number}' if number > 1 else ''}")).exists():
+        number += 1
+    # What SQLite adds goes first: beside a new ledger it would be taken for a part of it.
+    for name in reversed(LEDGER_NAMES):
+        with suppress(FileNotFoundError):
+            path.with_name(name).rename(aside.with_name(name.replace(LEDGER_NAME, aside.name)))
+    return aside.name
 
 
 def _check_owner(path: Path) -> None:
@@ -255,5 +310,8 @@ def _failures(path: Path) -> Iterator[None]:
     """Makes one kind of error of all that SQLite and the disk raise."""
     try:
         yield
+    except _OtherVersionError as other:
+        hint = f"use the Branchline that made it, or move {path.name} away"
+        raise LedgerError(f"the ledger cannot be used: {other}", path=str(path), hint=hint) from None
     except (sqlite3.Error, OSError, OverflowError) as error:
         raise LedgerError(f"the ledger cannot be used: {error}", path=str(path)) from error

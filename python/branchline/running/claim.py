@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.errors import BranchlineError, StorageError
-from branchline.jobs.ledger import LEDGER_NAME, LEDGER_NAMES
+from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import STATUS_OLD_S
 from branchline.running.status_file import STATUS, StatusFile
 from branchline.sensors import FAILED, PARTIAL, RUNNING, JobRecord, host
@@ -132,8 +132,8 @@ class Claim:
         Raises BranchlineError.
         """
         names = {one.name for one in self.out.iterdir()}
-        # This run uses the results in a ledger and replaces none.
-        if not names - set(LEDGER_NAMES):
+        # This run uses the results in a ledger and replaces none; one that was set aside stays.
+        if all(one.startswith(LEDGER_NAME) for one in names):
             return
         if "job.json" not in names:
             raise BranchlineError(

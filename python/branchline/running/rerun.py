@@ -116,7 +116,7 @@ def earlier_run(out: Path) -> EarlierRun:
     notes = []
     if (out / LEDGER_NAME).is_file():
         try:
-            ledger = Ledger(out / LEDGER_NAME, is_new_run=False)
+            ledger = Ledger(out / LEDGER_NAME, reads_only=True)
         except LedgerError as error:
             if not (out / JOBS / SUBMISSION).is_file():
                 raise

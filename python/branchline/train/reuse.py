@@ -147,7 +147,7 @@ class Reuse:
         self.unknown = {name: self.keys[name].unknown for name in self._wagons if self.keys[name].key is None}
         self.notes: list[str] = []
         if ledger is not None and ledger.replaced:
-            self.notes.append(f"what was kept of earlier runs is lost: {ledger.replaced}")
+            self.notes.append(f"what was kept of earlier runs is not used: {ledger.replaced}")
         self._unknown_shares: dict[int, str] = {}
         self._step: int | None = None
         self._share_keys = ShareKeys(plan.named_branches if plan.settings.skip_bad_files else None)
@@ -393,7 +393,7 @@ class Reuse:
             return {}
 
     def _write(self, rows: Sequence[LedgerRow], used: Sequence[bytes]) -> None:
-        if self._ledger is None:
+        if self._ledger is None or self._ledger.reads_only:
             return
         try:
             if rows:
@@ -404,7 +404,7 @@ class Reuse:
             self._give_up(error)
 
     def _put_of_job(self, name: str, content: bytes) -> None:
-        if self._ledger is None:
+        if self._ledger is None or self._ledger.reads_only:
             return
         try:
             self._ledger.put_of_job(name, content)

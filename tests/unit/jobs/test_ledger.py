@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -75,23 +76,81 @@ def test_a_content_whose_bytes_changed_is_not_there(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"no database, but as long as a header of one" * 30, b"SQLite format 3\0" + b"x" * 9000]
 )
-def test_a_damaged_file_is_begun_again_and_that_is_said(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    path.chmod(0o600)
+def test_a_damaged_file_is_set_aside_and_that_is_said(path: Path, content: bytes) -> None:
+    for number in ("", "-2"):
+        path.write_bytes(content)
+        path.chmod(0o600)
+        ledger = Ledger(path)
+        assert "it was damaged" in ledger.replaced
+        assert ledger.replaced.endswith(f"it is now {path.name}.damaged{number}")
+        assert path.with_name(f"{path.name}.damaged{number}").read_bytes() == content
+        ledger.put([row(1)])
+        assert ledger.contents([key_of(1)]) == {key_of(1): b"content"}
+        ledger.close()
+
+
+def with_version(path: Path, version: int) -> bytes:
+    """Makes a ledger with a row, of another version, and gives its bytes."""
     ledger = Ledger(path)
-    assert "damaged" in ledger.replaced
     ledger.put([row(1)])
-    assert ledger.contents([key_of(1)]) == {key_of(1): b"content"}
+    ledger.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    return path.read_bytes()
+
+
+def test_a_file_of_a_later_version_is_refused_and_stays(path: Path) -> None:
+    content = with_version(path, 99)
+    for reads_only in (False, True):
+        with pytest.raises(
+            LedgerError, match=r"of version 99, where this Branchline knows 1 .*use the Branchline that"
+        ):
+            Ledger(path, reads_only=reads_only)
+    assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == {path.name: content}
+
+
+def test_a_file_of_an_earlier_version_is_set_aside(path: Path) -> None:
+    content = with_version(path, -1)
+    with pytest.raises(LedgerError, match="of version -1"):
+        Ledger(path, reads_only=True)
+    assert path.read_bytes() == content
+    ledger = Ledger(path)
+    assert ledger.replaced.endswith(f"it is now {path.name}.version--1")
+    assert path.with_name(f"{path.name}.version--1").read_bytes() == content
+    assert not ledger.present([key_of(1)])
     ledger.close()
 
 
-def test_a_file_of_another_version_is_begun_again(path: Path) -> None:
-    Ledger(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    ledger = Ledger(path)
-    assert "version 99" in ledger.replaced
+@pytest.mark.parametrize("content", [b"", b"no database" * 90])
+def test_who_only_reads_changes_nothing(path: Path, content: bytes) -> None:
+    if content:
+        path.write_bytes(content)
+        path.chmod(0o600)
+        with pytest.raises(LedgerError, match="not a database"):
+            Ledger(path, reads_only=True)
+    else:
+        ledger = Ledger(path)
+        ledger.put([row(1, b"a" * 5000), row(2)])
+        ledger.close()
+        content = path.read_bytes().replace(b"a" * 100, b"a" * 99 + b"z", 1)
+        path.write_bytes(content)
+        ledger = Ledger(path, reads_only=True)
+        assert ledger.contents([key_of(1), key_of(2)]) == {key_of(2): b"content"}
+        with pytest.raises(LedgerError, match="readonly"):
+            ledger.put([row(3)])
+        ledger.close()
+    assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == {path.name: content}
+
+
+def test_what_a_killed_process_wrote_is_there_for_who_only_reads(path: Path) -> None:
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom branchline.jobs.ledger import Ledger, LedgerRow\n"
+        "ledger = Ledger(Path(sys.argv[1]))\nledger.put([LedgerRow(b'k' * 32, 'wagon', '', b'x')])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == -signal.SIGKILL
+    ledger = Ledger(path, reads_only=True)
+    assert ledger.contents([b"k" * 32]) == {b"k" * 32: b"x"}
     ledger.close()
 
 

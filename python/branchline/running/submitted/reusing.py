@@ -175,7 +175,7 @@ def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
     try:
         ledger = Ledger(out / LEDGER_NAME, is_new_run=False)
         if ledger.replaced:
-            notes.append(f"what was kept of earlier runs is lost: {ledger.replaced}")
+            notes.append(f"what was kept of earlier runs is not used: {ledger.replaced}")
         for path in paths:
             try:
                 rows = _read_rows(path)
