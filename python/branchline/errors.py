@@ -122,7 +122,7 @@ class TableError(BranchlineError):
 
 
 class PartialResultError(BranchlineError):
-    """A result that is to be loaded is from a part of the events, or is not there yet; the message says why."""
+    """A result is from a part of the events, or is not there yet; the message says why."""
 
 
 class BatchError(BranchlineError):
@@ -149,18 +149,31 @@ class RecoveredFileWarning(BranchlineWarning):
     """A file was never closed; what it held when its trees were last saved was found again."""
 
 
+class PartialResultWarning(BranchlineWarning):
+    """A train is not complete: the message names wagons that failed and files that were left out. It is shown each
+    time, also where the same line warned before; ``TrainResult.raise_error`` makes an error of it.
+    """
+
+
 class ReportWarning(BranchlineWarning):
     """Not all that a job did could be reported to its control room so far; its results are complete nevertheless."""
 
 
-def warn(message: str, category: type[BranchlineWarning]) -> None:
-    """Warns at the line that called into Branchline, whatever is between."""
+def warn(message: str, category: type[BranchlineWarning], *, each_time: bool = False) -> None:
+    """Warns at the line that called into Branchline, whatever is between. ``each_time`` also where Python would show a
+    warning of the same line only once; filters of the user hold.
+    """
     level = 1
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
         frame = frame.f_back
         level += 1
-    warnings.warn(message, category, stacklevel=level + 1)
+    if each_time:
+        # Without the module's own registry, in which Python notes what was shown.
+        module = frame.f_globals.get("__name__")
+        warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, module, registry={})
+    else:
+        warnings.warn(message, category, stacklevel=level + 1)
 
 
 # What may be the matter with one file among many: it is damaged or away ...

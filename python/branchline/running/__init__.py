@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from branchline.access import Access
 from branchline.batch import is_batch_system
-from branchline.errors import OptionError, ReportWarning, warn
+from branchline.errors import OptionError, PartialResultWarning, ReportWarning, warn
 from branchline.extras import require
 from branchline.jobs import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
@@ -25,6 +24,7 @@ from branchline.sensors.status_text import part_done, progress_text
 from branchline.settings import folder_path
 from branchline.tables import TableFolder
 from branchline.train import TrainRequest, TrainResult, TrainSettings, run_train
+from branchline.train.result import incomplete
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -109,8 +109,8 @@ def run(
     report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
 
     A wagon that raises or crashes stops alone (``record.wagons``). An error that stops the run, or Ctrl-C, gives a
-    TrainResult with the finished part, and a warning. Raises before the run starts: DatasetError, WagonError,
-    MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError.
+    TrainResult with the finished part, and a PartialResultWarning; ``raise_error()`` raises. Raises before the run
+    starts: DatasetError, WagonError, MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError.
     """
     settings = TrainSettings.of(
         workers=workers,
@@ -158,7 +158,7 @@ def _carried_out(
         result = run_quietly(request, folder, force=force, pictures=pictures, progress=shown, reports=reports)
     _warn_of(said)
     if result.exit_code:
-        warnings.warn("; ".join(["this train is not complete", *result.errors]), stacklevel=3)
+        warn(incomplete(result.record), PartialResultWarning, each_time=True)
     return result
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from branchline.errors import PartialResultError
 from branchline.notebook import HTML_ROWS, html_table
 from branchline.quantities import count, counted, duration
 from branchline.sensors import SensorRow, rows_of
@@ -14,8 +15,10 @@ from branchline.sensors.record import FAILED, JobRecord
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.train.share_result import JobError
 
-# Errors below the table in a notebook; `errors` has all of them.
+# Errors below the table in a notebook, and in warnings; `errors` has all of them.
 ERRORS_SHOWN = 5
+# Wagons and files that a warning names.
+NAMES_SHOWN = 20
 
 
 @dataclass(repr=False)
@@ -24,8 +27,9 @@ class TrainResult:
 
     ``outputs`` are the sums of the wagons by name, after ``postprocess``; ``record`` is the record of the job, and
     ``job`` the same as a dict. ``errors`` are sentences on what stopped the job and why wagons failed; ``out`` is the
-    directory of results, and ``written`` are the files there. Times in the record are seconds, sizes bytes. A failed
-    train is a result too: ``raise_error`` raises what stopped it.
+    directory of results, and ``written`` are the files there. Times in the record are seconds, sizes bytes. A train
+    that is not complete is a result too, and its ``outputs`` are of the part that was done: ``raise_error`` raises
+    unless all is well.
 
         result = branchline.run(wagons, "data/*.root", "out")
         result.outputs["spectra"]["pt"].plot()
@@ -89,14 +93,39 @@ class TrainResult:
             self._close_clock(self.record)
 
     def raise_error(self) -> None:
-        """Raises what stopped the job, if something did.
+        """Raises unless the whole train is done, that is where ``exit_code`` is not 0.
 
-        That may be a BadFileError, a StorageError, an InternalError or a KeyboardInterrupt.
+        What stopped the job is raised as it was: a BadFileError, a StorageError, an InternalError and so on. For wagons
+        that failed and files that were left out it is a PartialResultError, after Ctrl-C a KeyboardInterrupt.
 
             branchline.run(wagons, "data/*.root", "out").raise_error()
         """
         if self.stopped_by is not None:
             raise self.stopped_by.error
+        if self.exit_code == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt(incomplete(self.record))
+        if self.exit_code != EXIT_OK:
+            out = None if self.out is None else str(self.out)
+            raise PartialResultError(incomplete(self.record), path=out, hint="outputs has what was done")
+
+
+def incomplete(record: JobRecord) -> str:
+    """What a train that is not complete lacks, with the names of wagons and files, and the first errors."""
+    failed = [one.name for one in record.wagons if one.error is not None]
+    skipped = [one.path for one in record.skipped]
+    lacks = ["it was interrupted"] if record.interrupted else []
+    lacks += [f"{counted(len(failed), 'wagon')} failed ({_named(failed)})"] if failed else []
+    lacks += [f"{counted(len(skipped), 'file')} left out ({_named(skipped)})"] if skipped else []
+    what = "this train is not complete"
+    errors = errors_of(record)
+    more = len(errors) - ERRORS_SHOWN
+    rest = [f"and {counted(more, 'more error')}"] if more > 0 else []
+    return "; ".join([f"{what}: {', '.join(lacks)}" if lacks else what, *errors[:ERRORS_SHOWN], *rest])
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join([*names[:NAMES_SHOWN], *([f"and {count(more)} more"] if more > 0 else [])])
 
 
 def errors_of(record: JobRecord) -> list[str]:

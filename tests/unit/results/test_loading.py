@@ -230,8 +230,13 @@ class Fails:
 
 
 def test_a_partial_result_is_refused_unless_it_is_asked_for(data: str, tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="not complete"):
-        branchline.run([Fails(), Skims()], data, tmp_path, workers=0)
+    with pytest.warns(
+        branchline.PartialResultWarning, match=r"not complete: 1 wagon failed \(fails\); .*no such thing"
+    ):
+        result = branchline.run([Fails(), Skims()], data, tmp_path, workers=0)
+    assert result.outputs["fails"] == EVENTS // 2
+    with pytest.raises(branchline.PartialResultError, match=r"1 wagon failed \(fails\)"):
+        result.raise_error()
     results = branchline.load(tmp_path)
     assert results["skims"]["events"] == 14
     with pytest.raises(branchline.PartialResultError, match="no such thing"):
