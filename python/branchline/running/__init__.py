@@ -77,7 +77,7 @@ def run(
     allow_missing: float = 0.0,
     on: WhereLike = None,
     batch: BatchSettings | None = None,
-    force: bool = True,
+    force: bool = False,
     reuse: bool = True,
     pictures: Pictures = "svg",
     progress: Callable[[TrainStatus], None] | None = None,
@@ -103,14 +103,14 @@ def run(
     skip_bad_files: leaves out, and lists, files that cannot be read. allow_missing: part of sub-jobs without result.
     on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
         "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
-    force: replaces the results of an earlier run in ``out``. reuse: takes what an earlier run into ``out`` made of the
-        same code, parameters and files, unless ``access`` is there to be compared. command: for the report.
+    force: replaces results in ``out`` that another process made. reuse: takes what an earlier run into ``out`` made of
+        the same code, parameters and files, unless ``access`` is there to be compared. command: for the report.
     pictures: "svg", "both" (PNG too), "none". progress: a function of a ``TrainStatus``; None: a bar in notebooks.
     report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
 
     A wagon that raises or crashes stops alone (``record.wagons``). An error that stops the run, or Ctrl-C, gives a
     TrainResult with the finished part, and a PartialResultWarning; ``raise_error()`` raises. Raises before the run
-    starts: DatasetError, WagonError, MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError.
+    starts: DatasetError, WagonError, MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError, BranchlineError.
     """
     settings = TrainSettings.of(
         workers=workers,
@@ -203,7 +203,7 @@ def run_quietly(
     request: TrainRequest,
     out: str | os.PathLike[str] | None = None,
     *,
-    force: bool = True,
+    force: bool = False,
     pictures: Pictures = "svg",
     progress: Callable[[TrainStatus], None] | None = None,
     stopping: Callable[[], None] | None = None,

@@ -38,6 +38,8 @@ SUBMISSION = "submission"
 LOCK_TRIES_MAX = 20
 # A folder of an earlier run gets this prefix before it is removed.
 _REMOVED = ".removed-"
+# The records that runs of this process wrote, by directory: device, inode and time tell whether one is still there.
+_written_here: dict[Path, tuple[int, int, int]] = {}
 
 
 class Claim:
@@ -73,6 +75,9 @@ class Claim:
         if self._status is not None:
             self._status.close()
             self._status = None
+        identity = _record_identity(self.out)
+        if self._has_begun and identity is not None:
+            _written_here[self.out.resolve()] = identity
 
     def mark(self, sentences: Sequence[str]) -> None:
         """Writes why the results are not complete; without sentences it removes that note. Raises StorageError."""
@@ -127,7 +132,8 @@ class Claim:
 
     def check(self) -> None:
         """Refuses a directory with results that this run would replace. A failed run left no results. Of a run that did
-        not end, the ledger has the finished sub-jobs.
+        not end, the ledger has the finished sub-jobs. What this process made itself it may replace: a cell of a
+        notebook runs again.
 
         Raises BranchlineError.
         """
@@ -143,11 +149,12 @@ class Claim:
             )
         status = (_record(self.out) or {}).get("status")
         goes_on = status in (RUNNING, PARTIAL) and LEDGER_NAME in names
-        if not self._force and status != FAILED and not goes_on:
+        is_own = _record_identity(self.out) == _written_here.get(self.out.resolve(), ())
+        if not self._force and status != FAILED and not goes_on and not is_own:
             what = "there are results in this directory"
             if status == RUNNING:
                 what = "a run that did not come to its end was here"
-            hint = "choose another one, or replace it with --force"
+            hint = "choose another one, or replace it: --force, force=True"
             raise BranchlineError(what, path=str(self.out), hint=hint)
 
     def undo(self, made: Sequence[Path]) -> None:
@@ -292,6 +299,14 @@ def _record(out: Path) -> dict[str, object] | None:
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) else {}
+
+
+def _record_identity(out: Path) -> tuple[int, int, int] | None:
+    try:
+        status = (out / "job.json").stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _check_writable(out: Path) -> None:

@@ -36,10 +36,32 @@ def test_a_directory_is_held_by_one_and_free_again_afterwards(tmp_path: Path) ->
         claim.begin("branchline run")
         with pytest.raises(BranchlineError, match=f"another run .* process {os.getpid()} on {host()}"):
             claimed(out, force=True).__enter__()
-    with pytest.raises(BranchlineError, match="did not come to its end"):
+    replace_record(out, "running")  # as by another process
+    with pytest.raises(BranchlineError, match=r"did not come to its end .*--force, force=True"):
         claimed(out, force=False).__enter__()
     with claimed(out, force=True):
         pass
+
+
+def test_what_this_process_made_is_replaced_and_what_came_since_is_not(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for _ in range(2):
+        with claimed(out, force=False) as claim:
+            claim.begin("branchline run")
+            replace_record(out, "finished")
+    moved = tmp_path / "moved"
+    out.rename(moved)
+    for made_elsewhere in (out, moved):
+        made_elsewhere.mkdir(exist_ok=True)
+        replace_record(made_elsewhere, "finished")
+        with pytest.raises(BranchlineError, match="there are results in this directory"):
+            claimed(made_elsewhere, force=False).__enter__()
+
+
+def replace_record(out: Path, status: str) -> None:
+    """Puts a record there as runs do: a new file each time."""
+    (out / "job.new").write_text(json.dumps({"status": status, "written": ["job.json"]}))
+    (out / "job.new").replace(out / "job.json")
 
 
 def test_a_run_that_did_not_begin_leaves_nothing(tmp_path: Path) -> None:
