@@ -16,12 +16,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from branchline.control.errors import DatabaseError
+from branchline.errors import BranchlineError, InternalError
 from branchline.limits import DATABASE_JOURNAL_MAX_BYTES, DATABASE_WAIT_S
 
 DATABASE = "control.sqlite"
 _LOCK = "control.lock"
-#: Raised when tables change in a way that an earlier Branchline would misunderstand.
-DATABASE_VERSION = 1
+#: Raised when a table or a key changes that is there already: what is there stays as it was made. Tables of version 1,
+#: which no release had, have several shapes.
+DATABASE_VERSION = 2
+#: What SQLite calls a disk that is full, a lock of others, and statements that we wrote wrongly.
+_FULL = sqlite3.SQLITE_FULL
+_HELD = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_OURS = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_INTERNAL, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE)
+_HINTS = {
+    _FULL: "make room there",
+    **dict.fromkeys(_HELD, "another process holds it, such as a backup or a shell with a transaction: end that"),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), "it is damaged: bring it back from a copy"),
+}
 
 
 class Database:
@@ -33,7 +44,7 @@ class Database:
         """Opens the database in a folder, which is made; ``tables`` are statements that make what is not there. One
         that ``is_beside`` works beside the process that has it, on what that process does not remember.
 
-        Raises DatabaseError if another process has it, or a later Branchline wrote it.
+        Raises DatabaseError if another process has it, or a Branchline with other tables made it.
         """
         self.path = folder / DATABASE
         # It goes on growing when the process is started again: no room has a thousand changes a second.
@@ -125,16 +136,29 @@ class Database:
         return connection
 
     def _prepare(self, tables: Sequence[str]) -> None:
-        [version] = self._writer.execute("PRAGMA user_version").fetchone()
-        if version > DATABASE_VERSION:
-            what = f"{self.path} is of version {version}, and this Branchline knows versions up to {DATABASE_VERSION}"
-            raise DatabaseError(what, path=str(self.path), hint="use a later Branchline")
+        """Makes the tables that are not there; those that are there must be of this version, whoever made them."""
         self._writer.execute("BEGIN IMMEDIATE")
+        self._check_version()
         for statement in ";".join(tables).split(";"):
             self._writer.execute(statement)
         self._writer.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
         self._writer.execute("COMMIT")
         self.path.chmod(0o600)
+
+    def _check_version(self) -> None:
+        [version] = self._writer.execute("PRAGMA user_version").fetchone()
+        [tables] = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if version == DATABASE_VERSION or not (version or tables):
+            return
+        if version > DATABASE_VERSION:
+            what = f"a later Branchline made {self.path}, which is of version {version}"
+            hint = "use that one, or serve another directory"
+        elif version:
+            what = f"an earlier Branchline made {self.path}, which is of version {version}"
+            hint = f"move {self.path.parent} away and begin a new one, or serve it with the Branchline that made it"
+        else:
+            what, hint = f"{self.path} has tables that no Branchline made", "name another directory"
+        raise DatabaseError(f"{what}; this one knows version {DATABASE_VERSION}", path=str(self.path), hint=hint)
 
 
 def _locked(path: Path) -> int:
@@ -154,16 +178,25 @@ def _locked(path: Path) -> int:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turns errors of SQLite into those for people; errors of statements that we wrote wrongly stay as they are."""
+    """Turns errors of SQLite into those for people: of the disk, of others who hold the database, or of ours."""
     try:
         yield
-    except (sqlite3.OperationalError, sqlite3.DatabaseError) as error:
+    except sqlite3.DatabaseError as error:
+        # Some callers look for one that breaks a rule of a table. Others are of Python's module, and ours.
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError | sqlite3.DataError):
             raise
-        full = "full" in str(error)
-        hint = "make room there" if full else "check the disk, and that the directory may be written to"
-        raise DatabaseError(f"{path}: {error}", path=str(path), hint=hint, retry=full) from error
+        raise _of_sqlite(path, error) from error
     except OSError as error:
-        if isinstance(error, DatabaseError):
+        if isinstance(error, BranchlineError):
             raise
         raise DatabaseError(f"{path} cannot be used: {error.strerror or error}", path=str(path)) from error
+
+
+def _of_sqlite(path: Path, error: sqlite3.DatabaseError) -> DatabaseError | InternalError:
+    """What an error of SQLite means. Its extended codes have the kind in the lowest byte."""
+    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if kind in _OURS:
+        hint = "this is a fault of Branchline: please report it, with what the server printed"
+        return InternalError(f"the database was asked wrongly: {error}", path=str(path), hint=hint)
+    hint = _HINTS.get(kind, "check the disk, and that the directory may be written to")
+    return DatabaseError(f"{path}: {error}", path=str(path), hint=hint, retry=kind in (_FULL, *_HELD))
