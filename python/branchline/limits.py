@@ -407,6 +407,8 @@ LIVE_VIEWERS_MAX = 1000
 LIVE_VIEWERS_OF_PERSON_MAX = 200
 # What the server says of requests that are none, and of its faults, in a minute.
 LOG_LINES_MAX, LOG_SPAN_S = 20, 60.0
+# What it prints of faults of its own in the background: each once, with a traceback of up to so many characters.
+FAULTS_PRINTED_MAX, FAULT_TEXT_MAX = 100, 20_000
 # The server waits so long for answers that are under way when it ends.
 SERVER_END_S = 2.0
 # Bars and lines of a picture of storage elements over time.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from branchline.control.database import Database
+from branchline.control.faults import trouble_of
 from branchline.control.intake import checked, take
 from branchline.limits import BATCHES_TOGETHER_MAX
 from branchline.sensors.batch import ReportBatch
@@ -34,6 +35,12 @@ class Intake:
         self._first_in_line = threading.Lock()
         self._lock = threading.Lock()
         self._waiting: list[_Request] = []
+        self._trouble = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why the last batches could not be taken, which jobs send again; empty if they could."""
+        return self._trouble
 
     def take(self, batch: ReportBatch, reporter: str = "") -> bool:
         """Takes a batch, which is on the disk then; False if it was taken before.
@@ -72,6 +79,20 @@ class Intake:
 
     def _commit(self, requests: Sequence[_Request]) -> None:
         """Takes all in one transaction; what is refused leaves nothing in it. Answers when all is on the disk."""
+        try:
+            answers = self._answers(requests)
+        except Exception as error:
+            self._trouble = trouble_of(error, "reports")
+            raise
+        self._trouble = ""
+        for one, answer in zip(requests, answers, strict=True):
+            if isinstance(answer, ValueError):
+                one.refusal = answer
+            else:
+                one.taken = answer
+
+    def _answers(self, requests: Sequence[_Request]) -> list[bool | ValueError]:
+        """Whether each was taken, or why it is refused."""
         answers: list[bool | ValueError] = []
         with self._database.writing() as connection:
             for one in requests:
@@ -82,8 +103,4 @@ class Intake:
                     connection.execute("ROLLBACK TO batch")
                     answers.append(refusal)
                 connection.execute("RELEASE batch")
-        for one, answer in zip(requests, answers, strict=True):
-            if isinstance(answer, ValueError):
-                one.refusal = answer
-            else:
-                one.taken = answer
+        return answers

@@ -20,8 +20,10 @@ def troubles_of(room: ControlRoom) -> list[Trouble]:
     plans = "; ".join(f"{address}: {why}" for address, why in sorted(room.plans.troubles.items()))
     return [
         Trouble("upkeep", room.upkeep.trouble),
-        Trouble("findings", room.findings.last("day").trouble),
+        Trouble("findings", room.findings.trouble),
         Trouble("trials", room.trials.trouble),
         Trouble("trains", room.trains.trouble),
         Trouble("plans", plans),
+        Trouble("reports", room.intake_trouble),
+        *(Trouble(part, why()) for part, why in room.other_parts.items()),
     ]

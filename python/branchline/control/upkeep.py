@@ -7,11 +7,11 @@ import time
 from datetime import UTC, datetime
 
 from branchline.control.database import Database
+from branchline.control.faults import trouble_of
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.writing import StoppedError, join_files, write_waiting
 from branchline.control.job_list import silent_jobs
 from branchline.control.retention import Retention, forget
-from branchline.errors import BranchlineError
 from branchline.limits import FORGETTING_PAUSE_S, PENDING_AGE_S, PENDING_ROWS_MAX, UPKEEP_END_S, UPKEEP_PAUSE_S
 
 
@@ -60,10 +60,8 @@ class Upkeep:
                 self._trouble = ""
             except StoppedError:
                 return
-            except BranchlineError as error:
-                self._trouble = str(error)
             except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: rows would wait for ever
-                self._trouble = f"{type(error).__name__}: {error}"
+                self._trouble = trouble_of(error, "upkeep")
 
     def _round(self, now: datetime) -> None:
         self._notice_silence(now)

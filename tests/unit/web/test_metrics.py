@@ -49,7 +49,7 @@ def test_the_numbers_are_those_that_jobs_reported(room: ControlRoom) -> None:
     assert readings(found, "branchline_jobs_ended") == {("finished",): 3}
     assert readings(found, "branchline_worker_seconds") == {("example",): 180.0}
     assert readings(found, "branchline_worker_waiting_seconds") == {("example",): 45.0}
-    parts = ("upkeep", "findings", "trials", "trains", "plans")
+    parts = ("upkeep", "findings", "trials", "trains", "plans", "reports")
     assert readings(found, "branchline_trouble") == {(one,): 0 for one in parts}
 
 

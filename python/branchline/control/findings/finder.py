@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from branchline.control.database import Database
+from branchline.control.faults import trouble_of
 from branchline.control.findings.drift import drifted
 from branchline.control.findings.failures import black_holes, failing_replicas
 from branchline.control.findings.finding import Finding
@@ -20,7 +21,6 @@ from branchline.control.findings.speed import slow_places
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.groups import file_groups
 from branchline.control.readings import Period
-from branchline.errors import BranchlineError
 from branchline.limits import FINDINGS_PAUSE_S, FINDINGS_TIME_SHARE
 
 #: Periods that are looked at, in days up to now.
@@ -65,6 +65,15 @@ class Finder:
         self._end.set()
         if self._thread is not None:
             self._thread.join()
+
+    @property
+    def trouble(self) -> str:
+        """In which periods it could not be looked for the last time, and why; empty if in all it could."""
+        periods: dict[str, list[str]] = {}
+        for period, found in self._found.items():
+            if found.trouble:
+                periods.setdefault(found.trouble, []).append(period)
+        return "; ".join(f"{', '.join(those)}: {why}" for why, those in periods.items())
 
     def last(self, period: str) -> Findings:
         """What was found last in one of the periods."""
@@ -116,10 +125,8 @@ class Finder:
         before = self._found[period]
         try:
             self.look(period)
-        except BranchlineError as error:
-            self._keep(Findings(period, before.since, before.made, before.findings, str(error)))
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: it is shown
-            trouble = f"a fault of Branchline, please report it: {type(error).__name__}: {error}"
+            trouble = trouble_of(error, "findings")
             self._keep(Findings(period, before.since, before.made, before.findings, trouble))
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from branchline.control.accounts.accounts import Accounts
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.faults import trouble_of
 from branchline.control.people import Person
 from branchline.control.plans import kept as keeping
 from branchline.control.plans.enabled import EnabledWagons, TrialNeeds
@@ -22,7 +23,7 @@ from branchline.control.trains.riders import last_ride
 from branchline.control.trains.train import Planned
 from branchline.control.trains.trains import Trains
 from branchline.control.trials.trials import Trials
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import OptionError
 from branchline.limits import PLAN_LATE_MAX_S, PLAN_LOOK_S
 from branchline.quantities import duration
 
@@ -137,10 +138,8 @@ class Plans:
                 self._troubles.pop(kept.plan.address, None)
             except ConflictError:
                 pass  # Somebody changed it, or ordered the same by hand: the next look sees that.
-            except BranchlineError as error:
-                self._troubles[kept.plan.address] = str(error)
             except Exception as error:  # noqa: BLE001 - a fault of ours in one plan must not end the others
-                self._troubles[kept.plan.address] = f"{type(error).__name__}: {error}"
+                self._troubles[kept.plan.address] = trouble_of(error, "plans")
 
     def _look_at_clock(self, kept: KeptPlan, now: datetime) -> None:
         """Makes the train of the last due time, once. What cannot be done now, as on a full disk, is tried again."""
@@ -210,7 +209,7 @@ class Plans:
                 self.look(datetime.now(UTC))
                 self._troubles.pop("", None)
             except Exception as error:  # noqa: BLE001 - it is tried again, as where the disk is full for a while
-                self._troubles[""] = f"{type(error).__name__}: {error}"
+                self._troubles[""] = trouble_of(error, "plans")
             if self._end.wait(PLAN_LOOK_S):
                 return
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.faults import trouble_of
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
@@ -63,6 +64,8 @@ CREATE TABLE IF NOT EXISTS trains (
 CREATE INDEX IF NOT EXISTS trains_by_state ON trains (state, number);
 {RIDER_TABLES}{REPORT_TABLES}"""
 _COLUMNS = "number, content, state, process, began, ended, why"
+#: The number of no train: what keeps all of them from being followed.
+_ALL = 0
 
 
 class Trains:
@@ -113,8 +116,8 @@ class Trains:
 
     @property
     def trouble(self) -> str:
-        """Which trains cannot be followed now, and why; empty if all can."""
-        return "; ".join(f"train {number}: {why}" for number, why in sorted(self._troubles.items()))
+        """Which trains cannot be followed now, or why none can; empty if all can."""
+        return "; ".join(f"train {number}: {why}" if number else why for number, why in sorted(self._troubles.items()))
 
     def refused(self, place: str = "") -> str:
         """Why this control room runs no trains at a place, or at none; empty if it does."""
@@ -356,16 +359,28 @@ class Trains:
             return True
 
     def _follow(self) -> None:
-        for train in self._in_state(STARTING):
-            self._begin(train.number)
-        seconds = 0.0
-        while not self._is_stopped.wait(TRAIN_LOOK_S):
+        seconds, has_begun = 0.0, False
+        while True:
+            try:
+                if not has_begun:
+                    for train in self._in_state(STARTING):
+                        self._begin(train.number)
+                    has_begun = True
+                else:
+                    self._look_at_due(seconds)
+                self._troubles.pop(_ALL, None)
+            except Exception as error:  # noqa: BLE001 - no train would be followed any more, as where the disk was full
+                self._troubles[_ALL] = trouble_of(error, "trains")
+            if self._is_stopped.wait(TRAIN_LOOK_S):
+                return
             seconds += TRAIN_LOOK_S
-            for train in self._followed():
-                # A batch system is asked seldom.
-                due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
-                if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
-                    self._look_soon(train, seconds)
+
+    def _look_at_due(self, seconds: float) -> None:
+        for train in self._followed():
+            # A batch system is asked seldom.
+            due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
+            if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
+                self._look_soon(train, seconds)
 
     def _look_soon(self, train: Train, seconds: float) -> None:
         """Looks at a train that nobody looks at. A process of another user may take its time: it keeps no other train
@@ -387,10 +402,8 @@ class Trains:
                 if self.train(train.number).state == train.state:
                     self._look(train)
             self._troubles.pop(train.number, None)
-        except BranchlineError as error:
-            self._troubles[train.number] = str(error)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: no train would ever end
-            self._troubles[train.number] = f"{type(error).__name__}: {error}"
+            self._troubles[train.number] = trouble_of(error, "trains")
 
     def _look(self, train: Train) -> None:
         """Notes how a train stands, and its end. One that was cancelled is over when its process is gone."""

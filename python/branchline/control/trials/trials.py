@@ -15,6 +15,7 @@ from pathlib import Path
 
 from branchline.control.database import Database
 from branchline.control.errors import NoSuchEntryError
+from branchline.control.faults import trouble_of
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
 from branchline.control.registry.sources import SourceStore
@@ -205,11 +206,8 @@ class Trials:
             try:
                 is_idle = not self._try_next() and not self._queue_trains()
                 self._trouble = ""
-            except BranchlineError as error:
-                # The disk is full, or the like: it is tried again, and pages say what is wrong with the database.
-                self._trouble = str(error)
-            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: nothing would be tried
-                self._trouble = f"{type(error).__name__}: {error}"
+            except Exception as error:  # noqa: BLE001 - nothing would be tried any more, as where the disk was full
+                self._trouble = trouble_of(error, "trials")
             if self._trouble:
                 self._is_stopped.wait(TRIAL_PAUSE_S)
                 continue
@@ -283,12 +281,8 @@ class Trials:
             )
             stopped = self._gives_way if wanted.is_train else self._is_stopped
             return run_trial(request, folder, self._running, stopped)
-        except BranchlineError as error:
-            return TrialOutcome(error=str(error))
         except Exception as error:  # noqa: BLE001 - the next ones would wait behind it for ever
-            return TrialOutcome(
-                error=f"this is a fault of Branchline, please report it: {type(error).__name__}: {error}"
-            )
+            return TrialOutcome(error=trouble_of(error, "a trial"))
 
     def _end(self, trial: Trial, outcome: TrialOutcome) -> None:
         with self._database.writing() as connection:

@@ -159,7 +159,8 @@ def test_a_fault_of_ours_ends_its_trial_and_no_other(tmp_path: Path, monkeypatch
     room.trials.stop()
     room.database.close()
     assert first.outcome is not None
-    assert (
-        first.outcome.error == "this is a fault of Branchline, please report it: RuntimeError: we did not think of that"
+    said = (
+        "a fault of Branchline, please report it, with what the server printed: RuntimeError: we did not think of that"
     )
+    assert first.outcome.error == said
     assert second.state == DONE
