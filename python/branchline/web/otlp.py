@@ -15,11 +15,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from urllib.parse import unquote, urlsplit
 
+from branchline.control.faults import trouble_of
 from branchline.control.metrics import COUNTER, Metric, Reading, metrics_of
 from branchline.control.room import ControlRoom
-from branchline.errors import BranchlineError, OptionError
+from branchline.errors import OptionError
 from branchline.limits import OTLP_INTERVAL_S, OTLP_WAIT_S
 
 #: The variable with headers, as ``api-key=abc,other=x``; that of OpenTelemetry's own exporters.
@@ -87,7 +89,11 @@ def headers_in(text: str) -> dict[str, str]:
     pairs = [one.partition("=") for one in text.split(",") if one.strip()]
     if not all(separator and name.strip().replace("-", "").isalnum() for name, separator, _ in pairs):
         raise OptionError(f"{HEADERS} is not written like name=value,name=value")
-    return {name.strip(): unquote(value.strip()) for name, _, value in pairs}
+    headers = {name.strip(): unquote(value.strip()) for name, _, value in pairs}
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise OptionError(f"{HEADERS} has characters in {name} that no header can have")
+    return headers
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -120,7 +126,8 @@ class OtlpExporter:
         return self._trouble
 
     def start(self) -> None:
-        """Begins."""
+        """Begins; what fails is a trouble of the room."""
+        self._room.other_parts["metrics"] = lambda: self._trouble
         self._thread.start()
 
     def stop(self) -> None:
@@ -128,7 +135,7 @@ class OtlpExporter:
         self._end.set()
 
     def send(self) -> None:
-        """Sends all metrics as they are now. Raises OSError, DatabaseError."""
+        """Sends all metrics as they are now. Raises OSError, DatabaseError; HTTPException for what speaks no HTTP."""
         body = encoded(metrics_of(self._room), self._resource, self._since_ns, time.time_ns())
         headers = {"Content-Type": "application/json", **self._headers}
         request = urllib.request.Request(self._endpoint, body, headers, method="POST")  # noqa: S310 - http or https
@@ -145,11 +152,17 @@ class OtlpExporter:
             try:
                 self.send()
                 self._trouble = ""
-            except (OSError, BranchlineError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next metrics may be taken
                 self._say(error)
 
     def _say(self, error: Exception) -> None:
-        trouble = f"metrics are not taken at {self._endpoint}: {error}"
+        if isinstance(error, OSError):
+            why = str(error)
+        elif isinstance(error, HTTPException):
+            why = f"what answers does not speak HTTP ({type(error).__name__}); it does at port 4318 most often"
+        else:
+            why = trouble_of(error, "metrics")
+        trouble = f"metrics are not taken at {self._endpoint}: {why}"
         if trouble != self._trouble:
             print(trouble, file=sys.stderr, flush=True)  # noqa: T201 - the log of the server
         self._trouble = trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from tests.peers.peers import imported
 from tests.unit.control.batches import batch, identity, last, read
+from tests.unit.reporting.taking_server import until
 
 from branchline.control.room import ControlRoom
+from branchline.control.troubles import troubles_of
 from branchline.errors import OptionError
 from branchline.web.otlp import OtlpExporter, Resource, endpoint_of, headers_in
 
@@ -34,10 +36,11 @@ def room(tmp_path: Path) -> Iterator[ControlRoom]:
 
 
 class Collector(HTTPServer):
-    """One that keeps what is sent to it."""
+    """One that keeps what is sent to it. To the first requests it answers the bytes of ``odd``, and closes."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, odd: Sequence[bytes] = ()) -> None:
         self.status = status
+        self.odd = list(odd)
         self.taken: list[tuple[str, dict[str, str], bytes]] = []
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -48,6 +51,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.server.odd:
+            self.wfile.write(self.server.odd.pop(0))
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.taken.append((self.path, headers, body))
         self.send_response(self.server.status)
@@ -58,8 +65,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def collecting(status: int = 200) -> Iterator[Collector]:
-    with Collector(status) as collector:
+def collecting(status: int = 200, odd: Sequence[bytes] = ()) -> Iterator[Collector]:
+    with Collector(status, odd) as collector:
         thread = threading.Thread(target=collector.serve_forever, daemon=True)
         thread.start()
         try:
@@ -116,13 +123,44 @@ def test_it_sends_in_the_background(room: ControlRoom) -> None:
     with collecting() as collector:
         exporter = OtlpExporter(room, collector.url, RESOURCE)
         exporter.start()
-        waited = threading.Event()
-        for _ in range(600):
-            if collector.taken or waited.wait(0.1):
-                break
+        until(lambda: collector.taken)
         exporter.stop()
         assert collector.taken
     assert exporter.trouble == ""
+
+
+def test_a_port_that_does_not_speak_http_is_said_and_does_not_end_the_metrics(
+    room: ControlRoom, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Settings and a good-bye of HTTP/2, as of a port for gRPC; then more than any header may have.
+    grpc = bytes.fromhex("000000040000000000 000008070000000000 00000000 00000001")
+    odd = [grpc, b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200]
+    monkeypatch.setattr("branchline.web.otlp.OTLP_INTERVAL_S", 0.05)
+    with collecting(odd=odd) as collector:
+        exporter = OtlpExporter(room, collector.url, RESOURCE)
+        exporter.start()
+        try:
+            until(lambda: collector.taken)
+        finally:
+            exporter.stop()
+        exporter._thread.join()
+    assert exporter.trouble == ""
+    said = capsys.readouterr().err
+    assert "does not speak HTTP (BadStatusLine); it does at port 4318" in said
+    assert "does not speak HTTP (HTTPException)" in said
+
+
+def test_metrics_that_are_not_taken_are_a_trouble_of_the_room(
+    room: ControlRoom, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with collecting(503) as collector:
+        exporter = OtlpExporter(room, collector.url, RESOURCE)
+        exporter.start()
+        until(lambda: exporter.trouble)
+        exporter.stop()
+    [why] = [one.why for one in troubles_of(room) if one.part == "metrics"]
+    assert "503" in why
+    assert why in capsys.readouterr().err
 
 
 def test_addresses_and_headers_that_cannot_be_are_refused() -> None:
@@ -133,6 +171,6 @@ def test_addresses_and_headers_that_cannot_be_are_refused() -> None:
             endpoint_of(wrong)
     assert headers_in("") == {}
     assert headers_in("a=1, b-c=x%2Cy") == {"a": "1", "b-c": "x,y"}
-    for wrong in ("a", "a b=1", "\n=1"):
+    for wrong in ("a", "a b=1", "\n=1", "a=x%0Ab", "a=%C3%A4"):
         with pytest.raises(OptionError):
             headers_in(wrong)
