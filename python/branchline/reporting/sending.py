@@ -99,7 +99,9 @@ def _outcome(answer: Answer) -> Outcome:
     if status in (_UNAUTHORIZED, _FORBIDDEN):
         return Outcome(Fate.LATER, f"it does not take the token (status {status}): look at BRANCHLINE_REPORT_TOKEN")
     if status in (_TOO_MANY, _UNAVAILABLE):
-        return Outcome(Fate.LATER, f"it is busy (status {status})", answer.retry_after_s)
+        sentence = _sentence(answer)
+        why = f"it cannot take reports now: {sentence}" if sentence else f"it is busy (status {status})"
+        return Outcome(Fate.LATER, why, answer.retry_after_s)
     if status in _REDIRECTS:
         return Outcome(Fate.LATER, f"it refers to another address (status {status}): give that one")
     if status in _SERVER_ERRORS:

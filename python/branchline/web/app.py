@@ -13,17 +13,17 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.room import ControlRoom
-from branchline.errors import BranchlineError, InternalError
+from branchline.errors import BranchlineError
 from branchline.limits import REPORTS_AT_ONCE
 from branchline.sensors.plain import finite, to_plain
 from branchline.web import actions, measure_actions, people_actions, plan_actions, train_actions
 from branchline.web.actions import Act, Form
+from branchline.web.failures import FAULT_SENTENCE, Failure, failure_of, failure_with
 from branchline.web.job_report import job_report
 from branchline.web.live import Ticks, events
 from branchline.web.login import Logins, NewSecrets
@@ -122,12 +122,6 @@ PLACES = (
     ("/changes", "Changes"),
 )
 _STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_STATUS: dict[type[BranchlineError], int] = {
-    RefusedError: 403,
-    NoSuchEntryError: 404,
-    ConflictError: 409,
-    InternalError: 500,
-}
 _FORM_FIELDS_MAX = 20_000
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -214,13 +208,13 @@ def _script_endpoint(make: Make) -> Endpoint:
     return endpoint
 
 
-def _json(plain: object, status: int = 200) -> Response:
+def _json(plain: object) -> Response:
     # Numbers that are not finite are no JSON: browsers would refuse the whole answer.
     try:
         text = json.dumps(plain, allow_nan=False)
     except ValueError:
         text = json.dumps(finite(plain), allow_nan=False)
-    return Response(text, status, media_type="application/json")
+    return Response(text, media_type="application/json")
 
 
 def _action_endpoint(act: Act) -> Endpoint:
@@ -246,26 +240,22 @@ async def _static(name: str, kind: str, _: Request) -> Response:
 
 
 async def _refused(request: Request, error: HTTPException) -> Response:
-    return await _error(request, error.status_code, error.detail)
+    return await _failed(request, failure_with(error.status_code, error.detail))
 
 
 async def _explained(request: Request, error: BranchlineError) -> Response:
-    status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
-    return await _error(request, status, str(error))
+    asked = f"{request.method} {request.url.path}"
+    return await _failed(request, failure_of(error, asked, request.app.state.room.folder))
 
 
 async def _fault(request: Request, _: Exception) -> Response:
-    return await _error(request, 500, "This is a fault of Branchline: please report it, with what the server printed.")
+    # What serves this application prints the traceback.
+    return await _failed(request, failure_with(500, FAULT_SENTENCE))
 
 
-async def _error(request: Request, status: int, sentence: str) -> Response:
-    path = request.url.path
+async def _failed(request: Request, failure: Failure) -> Response:
     is_known = hasattr(request.state, "person")
     if "text/html" not in request.headers.get("accept", "") or not is_known:
-        return (
-            _json({"error": sentence}, status)
-            if path.startswith("/api/") or "json" in path
-            else PlainTextResponse(f"{sentence}\n", status)
-        )
-    page = Page("error.html", "This did not work" if status < 500 else "A fault", sentence)
-    return HTMLResponse(await run_in_threadpool(_drawn, page, request), status)
+        return failure.plain(request.url.path)
+    page = Page("error.html", failure.title, failure.for_people)
+    return HTMLResponse(await run_in_threadpool(_drawn, page, request), failure.status, failure.headers)

@@ -13,8 +13,10 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from branchline.control.accounts.accounts import READ, REPORT, Login
+from branchline.errors import BranchlineError
 from branchline.limits import LOGIN_MAX_BYTES, REQUEST_MAX_BYTES, REQUESTS_PER_MINUTE_MAX, RETRY_AFTER_S
 from branchline.web.bodies import BodyRoom, announced_bytes, bounded
+from branchline.web.failures import failure_of
 from branchline.web.keys import OwnToken
 from branchline.web.rates import Rates
 from branchline.web.settings import COOKIE, ServerSettings
@@ -65,7 +67,11 @@ class Guard:
                     headers.setdefault("Strict-Transport-Security", "max-age=31536000")
             await send(message)
 
-        refusal = await self._refusal(scope)
+        try:
+            refusal = await self._refusal(scope)
+        except BranchlineError as error:
+            # Whose a token or a session is stands in the database.
+            refusal = failure_of(error, "who asks").plain(scope["path"])
         if refusal is not None:
             await refusal(scope, receive, send_guarded)
             return

@@ -27,7 +27,8 @@ class SharedPages:
         """What ``draw`` gives, perhaps to an earlier request of this version, or raises."""
         version = self._ticks.now()
         known = self._drawn.get(key)
-        if known is None or known[0] != version:
+        # What failed may work now, although nothing was reported: the disk has room again.
+        if known is None or known[0] != version or _has_failed(known[1]):
             if len(self._drawn) >= PAGES_KEPT_MAX:
                 self._drawn.clear()
             drawing = asyncio.get_running_loop().run_in_executor(self._threads, draw)
@@ -35,6 +36,10 @@ class SharedPages:
             known = self._drawn[key] = (version, drawing)
         # Whoever goes away before it is drawn does not take it from the others.
         return await asyncio.shield(known[1])
+
+
+def _has_failed(drawing: asyncio.Future[str]) -> bool:
+    return drawing.done() and (drawing.cancelled() or drawing.exception() is not None)
 
 
 def _retrieve(drawing: asyncio.Future[str]) -> None:

@@ -7,6 +7,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +17,7 @@ from branchline.control.accounts.passwords import check_password, hashed, is_pas
 from branchline.control.accounts.unix_users import TABLE as UNIX_USERS
 from branchline.control.accounts.unix_users import unix_user
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.control.people import PHYSICIST, ROLES, Person
 from branchline.control.registry.changes import CHANGED, CREATED
 from branchline.control.registry.entries import checked_name
@@ -268,7 +269,8 @@ class Accounts:
         *account, scope, used = row
         # Each report would be a write otherwise.
         if not used or (now - datetime.fromisoformat(used)).total_seconds() > USED_NOTED_S:
-            with self._database.writing() as connection:
+            # It can be noted the next time: whoever looks what is wrong with the disk is let in.
+            with suppress(DatabaseError), self._database.writing() as connection:
                 connection.execute("UPDATE tokens SET used = ? WHERE secret = ?", (_text(now), _hash(secret)))
         return Login(_account(account).person, scope)
 

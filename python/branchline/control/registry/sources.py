@@ -41,7 +41,6 @@ class SourceStore:
         target = self.path(sha256)
         if not target.exists():
             self._remember(sha256, path, wagon_classes(text, path))
-            target.parent.mkdir(parents=True, exist_ok=True)
             write_whole(target, content)
         return sha256
 

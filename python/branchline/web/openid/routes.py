@@ -18,9 +18,9 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from branchline.control.errors import RefusedError
+from branchline.control.errors import DatabaseError, RefusedError
 from branchline.control.room import ControlRoom
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, InternalError
 from branchline.limits import LOGIN_TRIES_S, OPENID_AT_ONCE, OPENID_LOGIN_S, OPENID_TRIES_MAX, RETRY_AFTER_S
 from branchline.web.login_page import login_page, own_path
 from branchline.web.openid.errors import ProviderError, RejectedError
@@ -89,6 +89,8 @@ class OpenIdLogins:
                 outsider = await self.provider.person(flow, request.query_params["code"])
             room: ControlRoom = request.app.state.room
             secret = await run_in_threadpool(room.accounts.log_in_outsider, outsider)
+        except (DatabaseError, InternalError):
+            raise  # Neither who logs in nor the provider can do anything about it.
         except BranchlineError as error:
             answer = self._failure(request, error, wanted)
         else:

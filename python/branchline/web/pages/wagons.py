@@ -15,7 +15,7 @@ from branchline.control.trials.judging import reasons, warnings
 from branchline.control.trials.profiles import hot_lines, is_whole
 from branchline.control.trials.trial import TRAIN, TrialWarning
 from branchline.control.trials.trials import Trial
-from branchline.errors import BranchlineError
+from branchline.errors import WagonError
 from branchline.web.pages.page import Ask, Page
 
 #: What is kept as it was after each change, and how many changes can be chosen from.
@@ -227,7 +227,7 @@ def compare(ask: Ask) -> Page:
     if first and second:
         try:
             fields = ask.room.registry.compare(first, second)
-        except BranchlineError as error:
+        except (NoSuchEntryError, WagonError) as error:
             raise HTTPException(404, str(error)) from None
     wagons = [one.address for one in ask.room.registry.wagons()]
     return Page("compare.html", "Two wagons side by side", Compared(first, second, fields), {"wagons": wagons})
