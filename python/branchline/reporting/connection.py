@@ -7,11 +7,15 @@ import http.client
 import io
 import ipaddress
 import os
+import queue
 import socket
 import ssl
+import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -21,6 +25,8 @@ from branchline.reporting.target import ReportTarget
 from branchline.sensors.versions import branchline_version
 
 _OK = 200
+#: What the resolver of the system says of one address.
+_Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,10 @@ class Answer:
 
 class UnreachableError(Exception):
     """There is no answer; the message says why, in the words of a sentence."""
+
+
+class _NameTimeoutError(TimeoutError):
+    """The name of a host was not looked up in time."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,7 @@ class Connection:
 
     def __init__(self, target: ReportTarget) -> None:
         self._target = target
+        self._names = _Names()
         self._socket: _BoundedSocket | None = None
 
     def post(self, body: bytes, authorization: str | None, deadline: Deadline) -> Answer:
@@ -106,6 +117,9 @@ class Connection:
         is_used = self._socket is not None
         try:
             return self._post(body, authorization, deadline)
+        except _NameTimeoutError as error:
+            self.close()
+            raise UnreachableError(str(error)) from None
         except TimeoutError:
             self.close()
             raise UnreachableError("it did not answer in time") from None
@@ -159,7 +173,7 @@ class Connection:
         target = self._target
         proxy = _proxy_for(target)
         host, port = (target.host, target.port) if proxy is None else (proxy.host, proxy.port)
-        bounded = _BoundedSocket(_open(host, port, deadline), deadline)
+        bounded = _BoundedSocket(_open(self._names.addresses(host, port, deadline), deadline), deadline)
         try:
             if proxy is not None:
                 _connect_through(bounded, target, proxy)
@@ -172,10 +186,44 @@ class Connection:
         return bounded
 
 
-def _open(host: str, port: int, deadline: Deadline) -> socket.socket:
-    """A connection to the first address of a host that accepts one."""
+class _Names:
+    """Addresses of hosts. The resolver of the system may take minutes where a server of names is silent, and nothing
+    can interrupt it: it works in a thread, which is one at a time however often it is asked.
+    """
+
+    def __init__(self) -> None:
+        self._asked: tuple[str, int] | None = None
+        self._found: queue.SimpleQueue[Sequence[_Address] | OSError] = queue.SimpleQueue()
+
+    def addresses(self, host: str, port: int, deadline: Deadline) -> Sequence[_Address]:
+        """Those of a host. Raises OSError if it has none, TimeoutError if that is not known before the end."""
+        with suppress(socket.gaierror):
+            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        if self._asked != (host, port):
+            self._asked, self._found = (host, port), queue.SimpleQueue()
+            work = partial(_resolve, host, port, self._found)
+            threading.Thread(target=work, name="branchline-report-names", daemon=True).start()
+        try:
+            found = self._found.get(timeout=deadline.left_s())
+        except queue.Empty:
+            raise _NameTimeoutError(f"the name {host} was not looked up in time") from None
+        self._asked = None
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+
+def _resolve(host: str, port: int, found: queue.SimpleQueue[Sequence[_Address] | OSError]) -> None:
+    try:
+        found.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except OSError as error:
+        found.put(error)
+
+
+def _open(addresses: Sequence[_Address], deadline: Deadline) -> socket.socket:
+    """A connection to the first address that accepts one."""
     failed: OSError | None = None
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, address in addresses:
         raw = socket.socket(family, kind, protocol)
         try:
             raw.settimeout(deadline.left_s())
