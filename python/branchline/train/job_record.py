@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from branchline.dataset import Dataset
+from branchline.errors import InternalError
 from branchline.jobs import Interruption, Lost, Repeated
 from branchline.sensors import (
     added_troubles,
@@ -158,7 +159,7 @@ class RecordMaker:
             errors=[] if stopped_by is None else [stopped_by.fault(), *self.missing.further_faults()],
         )
         self._add_reading(record, merged)
-        _check_ledger(record)
+        _check_events(record)
         _judge(record)
         self.close_clock(record)
         return record
@@ -270,7 +271,7 @@ def _judge(record: JobRecord) -> None:
     record.status = FINISHED if is_whole else PARTIAL if record.events else FAILED
 
 
-def _check_ledger(record: JobRecord) -> None:
+def _check_events(record: JobRecord) -> None:
     """Every event of the dataset was seen exactly once, or an error is added that says so."""
     all_stopped = all(wagon.error is not None for wagon in record.wagons)
     if record.errors or record.skipped or record.interrupted or all_stopped:
@@ -278,10 +279,18 @@ def _check_ledger(record: JobRecord) -> None:
     unread = [one.path for one in record.dataset if one.entries is None]
     if unread:
         what = f"the train never read {len(unread)} files of its dataset, the first is {unread[0]}"
-        record.errors.append(JobFault("LedgerError", what, unread[0]))
+        record.errors.append(_contradiction(what, unread[0]))
     if record.events_expected is not None and record.events != record.events_expected:
         what = f"the train saw {record.events} events where its files hold {record.events_expected}"
-        record.errors.append(JobFault("LedgerError", what))
+        record.errors.append(_contradiction(what))
+
+
+def _contradiction(what: str, path: str | None = None) -> JobFault:
+    hint = (
+        "unless a file was replaced while it ran, this is a fault of Branchline: run it again, and report it with"
+        " job.json if it is said again"
+    )
+    return JobFault(InternalError.__name__, str(InternalError(what, path=path, hint=hint)), path)
 
 
 def _wagon_status(wagon: WagonRecord, *, is_whole: bool) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from branchline.sensors.record import FileRecord, StorageRecord, StorageRemark
+import pytest
+
+from branchline.sensors.record import DatasetFile, FileRecord, JobRecord, StorageRecord, StorageRemark, WagonRecord
+from branchline.train.job_record import _check_events
 from branchline.train.records import RecordTable, storage_elements, storage_remarks, totals_of
 
 
@@ -33,3 +36,14 @@ def test_parts_of_a_file_are_added_and_what_describes_it_is_not() -> None:
     assert (added.host, added.open_s) == ("one, two", 0.5)
     assert first.events == 4
     assert totals_of([added]).bytes_read == 12
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_events_that_are_not_those_of_the_files_are_a_fault_with_what_to_do(unread: bool) -> None:
+    file = DatasetFile("a.root", entries=None if unread else 7)
+    record = JobRecord(dataset=[file], events=5, events_expected=None if unread else 7, wagons=[WagonRecord("one")])
+    _check_events(record)
+    [fault] = record.errors
+    assert fault.type == "InternalError"
+    assert ("a.root" if unread else "5 events where its files hold 7") in fault.message
+    assert "this is a fault of Branchline: run it again, and report it with job.json" in fault.message
