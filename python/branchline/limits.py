@@ -230,6 +230,8 @@ POOL_LOOK_INTERVAL_S = 0.25
 AGENT_LOOK_INTERVAL_S = 0.25
 # A worker process that has nothing to do for this long is ended; a job ends those of its own earlier, where it can.
 AGENT_IDLE_S = 30.0
+# Runs of which an agent's process remembers that they were stopped or have ended: more than a worker serves at once.
+AGENT_RUNS_MAX = 1000
 # The process from which workers are forked ends when no train has asked for one for this long. It holds some 90 MB.
 STARTER_IDLE_S = 900.0
 # It answers in milliseconds once the libraries are loaded, which a cold network disk may take this long for.

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,13 @@ from branchline.jobs.groups import Group, GroupResult, RunSettings
 from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
 from branchline.jobs.subjob import WAIT, Pickled, SubJob
-from branchline.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, POOL_MEMORY_PART, STOP_GRACE_S
+from branchline.limits import (
+    AGENT_IDLE_S,
+    AGENT_LOOK_INTERVAL_S,
+    AGENT_RUNS_MAX,
+    POOL_MEMORY_PART,
+    STOP_GRACE_S,
+)
 from branchline.quantities import size
 
 
@@ -223,6 +229,18 @@ class _GroupAtWork:
             self.process.send(WAIT)
 
 
+@dataclass
+class _Calls:
+    """What a run has asked for in this process: that groups are cancelled, that all stop, or that nothing goes on."""
+
+    cancelled: set[int] = field(default_factory=set)
+    is_stopped: bool = False
+    has_ended: bool = False
+
+
+_NONE = _Calls()
+
+
 class _Agents:
     """The agents of this process of a pool: those that work, and those that wait for the next group."""
 
@@ -231,25 +249,37 @@ class _Agents:
         self._turn = threading.Lock()
         self._waiting: list[Agent] = []
         self._watch: threading.Thread | None = None
-        self._stopped: set[str] = set()
-        self._cancelled: set[tuple[str, int]] = set()
+        # Runs with the numbers of groups that are cancelled, and whether all are to stop: of those of the last time. A
+        # worker serves runs for months, and not each says that it has ended.
+        self._calls: OrderedDict[str, _Calls] = OrderedDict()
 
     def stop(self, run_id: str) -> None:
         """Has the groups of a run handed over as they are."""
-        self._stopped.add(run_id)
+        with self._lock:
+            self._calls_of(run_id).is_stopped = True
 
     def cancel(self, run_id: str, number: int) -> None:
         """Has the work on a group ended."""
-        self._cancelled.add((run_id, number))
+        with self._lock:
+            self._calls_of(run_id).cancelled.add(number)
+
+    def _calls_of(self, run_id: str) -> _Calls:
+        found = self._calls.setdefault(run_id, _Calls())
+        self._calls.move_to_end(run_id)
+        while len(self._calls) > AGENT_RUNS_MAX:
+            self._calls.popitem(last=False)
+        return found
 
     def is_cancelled(self, group: Group) -> bool:
         """Whether nobody waits for a group any more."""
-        settings = group.settings
-        return (settings.run, group.number) in self._cancelled or Path(settings.stop_file_of(group.number)).exists()
+        calls = self._calls.get(group.settings.run, _NONE)
+        is_unwanted = calls.has_ended or group.number in calls.cancelled
+        return is_unwanted or Path(group.settings.stop_file_of(group.number)).exists()
 
     def is_stopped(self, settings: RunSettings) -> bool:
         """Whether a run is to hand over what it has."""
-        return settings.run in self._stopped or Path(settings.stop_file).exists()
+        calls = self._calls.get(settings.run, _NONE)
+        return calls.is_stopped or calls.has_ended or Path(settings.stop_file).exists()
 
     @contextmanager
     def turn(self, settings: RunSettings) -> Iterator[bool]:
@@ -285,6 +315,14 @@ class _Agents:
             if self._watch is None:
                 self._watch = threading.Thread(target=self._close_idle, name="branchline-agents", daemon=True)
                 self._watch.start()
+
+    def end(self, run_id: str) -> None:
+        """A run has ended: its agents that wait do, and those that work, for nobody takes what they make."""
+        with self._lock:
+            calls = self._calls_of(run_id)
+            calls.has_ended = True
+            calls.cancelled.clear()
+        self.close(run_id)
 
     def close(self, run_id: str | None = None, idle_s: float = 0.0) -> None:
         """Ends the agents that wait: those of a run, or all, and only if they have waited for this long."""
@@ -347,5 +385,5 @@ def cancel_group(run_id: str, number: int) -> None:
 
 
 def end_agents(run_id: str) -> None:
-    """Ends the agents of a run that wait in this process; those that work end when they have waited."""
-    _AGENTS.close(run_id)
+    """Ends the agents of a run in this process: nobody takes what they make any more."""
+    _AGENTS.end(run_id)

@@ -131,6 +131,8 @@ class PooledWorkers:
         if self._is_open:
             self._is_open = False
             self._pool.close()
+            # Workers do nothing more for a run that has ended.
+            self._run_id = uuid.uuid4().hex
         self._live.clear()
 
     def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
