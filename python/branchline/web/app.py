@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -48,6 +50,9 @@ from branchline.web.settings import ServerSettings
 from branchline.web.shared_pages import SharedPages
 from branchline.web.train_files import train_bundle, train_file
 from branchline.web.trial_files import trial_profile
+
+if TYPE_CHECKING:
+    from branchline.web.openid.routes import OpenIdLogins
 
 #: Each page by its address; with ``.json`` behind it scripts get the values alone.
 PAGES: dict[str, Make] = {
@@ -143,10 +148,12 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
         Route("/api/v1/reports", take_report, methods=["POST"]),
         *monitoring_routes(),
         *Logins(settings).routes(),
-        *_openid_routes(settings),
     ]
+    openid = _openid_logins(settings)
+    routes += openid.routes() if openid is not None else []
     handlers = {HTTPException: _refused, BranchlineError: _explained, Exception: _fault}
-    app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    lifespan = partial(_lifespan, openid)
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)  # type: ignore[arg-type]
     app.state.room = room
     app.state.viewers = Counter()
     app.state.ticks = Ticks(room)
@@ -158,14 +165,24 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
     return Guard(app, settings)
 
 
-def _openid_routes(settings: ServerSettings) -> list[Route]:
-    """What leads to a provider of OpenID Connect and back; nothing where there is none."""
+def _openid_logins(settings: ServerSettings) -> OpenIdLogins | None:
+    """Log-ins by a provider of OpenID Connect; None where there is none."""
     if settings.openid is None:
-        return []
+        return None
     # Few rooms have a provider, and its client and its keys take a quarter of the start.
     from branchline.web.openid.routes import OpenIdLogins
 
-    return OpenIdLogins.routes(settings, settings.openid)
+    return OpenIdLogins.of(settings, settings.openid)
+
+
+@asynccontextmanager
+async def _lifespan(openid: OpenIdLogins | None, _: Starlette) -> AsyncIterator[None]:
+    """From the begin to the end of the server, whose connections to a provider end with it."""
+    try:
+        yield
+    finally:
+        if openid is not None:
+            await openid.provider.close()
 
 
 def _page_endpoint(make: Make) -> Endpoint:

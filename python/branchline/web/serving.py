@@ -189,7 +189,7 @@ def _config(app: ASGIApp, sharing: Sharing | None) -> uvicorn.Config:
         app,
         http=TimedConnection,
         ws="none",
-        lifespan="off",
+        lifespan="on",
         log_level="warning",
         access_log=False,
         server_header=False,

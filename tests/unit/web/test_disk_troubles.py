@@ -39,6 +39,7 @@ from branchline.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.web import serving
 from branchline.web.app import create_app
 from branchline.web.keys import AccountKeys, OwnToken
+from branchline.web.openid.settings import OpenIdSettings
 from branchline.web.settings import ServerSettings
 
 ADA = Person("ada", ADMINISTRATOR)
@@ -78,10 +79,10 @@ class Served:
 
 
 @contextmanager
-def serving_here(folder: Path, *, is_shared: bool = False) -> Iterator[Served]:
+def serving_here(folder: Path, *, is_shared: bool = False, openid: OpenIdSettings | None = None) -> Iterator[Served]:
     with closing(ControlRoom(folder)) as room, socket.create_server(("127.0.0.1", 0)) as listener:
         keys = AccountKeys(room.accounts) if is_shared else OwnToken(TOKEN, ADA)
-        app = create_app(room, ServerSettings(keys), asyncio.Event())
+        app = create_app(room, ServerSettings(keys, openid=openid), asyncio.Event())
         server = uvicorn.Server(serving._config(app, None))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

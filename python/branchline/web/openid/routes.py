@@ -48,11 +48,14 @@ class OpenIdLogins:
     _trouble: str = ""
 
     @classmethod
-    def routes(cls, settings: ServerSettings, openid: OpenIdSettings) -> list[Route]:
-        """The routes for a provider."""
+    def of(cls, settings: ServerSettings, openid: OpenIdSettings) -> OpenIdLogins:
+        """Those by a provider."""
         base = openid.url or settings.base
-        logins = cls(settings, Provider(openid, f"{base}{OPENID_RETURN_PATH}"))
-        return [Route(OPENID_PATH, logins.begin), Route(OPENID_RETURN_PATH, logins.come_back)]
+        return cls(settings, Provider(openid, f"{base}{OPENID_RETURN_PATH}"))
+
+    def routes(self) -> list[Route]:
+        """The routes to the provider and back."""
+        return [Route(OPENID_PATH, self.begin), Route(OPENID_RETURN_PATH, self.come_back)]
 
     async def begin(self, request: Request) -> Response:
         """Sends a browser to the provider, with a cookie by which it is known when it returns."""

@@ -9,11 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from tests.unit.web.test_disk_troubles import serving_here
 
 from branchline.control.accounts.outside import Outsider
 from branchline.web.openid import provider as module
@@ -236,3 +239,35 @@ def test_new_keys_are_fetched_and_made_up_ones_are_not_asked_for_again_and_again
         await provider.close()
 
     asyncio.run(several())
+
+
+def test_connections_to_the_provider_end_with_the_server(tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    class Discovery(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            issuer = f"http://127.0.0.1:{provider.server_port}"
+            names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+            body = json.dumps({"issuer": issuer} | {one: f"{issuer}/{one}" for one in names}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def finish(self) -> None:
+            super().finish()
+            ended.set()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Discovery) as provider:
+        threading.Thread(target=provider.serve_forever, daemon=True).start()
+        openid = OpenIdSettings(f"http://127.0.0.1:{provider.server_port}", "branchline", ROLES)
+        with serving_here(tmp_path, is_shared=True, openid=openid) as served:
+            assert httpx.get(f"http://127.0.0.1:{served.port}/login/openid").status_code == 303
+            assert not ended.is_set(), "the connection is not held for the next log-in"
+        assert ended.wait(10)
+        provider.shutdown()
