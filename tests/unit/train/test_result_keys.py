@@ -255,10 +255,12 @@ def test_calls_of_the_same_names_that_read_nothing_keep_the_key(tmp_path: Path) 
 
 
 def test_a_global_of_an_import_that_comes_from_a_database_changes_keys(tmp_path: Path) -> None:
-    limit = (
-        "import sqlite3\n\nLIMIT = sqlite3.connect('limits' + '.db').execute('SELECT value FROM limits').fetchone()[0]"
-    )
-    folder = write(tmp_path / "one", {"selection.py": ("LIMIT = 7", limit)})
+    query = "sqlite3.connect('limits' + '.db').execute('SELECT value FROM limits').fetchone()[0]"
+    edits = {
+        "selection.py": ("LIMIT = 7", f"import sqlite3\n\nMAXIMUM = {query}\nLIMIT = 7"),
+        "wagons.py": ("selection.chosen(events)", "events.x < selection.MAXIMUM"),
+    }
+    folder = write(tmp_path / "one", edits)
     found = []
     for value in (1, 1, 2):
         with closing(sqlite3.connect(folder / "limits.db")) as database, database:
