@@ -3,6 +3,8 @@
 //!
 //! A crate of its own, because Miri runs its tests (`make miri`): it must not depend on anything written in C.
 
+#[cfg(target_os = "linux")]
+mod kept_mappings;
 pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod mapped;

@@ -2,6 +2,10 @@
 
 /// Smaller buffers are not kept: allocating one rarely touches a new page of memory.
 pub const POOLED_BYTES_MIN: usize = 4 << 10;
-/// Buffers from this size on are mapped. Mapping one and touching its pages takes a tenth of the time of decompressing
-/// into it, and the engine uses its buffers again; smaller ones, freed by many threads, add up to little.
-pub const MAPPED_BYTES_MIN: usize = 1 << 20;
+/// Buffers from this size on are mapped. glibc itself maps from here on, and gives memory back to the system as often;
+/// smaller ones, freed by many threads, add up to little.
+pub const MAPPED_BYTES_MIN: usize = 128 << 10;
+/// Bytes of mappings that are kept for the next buffers: what the baskets and columns of some MB of events need.
+pub const KEPT_MAPPINGS_BYTES_MAX: usize = 32 << 20;
+/// Mappings that are kept: looking through them takes less time than asking the kernel for one.
+pub const KEPT_MAPPINGS_COUNT_MAX: usize = 64;

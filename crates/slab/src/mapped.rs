@@ -1,17 +1,24 @@
-//! Large buffers straight from the system, and back to it as soon as they are freed.
+//! Large buffers straight from the system. Some MB of what was freed are kept for the next ones, for all threads
+//! together.
 //!
-//! glibc keeps what is freed: after one buffer of 15 MB every thread may keep twice as much, which no limit of ours
-//! sees. Only buffers of Rust come from here; those of Python and NumPy stay with the usual allocator.
+//! glibc keeps more: after one buffer of 15 MB every thread may keep twice as much, which no limit of ours sees. Only
+//! buffers of Rust come from here; those of Python and NumPy stay with the usual allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 
 use libc::{mmap, mremap, munmap, MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE};
 
+use crate::kept_mappings::{KeptMappings, Mapping};
 use crate::limits::MAPPED_BYTES_MIN;
 
 /// No mapping is aligned to less.
 const ALIGNMENT: usize = 4096;
+/// Sizes of mappings have so many steps between two powers of two: freed ones fit more often. The rest of a mapping is
+/// never touched, and takes no memory.
+const SIZE_STEPS: usize = 4;
+
+static KEPT: KeptMappings = KeptMappings::new();
 
 /// An allocator that maps large blocks, and takes all others from the system's allocator.
 #[derive(Debug)]
@@ -21,16 +28,33 @@ fn is_mapped(layout: &Layout) -> bool {
     layout.size() >= MAPPED_BYTES_MIN && layout.align() <= ALIGNMENT
 }
 
-/// What the kernel maps for a block of this size, at least.
+/// What is mapped for a block of this size.
 fn mapped_bytes(size: usize) -> usize {
-    size.next_multiple_of(ALIGNMENT)
+    let step = ((1 << size.ilog2()) / SIZE_STEPS).max(ALIGNMENT);
+    // A layout has at most `isize::MAX` bytes, and a step is at most a quarter of that.
+    size.next_multiple_of(step)
 }
 
-fn map(size: usize) -> *mut u8 {
-    let size = mapped_bytes(size);
+/// A mapping of new pages, which are zero.
+fn map(bytes: usize) -> *mut u8 {
     // SAFETY: a new private mapping at an address that the kernel chooses overlaps nothing.
-    let mapped = unsafe { mmap(ptr::null_mut(), size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
+    let mapped = unsafe { mmap(ptr::null_mut(), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
     or_null(mapped)
+}
+
+/// The same; where there is no memory, after all that is kept has been given back.
+fn map_or_make_room(bytes: usize) -> *mut u8 {
+    let block = map(bytes);
+    if !block.is_null() {
+        return block;
+    }
+    KEPT.clear(unmap);
+    map(bytes)
+}
+
+fn unmap(mapping: Mapping) {
+    // SAFETY: `map` made this mapping with this size, and nobody uses it any more.
+    unsafe { munmap(mapping.block.cast(), mapping.bytes) };
 }
 
 fn or_null(mapped: *mut libc::c_void) -> *mut u8 {
@@ -46,7 +70,8 @@ fn or_null(mapped: *mut libc::c_void) -> *mut u8 {
 unsafe impl GlobalAlloc for LargeMapped {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_mapped(&layout) {
-            return map(layout.size());
+            let bytes = mapped_bytes(layout.size());
+            return KEPT.take(bytes).unwrap_or_else(|| map_or_make_room(bytes));
         }
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
@@ -54,8 +79,7 @@ unsafe impl GlobalAlloc for LargeMapped {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if is_mapped(&layout) {
-            // New pages are zero.
-            return map(layout.size());
+            return map_or_make_room(mapped_bytes(layout.size()));
         }
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
@@ -63,8 +87,7 @@ unsafe impl GlobalAlloc for LargeMapped {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if is_mapped(&layout) {
-            // SAFETY: `alloc` mapped this block with this size, and nobody uses it any more.
-            unsafe { munmap(block.cast(), mapped_bytes(layout.size())) };
+            KEPT.give(Mapping { block, bytes: mapped_bytes(layout.size()) }, unmap);
         } else {
             // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`, and `alloc` got it from there.
             unsafe { System.dealloc(block, layout) }
@@ -79,6 +102,9 @@ unsafe impl GlobalAlloc for LargeMapped {
             (false, false) => unsafe { System.realloc(block, layout, new_size) },
             (true, true) => {
                 let (before, after) = (mapped_bytes(layout.size()), mapped_bytes(new_size));
+                if before == after {
+                    return block;
+                }
                 // SAFETY: `alloc` mapped this block with this size; only the caller uses it.
                 let moved = unsafe { mremap(block.cast(), before, after, MREMAP_MAYMOVE) };
                 or_null(moved)
@@ -101,10 +127,18 @@ unsafe impl GlobalAlloc for LargeMapped {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
 
     const SMALL: usize = 1000;
     const LARGE: usize = 3 * MAPPED_BYTES_MIN + 5;
+
+    /// Tests wait for each other: what is kept is shared, and a thread that finds its lock taken does without.
+    fn alone() -> MutexGuard<'static, ()> {
+        static RUNNING: Mutex<()> = Mutex::new(());
+        RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn layout(size: usize, align: usize) -> Layout {
         Layout::from_size_align(size, align).unwrap()
@@ -117,6 +151,7 @@ mod tests {
 
     #[test]
     fn bytes_stay_while_a_block_grows_and_shrinks_over_the_bound() {
+        let _alone = alone();
         let sizes = [SMALL, 2 * SMALL, LARGE, 2 * LARGE, LARGE, SMALL];
         // SAFETY: each block is freed once, with the layout that it has then; only bytes inside it are used.
         unsafe {
@@ -134,6 +169,7 @@ mod tests {
 
     #[test]
     fn zeroed_blocks_are_zero_and_aligned_as_asked() {
+        let _alone = alone();
         for (size, align) in [(SMALL, 64), (LARGE, 64), (LARGE, 4096), (LARGE, 1 << 16)] {
             // SAFETY: the block is freed once, with its layout; only bytes inside it are used.
             unsafe {
@@ -142,6 +178,24 @@ mod tests {
                 assert!(probes(size).all(|at| block.add(at).read() == 0));
                 LargeMapped.dealloc(block, layout(size, align));
             }
+        }
+    }
+
+    #[test]
+    fn a_block_that_was_freed_is_used_again_and_a_zeroed_one_is_zero() {
+        let _alone = alone();
+        let size = 5 * MAPPED_BYTES_MIN;
+        // SAFETY: each block is freed once, with its layout; only bytes inside it are used.
+        unsafe {
+            let first = LargeMapped.alloc(layout(size, 8));
+            first.write(7);
+            LargeMapped.dealloc(first, layout(size, 8));
+            let zeroed = LargeMapped.alloc_zeroed(layout(size, 8));
+            assert_eq!(zeroed.read(), 0);
+            let second = LargeMapped.alloc(layout(size - 100, 8));
+            assert_eq!((second, second.read()), (first, 7));
+            LargeMapped.dealloc(second, layout(size - 100, 8));
+            LargeMapped.dealloc(zeroed, layout(size, 8));
         }
     }
 
