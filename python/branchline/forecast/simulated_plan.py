@@ -9,14 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from branchline.errors import OptionError
+from branchline.forecast.kernel_requests import OPENING_REQUESTS, Read, kernel_requests
 from branchline.forecast.simulated_limits import AHEAD_BYTES, PLAN_BLOCKS_MAX
 from branchline.sensors.plain import from_plain, to_plain
 from branchline.tracing import Trace
 from branchline.tracing.summary import Requests
-from branchline.tracing.trace import PART, REQUEST, SPAN, codes, numbers
+from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, codes, numbers
 
 #: The version of the form of plans; a reader refuses a newer one.
 PLAN_VERSION = 1
+#: How the names of stores begin that are files of a machine, which its kernel reads.
+_LOCAL = "local:"
 #: What threads do that is no computing.
 _WAITS = frozenset({"wait"})
 _Seconds = npt.NDArray[np.float64]
@@ -113,7 +116,9 @@ class BlockPlan:
 def plans_of(trace: Trace, storage: str | None = None) -> list[BlockPlan]:
     """The plan of each process of a trace that read something: a block for each request.
 
-    ``storage`` is where all of it is; by default each storage element of the trace has its own name. Time that threads
+    ``storage`` is where all of it is; by default each storage element of the trace has its own name. The operations of
+    a block are its ranges; of a file of the machine those that its kernel makes for the read if nothing of the file is
+    in memory, with its read-ahead: for most small reads none. Time that threads
     decompressed, decoded and spent in wagons is computing: that of a file is spread over the file's blocks by their
     bytes, that of wagons over all. A trace that lacks these times, as one of another program, has the pauses between
     requests instead, and a plan that reads one by one. Raises OptionError if nothing was read.
@@ -139,7 +144,9 @@ def plans_of(trace: Trace, storage: str | None = None) -> list[BlockPlan]:
         if computed is None:
             computed, reading = _pauses(requests, mine), ONE_BY_ONE
         places = [storage or (stores[number] if number >= 0 else "") for number in store[mine].tolist()]
-        sizes, operations = requests.got[mine].tolist(), ranges[mine].tolist()
+        is_local = np.array([*(one.startswith(_LOCAL) for one in stores), False], bool)[store[mine]]
+        operations = np.where(is_local, _of_kernel(trace, requests, mine), ranges[mine]).tolist()
+        sizes = requests.got[mine].tolist()
         blocks = zip(places, sizes, computed.tolist(), operations, strict=True)
         prepare_s = float(requests.sent[mine].min()) / 1e9
         plans.append(BlockPlan(tuple(Block(*block) for block in blocks), reading, prepare_s))
@@ -158,6 +165,23 @@ def _ranges(trace: Trace, requests: Requests) -> npt.NDArray[np.int64]:
     begins[1:] = (request[1:] != request[:-1]) | (offset[1:] > offset[:-1] + size[:-1])
     counts = np.bincount(request[begins], minlength=int(requests.number.max(initial=0)) + 1)
     return np.maximum(counts[requests.number], 1)
+
+
+def _of_kernel(trace: Trace, requests: Requests, mine: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """What the kernel requests of a disk for each of these, if they are of files of the machine."""
+    rows = trace.rows_of(FILE)
+    known = dict(zip(rows["file"].to_pylist(), numbers(rows, "size_bytes", 0).tolist(), strict=True))
+    made = np.zeros(len(mine), "i8")
+    file, offset, got = requests.file[mine], requests.offset[mine], requests.got[mine]
+    for one in np.unique(file):
+        own = np.nonzero((file == one) & (offset >= 0))[0]
+        if not len(own):
+            continue
+        size_bytes = max(known.get(requests.files[one], 0), int((offset[own] + got[own]).max()))
+        reads = [Read(*place) for place in zip(offset[own].tolist(), got[own].tolist(), strict=True)]
+        made[own] = [len(sent) for sent in kernel_requests(reads, size_bytes)]
+        made[own[0]] += OPENING_REQUESTS
+    return made
 
 
 def _computed(trace: Trace, requests: Requests, mine: npt.NDArray[np.int64], process: int) -> _Seconds | None:

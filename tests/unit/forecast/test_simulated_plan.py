@@ -10,7 +10,7 @@ import pytest
 from branchline.errors import OptionError
 from branchline.forecast.simulated_plan import ONE_BY_ONE, BlockPlan, plans_of
 from branchline.tracing import Trace
-from branchline.tracing.trace import PART, REQUEST, SPAN, Codes, Group
+from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Codes, Group
 from branchline.tracing.traced_job import TracedJob
 
 SECOND = 10**9
@@ -66,6 +66,29 @@ def test_decoding_belongs_to_the_blocks_of_its_file_and_waits_to_none() -> None:
     assert plan.reading.blocks_ahead is None
     assert math.isclose(plan.with_cpu(6.0).blocks[1].cpu_s, 4.5)
     assert BlockPlan.from_plain(plan.to_plain()) == plan
+
+
+def test_reads_of_a_local_file_have_the_operations_that_the_kernel_makes() -> None:
+    count, size = 20, 2000
+    offset = np.arange(count) * size
+    reads = Group(
+        kind=REQUEST,
+        request=np.arange(count),
+        process=np.full(count, 7),
+        thread=np.full(count, 7),
+        what=["read"] * count,
+        file=codes(*([0] * count)),
+        store=["local:here"] * count,
+        offset=offset,
+        size_bytes=np.full(count, size),
+        got_bytes=np.full(count, size),
+        sent_ns=np.arange(count) * SECOND,
+        last_byte_ns=np.arange(count) * SECOND,
+        outcome=["ok"] * count,
+    )
+    [plan] = plans_of(Trace.of([reads, Group(kind=FILE, file=["a.root"], size_bytes=[12 * 4096])], TracedJob()))
+    # Opening and four pages; when the second is touched eight more, with which the file ends.
+    assert [one.operations for one in plan.blocks] == [2, 0, 1, *[0] * 17]
 
 
 def test_a_trace_without_reads_is_refused() -> None:
