@@ -15,7 +15,7 @@ from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
 from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, Reading
 from branchline.lab.study_result import ArmResult, StudyResult
 from branchline.quantities import counted, percent, significant
-from studies import reads, records
+from studies import curves, reads, records
 from studies.published import Levels, Number, StudyPair
 from studies.yard.disks import HARD_DISK, MB, DiskKind
 from studies.yard.links import WideArea
@@ -160,7 +160,7 @@ def page(pairs: Sequence[StudyPair], kept: Path) -> str:
     head = ["study", "arm", "forecast from", "theirs", "ours", "forecast", "forecast beside ours"]
     near = sum(1 for one in errors if one <= _NEAR)
     summary = f"Of {len(errors)} forecasts {near} are within {percent(_NEAR, 1.0)} of ours."
-    return "\n".join([_head(kept), summary, "", table(head, rows), _LATENCY])
+    return "\n".join([_head(kept), summary, "", table(head, rows), curves.section(curves.read(kept))])
 
 
 def _head(kept: Path) -> str:
@@ -234,8 +234,4 @@ start at once, and read one request after another, as ROOT does without a cache;
   trace of one job on the same files (`python -m studies.reads`), and from what Linux makes of such reads of cold files,
   with {ahead} of read-ahead. Files of 1.3 MB are read by 38 requests each, and not by the 11 that their bytes need.
 - *A forecast too high over a link* lacks the round trips of opening, which are no read calls of the record.
-"""
-_LATENCY = """
-Curves of TTree and RNTuple over added latency are published as pictures; of their numbers we have only that a TTree
-took 3.4 times, and RNTuple of 2019 5.4 times, as long with 100 ms more. Of them nothing is measured or forecast here.
 """

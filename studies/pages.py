@@ -12,7 +12,7 @@ from branchline.lab.estimates import Ratio
 from branchline.lab.study_result import ArmResult, StudyResult
 from branchline.lab.study_verdict import answer
 from branchline.quantities import counted, duration, percent, significant
-from studies import forecasts, records
+from studies import curves, forecasts, records
 from studies.findings import FOUND, NOT_FOUND, UNMEASURED, UNSURE, FindingHere, NumberHere
 from studies.pictures import pictures_of
 from studies.published import (
@@ -46,6 +46,9 @@ def write(folder: Path, kept: Path) -> None:
         (folder / f"{document.name}.md").write_text(_page(document, own, found, folder), encoding="utf-8")
     (folder / "index.md").write_text(_index(pairs, found), encoding="utf-8")
     (folder / "forecasts.md").write_text(forecasts.page(pairs, kept), encoding="utf-8")
+    latency = curves.read(kept)
+    if latency is not None:
+        (folder / "latency.svg").write_text(curves.picture(latency), encoding="utf-8")
 
 
 def _index(pairs: Sequence[StudyPair], found: dict[str, Record | None]) -> str:

@@ -32,7 +32,7 @@ def pictures_of(result: StudyResult) -> list[tuple[str, str]]:
     if ratios:
         unit = "times the time of the baseline for the same work (left is faster)"
         made.append(intervals("Beside the baseline", unit, ratios[:_ROWS_MAX]))
-    return [(one.title, _standalone(one)) for one in made]
+    return [(one.title, standalone(one)) for one in made]
 
 
 def _megabytes(one: ArmResult) -> float | None:
@@ -57,8 +57,8 @@ def _against_jobs(
     return lines(title, "", jobs, series[:SERIES_MAX], "jobs at once")
 
 
-def _standalone(picture: Picture) -> str:
-    """The picture as a file of its own, on white, with its title above and its keys below."""
+def standalone(picture: Picture) -> str:
+    """A picture as a file of its own, on white, with its title above and its keys below."""
     svg = str(picture.svg)
     head, _, inner = svg.partition(">")
     width, height = (float(one) for one in head.partition('viewBox="0 0 ')[2].partition('"')[0].split())

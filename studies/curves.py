@@ -1,0 +1,159 @@
+"""Curves of reading over added latency: what was published, what was measured here and kept, what was forecast."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import fill
+
+from docs.generate.tables import table
+
+from branchline.lab.study_pictures import COLOURS, Series, lines
+from branchline.quantities import percent
+from branchline.sensors.plain import finite, from_plain, to_plain
+from studies.pictures import standalone
+from studies.records import RECORDS, Machine
+
+ADDED_MS = (0, 10, 25, 50, 100)
+#: Seconds of LHCb's B2HHH (8.5 million events, 18 of 26 columns, zstd) over HTTP, CHEP 2019: medians of six passes in
+#: chep19/result_read_http.lhcb+*ms~zstd.* of github.com/jblomer/iotools. Of 25 ms there is none.
+THEIRS: dict[str, dict[int, float]] = {
+    "TTree": {0: 8.73, 10: 9.02, 50: 16.41, 100: 29.27},
+    "RNTuple": {0: 7.67, 10: 9.10, 50: 21.54, 100: 41.53},
+}
+_NAME = "latency.json"
+#: A forecast within this part of the measurement is near it.
+_NEAR = 0.15
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass over a file: seconds, read calls, and bytes."""
+
+    seconds: float
+    calls: int
+    bytes_read: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One kind of file by one reader: the passes at each of ADDED_MS, and the seconds that are forecast there from what
+    is known without added latency.
+    """
+
+    kind: str
+    reader: str
+    passes: list[list[Pass]]
+    forecast_s: list[float]
+
+    @property
+    def seconds(self) -> list[float]:
+        """The median of the passes at each latency."""
+        return [statistics.median(one.seconds for one in some) for some in self.passes]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """All curves. ``file_bytes`` are those of the files, by kind; ``columns`` are read of so many ``events``."""
+
+    machine: Machine
+    events: int
+    columns: int
+    file_bytes: dict[str, int]
+    curves: list[Curve] = field(default_factory=list)
+    curves_version: int = 1
+
+
+def read(kept: Path = RECORDS) -> Curves | None:
+    """What was kept; None where it was never measured."""
+    path = kept / _NAME
+    if not path.exists():
+        return None
+    found: Curves = from_plain(Curves, json.loads(path.read_text(encoding="utf-8")))
+    return found
+
+
+def write(found: Curves, kept: Path = RECORDS) -> None:
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / _NAME).write_text(json.dumps(finite(to_plain(found)), indent=1) + "\n", encoding="utf-8")
+
+
+def section(found: Curves | None) -> str:
+    """The part of the page: a table with theirs, ours and the forecast."""
+    if found is None:
+        return "\n## TTree and RNTuple over added latency\n\nNothing of it was measured.\n"
+    rows = []
+    for kind, theirs in THEIRS.items():
+        rows.append([f"{kind}, ROOT of 2019", "theirs", *_cells([theirs.get(one) for one in ADDED_MS])])
+        for curve in found.curves:
+            if curve.kind == kind:
+                name = f"{kind}, {curve.reader}"
+                rows.append([name, "ours", *_cells([*curve.seconds])])
+                rows.append([name, "forecast", *_cells([*curve.forecast_s])])
+    errors = [
+        abs(said / ours - 1)
+        for curve in found.curves
+        for said, ours in list(zip(curve.forecast_s, curve.seconds, strict=True))[1:]
+    ]
+    near = sum(1 for one in errors if one <= _NEAR)
+    sizes = ", ".join(f"{bytes_ / 1e6:.0f} MB as {kind}" for kind, bytes_ in found.file_bytes.items())
+    calls = " and ".join(f"{one.passes[0][0].calls} of the {one.kind}" for one in found.curves if one.reader == "ROOT")
+    text = _TEXT.format(
+        events=found.events,
+        columns=found.columns,
+        sizes=sizes,
+        passes=len(found.curves[0].passes[0]) if found.curves else 0,
+        calls=calls,
+        load=f"{found.machine.load:.0f}",
+        cores=found.machine.cores,
+    )
+    text = "\n\n".join(one if one.startswith("#") else fill(one, 118) for one in text.strip().split("\n\n"))
+    summary = (
+        f"Of {len(errors)} forecasts {near} are within {percent(_NEAR, 1.0)} of ours; the median error is "
+        f"{percent(statistics.median(errors), 1.0)}, the largest {percent(max(errors), 1.0)}."
+    )
+    head = ["what", "", *(f"{one} ms" for one in ADDED_MS)]
+    return "\n".join(
+        ["", text, "", summary, "", table(head, rows), "![Times as long as without latency](latency.svg)", ""]
+    )
+
+
+def picture(found: Curves) -> str:
+    """Curves of ours and theirs, as times of those without latency: SVG."""
+    series = []
+    for curve in found.curves:
+        times = [one / curve.seconds[0] for one in curve.seconds]
+        series.append(Series(f"{curve.kind}, {curve.reader}", times, COLOURS[len(series)]))
+    for kind, theirs in THEIRS.items():
+        known = [theirs.get(one) for one in ADDED_MS]
+        times_or_none = [None if one is None else one / theirs[0] for one in known]
+        series.append(Series(f"{kind}, ROOT of 2019 (theirs)", times_or_none, COLOURS[len(series)]))
+    places = [str(one) for one in ADDED_MS]
+    return standalone(lines("Times as long as without latency", "", places, series, "added latency, ms"))
+
+
+def _cells(seconds: list[float | None]) -> list[str]:
+    """Seconds, and how many times those without latency they are."""
+    first = seconds[0] or 1.0
+    return ["" if one is None else f"{one:.2f} s ({one / first:.2f})" for one in seconds]
+
+
+_TEXT = """
+## TTree and RNTuple over added latency
+
+Published in 2019 (CHEP, the raw figures in `chep19` of github.com/jblomer/iotools): LHCb's B2HHH, 8.5 million events in
+1.1 GB, of which 18 of 26 columns are read over HTTP. Here `python -m studies.latency` has {events} events of 26 numbers
+in zstd ({sizes}) at an XRootD server behind our proxy, which adds the latency to a round trip; {columns} columns are
+read. ROOT reads with a TTreeCache of a cluster, its branches known before, and asynchronous prefetching; an RNTuple by
+`RNTupleReader` with its pool of clusters. Ours are medians of {passes} passes, each with its opening, in a process that
+has read a local file before; {cores} cores were shared with the server, the proxy and other programs (load {load}). In
+brackets: times as long as without latency.
+
+The forecasts know the passes without added latency only. Of ROOT these give seconds, which are its forecast without
+latency, and read calls ({calls}): a simulated job makes these one after the other, a round trip
+each, after two for opening. `RNTupleReader` counts reads of
+pages alone: what it reads before, to find them, is missing in its forecast. Branchline's are what `branchline forecast
+URL --what-if rtt=...` says of a URL without latency.
+"""
