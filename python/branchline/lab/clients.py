@@ -25,7 +25,7 @@ from branchline.lab.bare_network import bare_socket
 from branchline.lab.job import Counts, JobRequest
 from branchline.lab.study import Value
 from branchline.lab.traces import TRACED_CLIENTS, ranges_on, traced
-from branchline.limits import parse_bytes
+from branchline.limits import KILL_GRACE_S, parse_bytes
 from branchline.locations import is_url, shown
 
 Reader = Callable[[list[str]], Counts]
@@ -319,8 +319,10 @@ def copy(request: JobRequest) -> Reader:
     return read
 
 
-def copied_to(location: str, to: Path) -> None:
-    """Copies a file with the program that people use. Raises ClientError."""
+def copied_to(location: str, to: Path, wait_s: float | None = None) -> None:
+    """Copies a file with the program that people use. Raises ClientError, also where it takes longer than ``wait_s``;
+    without that whoever runs the job has a deadline for it.
+    """
     scheme = location.partition("://")[0] if is_url(location) else ""
     if scheme in ("root", "roots", "xroot", "xroots"):
         words = ["xrdcp", "--silent", "--nopbar", "--force", location, str(to)]
@@ -330,7 +332,7 @@ def copied_to(location: str, to: Path) -> None:
         raise ClientError(f"no copying program for {scheme}:// is known here", path=location, hint="give a command")
     else:
         words = ["cp", location, str(to)]
-    _run(words, location)
+    _run(words, location, wait_s)
 
 
 def any_command(request: JobRequest) -> Reader:
@@ -396,14 +398,27 @@ def train(request: JobRequest) -> Reader:
     return read
 
 
-def _run(words: list[str], about: str) -> None:
+def _run(words: list[str], about: str, wait_s: float | None = None) -> None:
     try:
-        ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603 - a program that people use, or the user's own command
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
     except OSError as error:
         raise ClientError(f"{words[0]} cannot be run: {error.strerror}") from None
-    if ended.returncode:
-        said = (ended.stderr or ended.stdout)[-2000:].decode(errors="replace").strip()
-        raise ClientError(f"{words[0]} ended with code {ended.returncode}: {said}", path=about)
+    try:
+        printed, errors = process.communicate(timeout=wait_s)
+    except subprocess.TimeoutExpired:
+        what = f"{words[0]} took longer than {wait_s:g} s, and was ended"
+        raise ClientError(what, path=about, retry=True) from None
+    finally:
+        if process.poll() is None:
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                # One that a dead file system holds does not even end now.
+                process.communicate(timeout=KILL_GRACE_S)
+    if process.returncode:
+        said = (errors or printed)[-2000:].decode(errors="replace").strip()
+        raise ClientError(f"{words[0]} ended with code {process.returncode}: {said}", path=about)
 
 
 @contextmanager

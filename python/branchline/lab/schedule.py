@@ -32,7 +32,7 @@ REFERENCE, TURN = "reference", "turn"
 @dataclass(frozen=True, kw_only=True)
 class Watch:
     """What is watched: the same files at each storage of ``where``, read by ``client``. A turn has ``pairs`` pairs, and
-    ends after ``budget_s``.
+    ends after ``budget_s``; a job, or the copy of a file for the reference, after ``wait_s``.
     """
 
     where: tuple[str, ...]
@@ -123,7 +123,7 @@ def _reference(watch: Watch, storage: str, folder: Path) -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         for number, one in enumerate(files):
-            copied_to(one, partial / f"{number}.root")
+            copied_to(one, partial / f"{number}.root", watch.wait_s)
         partial.rename(reference)
     return reference
 

@@ -30,6 +30,8 @@ _PREFIX = "calls"
 SERVERS_NAMED = 3
 #: The first version of strace that writes times in nanoseconds.
 STRACE_MIN = (5, 6)
+#: It says its version at once, unless its file system does not answer.
+STRACE_ANSWER_S = 30.0
 
 
 def follow(command: Sequence[str], *, seccomp: bool = True, begin: Callable[[], None] = lambda: None) -> Trace:
@@ -64,7 +66,13 @@ def _strace() -> str:
     found = shutil.which("strace")
     if found is None:
         raise OptionError("there is no strace on this machine", hint="install it: apt-get install strace")
-    output = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    try:
+        output = subprocess.run(  # noqa: S603 - the strace of this machine
+            [found, "--version"], capture_output=True, text=True, timeout=STRACE_ANSWER_S, check=False
+        ).stdout
+    except subprocess.TimeoutExpired:
+        what = f"strace did not say its version within {STRACE_ANSWER_S:.0f} s"
+        raise OptionError(what, path=found, hint="does the file system answer on which it is?", retry=True) from None
     numbers = output.split("version ")[-1].split()[0].split(".") if "version " in output else []
     version = tuple(int(one) for one in numbers[:2] if one.isdigit())
     if version < STRACE_MIN:

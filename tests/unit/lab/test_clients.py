@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 import branchline
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.at_once import run_at_once
-from branchline.lab.clients import reader_of
+from branchline.lab.clients import ClientError, copied_to, reader_of
 from branchline.lab.job import JobRequest
 
 WAGON = """
@@ -65,6 +67,15 @@ def test_options_of_a_train_that_are_none_are_refused(request_of_train: JobReque
     request.options.update({"access": "plain", "read-ahead": "1 MiB", "worker": 3})
     with pytest.raises(OptionError, match="no such option: worker"):
         reader_of(request)
+
+
+def test_a_copy_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
+    """As one of a schedule from a mount that does not answer: nobody else has a deadline for it."""
+    os.mkfifo(tmp_path / "pipe")  # nobody writes into it
+    with pytest.raises(ClientError, match=r"cp took longer than 0\.2 s, and was ended") as raised:
+        copied_to(str(tmp_path / "pipe"), tmp_path / "copy", 0.2)
+    assert (raised.value.path, raised.value.retry) == (str(tmp_path / "pipe"), True)
+    assert not any(one.name() == "cp" for one in psutil.Process().children())
 
 
 def test_a_train_that_fails_is_a_failed_job(request_of_train: JobRequest) -> None:
