@@ -296,8 +296,9 @@ def test_a_requeued_task_goes_on(submit: Any, train: Train, original: Train, slu
     process_of(submitted, "0.0 1")
     slurm.command("scontrol", "requeue", f"{first}_1")
     wait_until(lambda: "PENDING" in slurm.command("squeue", "-h", "-r", "-j", first, "-o", "%T"), "the requeue")
-    # Else Slurm waits for two minutes.
-    slurm.command("scontrol", "update", f"jobid={first}_1", "starttime=now")
+    # Else Slurm waits for two minutes. In the second of the requeue it would not start the task ("Job credential
+    # revoked"), take it as ended, and go on with the last step.
+    slurm.command("scontrol", "update", f"jobid={first}_1", "starttime=now+2")
     status = submitted.wait(TIMEOUT_S)
     assert status.ended == "finished", status
     assert files_of(submitted.out) == files_of(original.folder / "local")
