@@ -211,6 +211,22 @@ def test_tasks_have_the_settings_of_who_submits(in_pool: InPool, train: Train) -
     wait(in_pool)
 
 
+def test_secrets_of_who_submits_are_not_in_the_ads_of_jobs(pool: HTCondor, in_pool: InPool, train: Train) -> None:
+    train.pause(4)
+    secrets = ("BEARER_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "BRANCHLINE_LATER_TOKEN", "XrdSecCREDS")
+    files = {"BEARER_TOKEN_FILE": "/secrets/token", "AWS_SHARED_CREDENTIALS_FILE": "/secrets/keys"}
+    submit(in_pool, train, "--tasks", 1, **dict.fromkeys(secrets, "very.secret"), **files)
+    has = process_of(train, "0.0 0").environ()
+    assert {name: has.get(name) for name in files} == files
+    assert [name for name in secrets if name in has] == []
+    # All ads: those of the tasks, and that of DAGMan, which submits them.
+    shown = pool.command("condor_q", "-allusers", "-long")
+    assert "BEARER_TOKEN_FILE=/secrets/token" in shown
+    assert "very.secret" not in shown
+    assert in_pool("cancel", "out").returncode == 0
+    wait(in_pool)
+
+
 def test_a_cancelled_train_is_resumed(in_pool: InPool, train: Train, original: Train) -> None:
     train.pause(4)
     submit(in_pool, train, "--tasks", 2)

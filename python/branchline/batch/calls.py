@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from branchline.errors import BatchError
 from branchline.limits import BATCH_CALL_TIMEOUT_S
@@ -20,9 +20,10 @@ def call(
     where: str,
     timeout_s: float = BATCH_CALL_TIMEOUT_S,
     variables: Mapping[str, str] | None = None,
+    without: Collection[str] = (),
 ) -> str:
-    """The output of a command. ``variables`` are added to its environment; ``where`` is the hint if there is no such
-    command. Raises BatchError.
+    """The output of a command. ``variables`` are added to its environment, those in ``without`` are left out of it;
+    ``where`` is the hint if there is no such command. Raises BatchError.
     """
     program = shutil.which(words[0])
     if program is None:
@@ -35,7 +36,7 @@ def call(
             text=True,
             errors="replace",
             timeout=timeout_s,
-            env={**os.environ, **(variables or {})},
+            env={name: value for name, value in os.environ.items() if name not in without} | dict(variables or {}),
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -99,7 +99,9 @@ class HTCondor:
         graph = folder / f"{steps[0].label}.dag"
         graph.write_text("\n".join(_graph(steps, folder)) + "\n")
         words = ["condor_submit_dag", "-force", "-notification", "never", "-batch-name", name, *self._waves()]
-        answer = call([*words, str(graph)], WHERE, variables={_GETENV_OF_DAGMAN: _ENVIRONMENT.replace(" ", "")})
+        named = {_GETENV_OF_DAGMAN: _ENVIRONMENT.replace(" ", "")}
+        # By itself DAGMan's ad has BEARER_TOKEN, whatever is named.
+        answer = call([*words, str(graph)], WHERE, variables=named, without=_SECRETS)
         found = re.search(r"submitted to cluster (\d+)", answer)
         if found is None:
             raise BatchError(f"condor_submit_dag gave no number: {answer.strip()}")
