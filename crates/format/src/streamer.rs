@@ -235,6 +235,10 @@ fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
     let type_code = cursor.i32()?;
     let _size = cursor.i32()?;
     let array_length = cursor.i32()?;
+    let Ok(array_length) = usize::try_from(array_length) else {
+        let message = format!("member {name} is an array of {array_length} elements");
+        return Err(FormatError::damaged(cursor.position() as u64, message));
+    };
     let dimensions_count = cursor.i32()?;
     let recorded = if header.version == 1 { i64::from(cursor.i32()?) } else { 5 };
     let recorded = cursor.checked_count(recorded, 4)?;
@@ -247,15 +251,7 @@ fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
     }
     let type_name = cursor.string()?;
     cursor.finish(header)?;
-    Ok(Element {
-        name,
-        title,
-        type_code,
-        array_length: usize::try_from(array_length).unwrap_or(0),
-        dimensions,
-        type_name,
-        ..Element::default()
-    })
+    Ok(Element { name, title, type_code, array_length, dimensions, type_name, ..Element::default() })
 }
 
 #[cfg(test)]

@@ -149,7 +149,8 @@ fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> 
         let raw = cursor.i32()?;
         let offset = if masked { raw & !DISPLACEMENT_MASK } else { raw };
         let from_data = i64::from(offset) - key_size as i64;
-        offsets.push(u32::try_from(from_data.max(0)).unwrap_or(0));
+        // An offset before the data fails the test of order.
+        offsets.push(u32::try_from(from_data).unwrap_or(u32::MAX));
     }
     if offsets.len() < head.entries_count {
         return Err(FormatError::damaged(at, "fewer entry offsets than entries"));

@@ -40,7 +40,7 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
     Ok(TTree {
         name: tree.text(TextField::Name),
         title: tree.text(TextField::Title),
-        entries_count: u64::try_from(tree.number(NumberField::Entries)).unwrap_or(0),
+        entries_count: counted("fEntries", tree.number(NumberField::Entries))?,
         has_relatives: [LinkField::Aliases, LinkField::TreeIndex, LinkField::Friends]
             .iter()
             .any(|which| tree.link(*which) != 0),
@@ -142,6 +142,7 @@ fn new_leaf(members: &Members<'_>) -> TLeaf {
         name: members.text(TextField::Name),
         title: members.text(TextField::Title),
         class_name: String::from(&*members.class_name),
+        // ROOT writes -1 for members that others count.
         length: members.number(NumberField::Len),
         is_unsigned: members.number(NumberField::IsUnsigned) != 0,
         count_name: None,
@@ -179,12 +180,20 @@ fn new_info(members: &Members<'_>) -> BranchInfo {
 
 /// Sets the entries, bytes and baskets of a branch.
 pub(crate) fn fill(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()> {
-    let size = |which| u64::try_from(members.number(which)).unwrap_or(0);
-    branch.entries_count = size(NumberField::Entries);
-    branch.plain_bytes = size(NumberField::TotBytes);
-    branch.compressed_bytes = size(NumberField::ZipBytes);
-    branch.baskets = new_baskets(members).map_err(|error| error.in_object(format!("branch {}", branch.name)))?;
+    fill_in(branch, members).map_err(|error| error.in_object(format!("branch {}", branch.name)))
+}
+
+fn fill_in(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()> {
+    branch.entries_count = counted("fEntries", members.number(NumberField::Entries))?;
+    branch.plain_bytes = counted("fTotBytes", members.number(NumberField::TotBytes))?;
+    branch.compressed_bytes = counted("fZipBytes", members.number(NumberField::ZipBytes))?;
+    branch.baskets = new_baskets(members)?;
     Ok(())
+}
+
+/// A number of something by the record of a tree, in a member with this name. Fails for one below zero.
+pub(crate) fn counted(name: &str, value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| FormatError::damaged(0, format!("{name} is {value}, a count below zero")))
 }
 
 /// The baskets of a branch in the order of entries, from the three arrays and the embedded ones.
@@ -196,13 +205,19 @@ fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
     let first = members.number(NumberField::FirstEntry);
     let entries_count = members.number(NumberField::Entries);
     let last_entry = members.number(NumberField::LastEntry).max(first.saturating_add(entries_count));
-    let written = usize::try_from(members.number(NumberField::WriteBasket)).unwrap_or(0);
+    let written = counted("fWriteBasket", members.number(NumberField::WriteBasket))?;
+    let written = usize::try_from(written).unwrap_or(usize::MAX);
     let mut baskets = Vec::new();
     let mut stop_before = 0;
     let known = embedded.keys().copied().next_back().unwrap_or(0).max(seeks.len());
     for index in 0..=written.min(known) {
         let seek = seeks.get(index).unwrap_or(0);
         let size = sizes.get(index).unwrap_or(0);
+        // One that is not written may have any size: old ROOT left -1 there.
+        if seek < 0 || seek > 0 && size < 0 {
+            let message = format!("basket {index} cannot be at {seek} and have {size} bytes");
+            return Err(FormatError::damaged(0, message));
+        }
         let place = match embedded.remove(&index) {
             Some(basket) if basket.has_data && basket.entries_count > 0 => Place::Embedded(Arc::new(basket)),
             _ if seek > 0 && size > 0 => Place::File { seek: seek as u64, size: size as u64 },

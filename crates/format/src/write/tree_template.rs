@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::number::Number;
 use crate::streamer::ClassInfos;
 use crate::tree::members::{ArrayField, Members, NumberField, Numbers};
-use crate::tree::read::fill;
+use crate::tree::read::{counted, fill};
 use crate::tree::{Basket, Place, TBranch, TTree};
 
 use super::pieces::{Found, Pieces};
@@ -94,7 +94,7 @@ impl TreeTemplate {
     fn filled(&self, found: Found<'_>) -> Result<FilledTree> {
         let mut tree = self.tree.clone();
         let number = |index: usize| found.numbers.get(index).copied().unwrap_or(0);
-        tree.entries_count = u64::try_from(number(self.entries)).unwrap_or(0);
+        tree.entries_count = counted("fEntries", number(self.entries))?;
         for (branch, spots) in tree.branches.iter_mut().zip(&self.branches) {
             let mut members = Members::default();
             for (which, index) in &spots.numbers {
