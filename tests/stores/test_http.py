@@ -250,6 +250,51 @@ def test_a_file_that_was_replaced_is_not_mixed_with_the_old_one(own_nginx: Nginx
         store.read([(0, 10), (4_000_000, 10)])
 
 
+def test_a_file_behind_a_redirector_that_was_replaced_is_not_mixed_with_the_old_one(
+    own_nginx: Nginx, own_folder: Folder
+) -> None:
+    """A file of the same size: only what the server behind the redirector calls its version says so."""
+    data = own_folder.below("data")
+    os.utime(data / "random.bin", (1e9, 1e9))
+    store = Store(local(own_nginx.port, "moved/random.bin"))
+    before = (data / "random.bin").read_bytes()
+    assert store.read([(0, 10)]).contents == [before[:10]]
+    (data / "new.bin").write_bytes(bytes(len(before)))
+    (data / "new.bin").rename(data / "random.bin")
+    for ranges in ([(1000, 10)], [(1000, 10), (4_000_000, 10)]):
+        with pytest.raises(StorageError, match="changed since it was opened") as raised:
+            store.read(ranges)
+        assert not raised.value.retry
+
+
+def test_servers_behind_a_redirector_may_name_a_version_differently() -> None:
+    """Each is compared with itself; the second takes over when the first is gone."""
+    content = bytes(range(250)) * 400
+
+    def serving(tags: list[str]) -> Script:
+        def script(number: int, connection: socket.socket) -> None:
+            while tags and (ranges := asked(connection)) is not None:
+                tag = f'ETag: "{tags.pop(0)}"'
+                connection.sendall(part(content, *ranges[0]).replace(b"\r\n", f"\r\n{tag}\r\n".encode(), 1))
+
+        return script
+
+    with scripted(serving(["a", "a"])) as one, scripted(serving(["b", "b", "c"])) as two:
+
+        def redirect(number: int, connection: socket.socket) -> None:
+            place = f"Location: http://127.0.0.1:{(two if number else one).port}/f"
+            while asked(connection) is not None:
+                connection.sendall(answer("302 Found", place, "Content-Length: 0", "Connection: close"))
+                return
+
+        with scripted(redirect) as redirector:
+            store = Store(local(redirector.port, "f"))
+            for offset in (1000, 2000, 3000):
+                assert store.read([(offset, 7)]).contents == [content[offset : offset + 7]]
+            with pytest.raises(StorageError, match="changed since it was opened"):
+                store.read([(4000, 7)])
+
+
 def answer(status: str, *headers: str, body: bytes = b"") -> bytes:
     return "\r\n".join([f"HTTP/1.1 {status}", *headers, "", ""]).encode() + body
 

@@ -259,6 +259,13 @@ impl Answer {
         self.response.get_uri().to_string()
     }
 
+    /// Host and port of the server that answered, after redirections.
+    pub(crate) fn answering_server(&self) -> String {
+        let uri = self.response.get_uri();
+        let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{}{port}", uri.host().unwrap_or_default())
+    }
+
     pub(crate) fn body(&mut self) -> BufReader<BodyReader<'_>> {
         BufReader::with_capacity(64 << 10, self.response.body_mut().as_reader())
     }

@@ -1,6 +1,7 @@
 //! A file at an HTTP or WebDAV server, read by ranges: several in one request where the server does that, and over
 //! several connections at a time.
 
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -29,6 +30,8 @@ pub struct HttpFile {
     size_bytes: u64,
     /// The server's identity of this version of the file.
     entity: Option<String>,
+    /// What each server that answered first called this version: two servers may name the same one differently.
+    entities: Mutex<HashMap<String, String>>,
     /// The time of its last change, requested once where the server gives no entity tag.
     modified: OnceLock<Option<String>>,
     /// The URL that the server redirected us to for the bytes, until that fails.
@@ -43,6 +46,7 @@ pub struct HttpFile {
 struct Probed {
     size_bytes: u64,
     entity: Option<String>,
+    server: String,
     direct: Option<String>,
     first: Option<Vec<u8>>,
 }
@@ -59,10 +63,11 @@ impl HttpFile {
         // Failures count for the server, as all that is read there does: a URL of S3 names only the bucket.
         let settings = settings.at(&location.element);
         let found = with_retries(&settings, |_| probe(client, &location, &settings))?;
-        let Probed { size_bytes, entity, direct, first } = found;
+        let Probed { size_bytes, entity, server, direct, first } = found;
+        let entities = Mutex::new(entity.iter().map(|entity| (server.clone(), entity.clone())).collect());
         let (direct, first) = (Mutex::new(direct), Mutex::new(first));
         let (modified, client) = (OnceLock::new(), Arc::clone(client));
-        Ok(Self { location, size_bytes, entity, modified, direct, first, client, settings })
+        Ok(Self { location, size_bytes, entity, entities, modified, direct, first, client, settings })
     }
 
     /// Every S3 server answers one range at a time.
@@ -203,15 +208,15 @@ impl HttpFile {
         result.map_err(|error| answer.broken(&error))
     }
 
-    /// Checks that an answer is of the version of the file that was opened, as far as the answer names its version.
+    /// Checks that an answer is of the version of the file that was opened. A server that names versions is compared
+    /// with the name that it gave before; one that answers for the first time is known by the size alone.
     fn check_version(&self, answer: &Answer, size_bytes: Option<u64>) -> Result<()> {
         if size_bytes.is_some_and(|size| size != self.size_bytes) {
             return Err(changed(answer, "its size is another"));
         }
-        // Two servers may number the same version of a file differently.
-        let same_server = self.direct().is_none();
-        let named = self.entity.as_ref().zip(entity_of(answer));
-        if same_server && named.is_some_and(|(opened, found)| *opened != found) {
+        let Some(found) = entity_of(answer) else { return Ok(()) };
+        let mut entities = self.entities.lock().unwrap_or_else(PoisonError::into_inner);
+        if *entities.entry(answer.answering_server()).or_insert_with(|| found.clone()) != found {
             return Err(changed(answer, "the server says that it is another version"));
         }
         Ok(())
@@ -260,7 +265,7 @@ fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Pr
         }
         _ => return Err(answer.refusal(authorization)),
     };
-    let entity = entity_of(&answer);
+    let (entity, server) = (entity_of(&answer), answer.answering_server());
     let direct = Some(answer.url()).filter(|found| found != url);
     let expected = ByteRange::new(0, first_bytes.min(size_bytes));
     let mut first = None;
@@ -275,7 +280,7 @@ fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Pr
         let drained = drained.map_err(|error| answer.broken(&error))?;
         answer.got(drained);
     }
-    Ok(Probed { size_bytes, entity, direct, first })
+    Ok(Probed { size_bytes, entity, server, direct, first })
 }
 
 fn length_of(answer: &Answer) -> Option<u64> {
