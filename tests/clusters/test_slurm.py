@@ -289,6 +289,7 @@ def test_a_drained_node_and_a_gone_submitter_cost_nothing(
     assert files_of(submitted.out) == files_of(original.folder / "local")
 
 
+@pytest.mark.timeout(300)
 def test_a_requeued_task_goes_on(submit: Any, train: Train, original: Train, slurm: Slurm) -> None:
     train.pause(1)
     submitted = submit("--tasks", 2)
