@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,27 @@ def branchline_code(codec: str | None) -> int:
         return 0
     name, level = codec.split(":")
     return 100 * {"zlib": 1, "lzma": 2, "lz4": 4, "zstd": 5}[name] + int(level)
+
+
+@pytest.mark.parametrize("kind", ["TTree", "RNTuple"])
+@pytest.mark.parametrize("codec", ["lz4:1", None])
+def test_pages_and_baskets_that_are_not_copied_are_read_by_root_and_uproot(
+    root: Any, tmp_path: Path, kind: str, codec: str | None
+) -> None:
+    """Some pieces are larger than pages, some are not; the last part of a page is given with each."""
+    path, count = tmp_path / "a.root", 300_000
+    lengths = np.random.default_rng(8).integers(0, 4, count)
+    given = {"x": np.arange(count, dtype="f8"), "l": ak.unflatten(np.arange(lengths.sum(), dtype="f4"), lengths)}
+    with branchline.recreate(path, compression=codec) as file:
+        tree = (file.mktree if kind == "TTree" else file.mkrntuple)("events", given)
+        for begin, end in pairwise([0, 100_000, 100_100, 280_000, 290_000, count]):
+            tree.extend({name: values[begin:end] for name, values in given.items()})
+    theirs = uproot.open(path)["events"].arrays()
+    frame = root.RDataFrame("events", str(path)).Define("sum", "Sum(l)").AsNumpy(["x", "sum"])
+    for name, values in given.items():
+        assert ak.array_equal(theirs[name], values, dtype_exact=False), name
+    assert np.array_equal(frame["x"], given["x"])
+    assert np.allclose(frame["sum"], ak.sum(given["l"], axis=1), rtol=1e-6)
 
 
 @pytest.mark.parametrize("codec", CODECS)

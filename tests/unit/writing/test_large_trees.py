@@ -33,11 +33,13 @@ def columns(count: int) -> dict[str, ak.Array]:
 
 
 @pytest.mark.parametrize("kind", ["TTree", "RNTuple"])
-def test_pieces_of_any_size_become_one_tree(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("codec", ["lz4:1", None])
+@pytest.mark.parametrize("cuts_count", [12, 2])
+def test_pieces_of_any_size_become_one_tree(tmp_path: Path, kind: str, codec: str | None, cuts_count: int) -> None:
     given = columns(ENTRIES)
     rng = np.random.default_rng(6)
-    cuts = np.sort(rng.integers(0, ENTRIES, 12))
-    with branchline.recreate(tmp_path / "a.root", compression="lz4:1") as file:
+    cuts = np.sort(rng.integers(0, ENTRIES, cuts_count))
+    with branchline.recreate(tmp_path / "a.root", compression=codec) as file:
         make = file.mktree if kind == "TTree" else file.mkrntuple
         tree = make("events", {name: values[:0] for name, values in given.items()})
         for begin, end in zip([0, *cuts], [*cuts, ENTRIES], strict=True):

@@ -12,6 +12,9 @@ use crate::write::columns::entries::{BranchValues, EntryBytes, Mismatch};
 use crate::write::columns::writer::Values;
 use crate::write::spare::{Room, Rooms};
 
+/// What is given at a time is a basket of its own from this part of a basket on: less is streamed, and waits for more.
+const BASKET_FROM_SHARE: usize = 2;
+
 /// What all baskets of a branch have in common.
 pub(crate) struct BranchForm {
     pub(crate) name: String,
@@ -104,6 +107,16 @@ impl OpenBasket {
         }
         self.given = start..wanted.end;
         Ok(())
+    }
+
+    /// Of given values, which are about to go, the open entries, if they are enough for a basket of their own.
+    pub(crate) fn end_given(
+        &mut self,
+        form: &BranchForm,
+        values: &BranchValues<'_>,
+    ) -> std::result::Result<Option<BasketEntries>, Mismatch> {
+        let is_enough = values.filling(self.given.clone(), form.basket_bytes / BASKET_FROM_SHARE)?.is_some();
+        Ok(is_enough.then(|| BasketEntries::Given(std::mem::take(&mut self.given))))
     }
 
     /// Streams the entries of given values, which are about to go.

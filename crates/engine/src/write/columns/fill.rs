@@ -8,32 +8,36 @@ use branchline_format::ntuple::write::elements::push_switches;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::columns::fields::FieldSink;
 use crate::write::columns::writer::Values;
-use crate::write::pages::cluster::ClusterColumns;
+use crate::write::pages::cluster::{ClusterColumns, GivenPages};
 
 /// Writes values of fields to the columns of a cluster.
-pub(crate) struct FieldWriter<'a> {
+pub(crate) struct FieldWriter<'a, 'v> {
     pub(crate) columns: &'a mut ClusterColumns,
+    /// Pages that lie among the values.
+    pub(crate) given: GivenPages<'v>,
     /// The file that is made, for errors.
     pub(crate) path: &'a str,
 }
 
-impl FieldWriter<'_> {
+impl<'v> FieldWriter<'_, 'v> {
     /// Adds these of the values. `name` is that of the field, for errors.
     pub(crate) fn add(
         &mut self,
         sink: &FieldSink,
-        values: &Values<'_>,
+        values: &Values<'v>,
         wanted: Range<usize>,
         name: &str,
     ) -> Result<()> {
         match (sink, values) {
             (FieldSink::Number { column, number }, Values::Flat { dtype, values }) if number.dtype() == *dtype => {
                 let bytes = wanted.start * number.size()..wanted.end * number.size();
-                self.columns.push(*column, values.get(bytes).ok_or_else(|| self.too_few(name))?, self.path)
+                let elements = values.get(bytes).ok_or_else(|| self.too_few(name))?;
+                self.columns.give(*column, elements, &mut self.given, self.path)
             }
             (FieldSink::Text { ends, bytes }, Values::Text { offsets, bytes: text }) => {
                 let inner = self.ends(*ends, *bytes, offsets, &wanted, name)?;
-                self.columns.push(*bytes, text.get(inner).ok_or_else(|| self.too_few(name))?, self.path)
+                let letters = text.get(inner).ok_or_else(|| self.too_few(name))?;
+                self.columns.give(*bytes, letters, &mut self.given, self.path)
             }
             (FieldSink::Regular { size, content }, Values::Regular { size: own, content: values }) if size == own => {
                 self.add(content, values, wanted.start * size..wanted.end * size, name)
@@ -91,7 +95,7 @@ impl FieldWriter<'_> {
         &mut self,
         ends: usize,
         bytes: usize,
-        offsets: &[i64],
+        offsets: &'v [i64],
         wanted: &Range<usize>,
         name: &str,
     ) -> Result<Range<usize>> {
@@ -100,7 +104,7 @@ impl FieldWriter<'_> {
         self.push_ends(ends, before, offsets, wanted, name)
     }
 
-    fn list(&mut self, ends: usize, offsets: &[i64], wanted: &Range<usize>, name: &str) -> Result<Range<usize>> {
+    fn list(&mut self, ends: usize, offsets: &'v [i64], wanted: &Range<usize>, name: &str) -> Result<Range<usize>> {
         let before = self.columns.last_end(ends);
         self.push_ends(ends, before, offsets, wanted, name)
     }
@@ -109,7 +113,7 @@ impl FieldWriter<'_> {
         &mut self,
         ends: usize,
         before: u64,
-        offsets: &[i64],
+        offsets: &'v [i64],
         wanted: &Range<usize>,
         name: &str,
     ) -> Result<Range<usize>> {
@@ -118,12 +122,16 @@ impl FieldWriter<'_> {
         if first < 0 || !own.is_sorted() {
             return Err(self.too_few(name));
         }
-        let mut elements = self.columns.take_buffer(8 * (own.len() - 1));
-        elements.resize(8 * (own.len() - 1), 0);
-        for (place, offset) in elements.as_chunks_mut::<8>().0.iter_mut().zip(&own[1..]) {
-            *place = (before + (offset - first) as u64).to_ne_bytes();
+        if before == first as u64 {
+            self.columns.give(ends, bytemuck::cast_slice(&own[1..]), &mut self.given, self.path)?;
+        } else {
+            let mut elements = self.columns.take_buffer(8 * (own.len() - 1));
+            elements.resize(8 * (own.len() - 1), 0);
+            for (place, offset) in elements.as_chunks_mut::<8>().0.iter_mut().zip(&own[1..]) {
+                *place = (before + (offset - first) as u64).to_ne_bytes();
+            }
+            self.columns.push_buffer(ends, elements, self.path)?;
         }
-        self.columns.push_buffer(ends, elements, self.path)?;
         self.columns.set_last_end(ends, before + (last - first) as u64);
         let range = usize::try_from(first).ok().zip(usize::try_from(last).ok());
         range.map(|(first, last)| first..last).ok_or_else(|| self.too_few(name))

@@ -10,7 +10,7 @@ use crate::write::columns::fields::{FieldSink, SchemaBuilder, Shown};
 use crate::write::columns::fill::{each_column, FieldWriter};
 use crate::write::columns::writer::{refuse, Filled, NamedColumn, NewColumns, OpenColumns, RefusedField, Values};
 use crate::write::new_file::{NewFile, ObjectName, SlotId};
-use crate::write::pages::cluster::ClusterColumns;
+use crate::write::pages::cluster::{ClusterColumns, GivenPages};
 use crate::write::pages::metadata::{write_metadata, Labels, WrittenCluster};
 
 /// An RNTuple that is being written.
@@ -79,16 +79,25 @@ impl OpenColumns for OpenNtuple {
             return Err(ReadError::internal(&file.path(), &message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
-        let portion = (count as u64 * limits::FILLED_AT_ONCE_BYTES / bytes.max(1)).max(1);
+        let path = file.path();
         let mut start = 0;
         while start < count {
-            let room = self.new.layout.cluster_entries.map_or(portion, |most| most - self.open_entries);
-            let end = start + room.min(portion).min((count - start) as u64) as usize;
-            let path = file.path();
-            let mut writer = FieldWriter { columns: &mut self.columns, path: &path };
+            let room = match self.new.layout.cluster_entries {
+                Some(most) => most - self.open_entries,
+                None => {
+                    // Of what has room a half, as entries differ in size.
+                    let portion = (self.columns.room_bytes() / 2).max(limits::FILLED_AT_ONCE_BYTES);
+                    let entries = u128::from(portion) * count as u128 / u128::from(bytes.max(1));
+                    u64::try_from(entries).unwrap_or(u64::MAX).max(1)
+                }
+            };
+            let end = start + room.min((count - start) as u64) as usize;
+            let mut writer = FieldWriter { columns: &mut self.columns, given: GivenPages::default(), path: &path };
             for (field, column) in self.sinks.iter().zip(values) {
                 writer.add(&field.sink, column, start..end, &field.name)?;
             }
+            let given = writer.given;
+            self.columns.settle(given, file.output(), self.new.date)?;
             self.open_entries += (end - start) as u64;
             start = end;
             let is_full = match self.new.layout.cluster_entries {

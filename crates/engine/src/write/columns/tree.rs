@@ -154,6 +154,18 @@ impl OpenTree {
         (self.cluster.entries_count, self.cluster.plain_bytes) = (0, 0);
     }
 
+    /// Open entries of the given values that are enough for baskets become such.
+    fn end_given(&mut self, values: &[Values<'_>], path: &str) -> Result<()> {
+        for (number, (branch, form)) in self.branches.iter_mut().zip(&self.forms).enumerate() {
+            let ended = branch.open.end_given(form, &form.values(values, path)?);
+            if let Some(entries) = ended.map_err(|reason| form.mismatch(reason, path))? {
+                self.waiting_bytes += entries.bytes(form);
+                self.waiting.push(Waiting { branch: number, entries });
+            }
+        }
+        Ok(())
+    }
+
     /// Makes baskets of what waits, on all cores, and writes them in their order.
     fn write_waiting(&mut self, file: &mut NewFile, values: &[Values<'_>]) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
@@ -217,6 +229,7 @@ impl OpenColumns for OpenTree {
                 self.end_cluster();
             }
         }
+        self.end_given(values, &path)?;
         let is_given = |one: &Waiting| matches!(one.entries, BasketEntries::Given(_));
         if self.waiting.iter().any(is_given) || self.is_much_waiting() {
             self.write_waiting(file, values)?;

@@ -1,5 +1,8 @@
 //! A cluster that is being written: elements are added column by column and fill pages, which all cores compress; they
-//! lie in the file column by column when the cluster is closed.
+//! lie in the file column by column when the cluster is closed. Pages that are stored as they were given are not
+//! copied: they are written at once.
+
+use std::borrow::Cow;
 
 use branchline_format::compress::{Compressor, Setting};
 use branchline_format::ntuple::encoding::Encoding;
@@ -12,7 +15,7 @@ use branchline_format::ntuple::write::page::{self, seal_into};
 use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::write::output::Output;
-use crate::write::pages::metadata::{checksum_of, next_blob, write_blob_of, WrittenCluster};
+use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, WrittenCluster};
 use crate::write::pages::ratio::CompressionRatio;
 use crate::write::parallel::map_in_order;
 use crate::write::spare::{Room, Rooms, Spare};
@@ -37,7 +40,7 @@ pub(crate) struct ClusterColumns {
     columns: Vec<OpenColumn>,
     /// Elements of all pages that are not full, in bytes.
     open_bytes: usize,
-    waiting: Vec<FullPage>,
+    waiting: Vec<FullPage<'static>>,
     waiting_bytes: usize,
     /// Memory of pages that were compressed or written, to be used again.
     spare: Spare,
@@ -65,13 +68,21 @@ struct OpenColumn {
 /// A page of elements that are stored as they are begins with room for all of it where this part of it is there.
 const ROOM_FROM_SHARE: usize = 8;
 
-/// A page that is to be compressed.
+/// What is given at a time is a page of its own from this part of a page on: less is copied, and waits for more.
+const PAGE_FROM_SHARE: usize = 2;
+
+/// A page that is to be compressed, in memory of its own or where its elements were given.
 #[derive(Clone)]
-struct FullPage {
+struct FullPage<'v> {
     column: usize,
+    first_element: u64,
     encoding: Encoding,
-    elements: Vec<u8>,
+    elements: Cow<'v, [u8]>,
 }
+
+/// Pages whose elements lie where they were given.
+#[derive(Default)]
+pub(crate) struct GivenPages<'v>(Vec<FullPage<'v>>);
 
 /// What a thread compresses pages with.
 #[derive(Default)]
@@ -98,8 +109,27 @@ enum Made {
 
 #[derive(Clone)]
 struct SealedPage {
+    first_element: u64,
     elements_count: u64,
-    bytes: Vec<u8>,
+    checksum: u64,
+    stored: Stored,
+}
+
+impl FullPage<'_> {
+    /// The same with its stored bytes.
+    fn sealed(&self, checksum: u64, stored: Stored) -> SealedPage {
+        let elements_count = (self.elements.len() / element_size(&self.encoding)) as u64;
+        SealedPage { first_element: self.first_element, elements_count, checksum, stored }
+    }
+}
+
+/// The stored bytes of a page.
+#[derive(Clone)]
+enum Stored {
+    /// With the checksum behind them.
+    Held(Vec<u8>),
+    /// In the file already.
+    Written(Locator),
 }
 
 impl ClusterColumns {
@@ -160,6 +190,11 @@ impl ClusterColumns {
         self.sealed_bytes + self.ratio.stored((self.open_bytes + self.waiting_bytes) as u64)
     }
 
+    /// Bytes before compression that still have room in the cluster, about.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.ratio.plain(self.layout.cluster_bytes.saturating_sub(self.estimated_bytes()))
+    }
+
     /// An empty buffer for elements that are about to be added.
     pub(crate) fn take_buffer(&self, bytes: usize) -> Vec<u8> {
         self.spare.take(bytes)
@@ -172,15 +207,83 @@ impl ClusterColumns {
         pushed
     }
 
-    /// Adds elements, as `elements.rs` of the format has them.
-    pub(crate) fn push(&mut self, column: usize, elements: &[u8], path: &str) -> Result<()> {
+    /// How a column is stored, and the bytes of elements that make a page. The column is one that the cluster has.
+    fn page_of(&mut self, column: usize, path: &str) -> Result<(Encoding, usize)> {
         let open = &mut self.columns[column];
         open.is_used = true;
         let refused = |reason: String| ReadError::new(crate::error::ReadErrorKind::Unsupported, path, reason);
         let encoding = open.encoding.clone().map_err(|reason| refused(format!("field {}: {reason}", open.name)))?;
-        let size = element_size(&encoding);
-        open.elements_count += (elements.len() / size) as u64;
-        let per_page = ((self.layout.page_bytes.saturating_mul(8) / encoding.bits as u64) as usize).max(1) * size;
+        let count = ((self.layout.page_bytes.saturating_mul(8) / encoding.bits as u64) as usize).max(1);
+        Ok((encoding, count * element_size(&encoding)))
+    }
+
+    /// Adds elements that stay where they are until `settle` gets what this puts into `given`: all but what is too
+    /// little for a page.
+    pub(crate) fn give<'v>(
+        &mut self,
+        column: usize,
+        elements: &'v [u8],
+        given: &mut GivenPages<'v>,
+        path: &str,
+    ) -> Result<()> {
+        let (encoding, per_page) = self.page_of(column, path)?;
+        let missing = match self.columns[column].elements.len() {
+            0 => 0,
+            taken => (per_page - taken).min(elements.len()),
+        };
+        let (before, pages) = elements.split_at(missing);
+        self.push(column, before, path)?;
+        for page in pages.chunks(per_page) {
+            if page.len() < per_page / PAGE_FROM_SHARE {
+                return self.push(column, page, path);
+            }
+            let first_element = self.columns[column].elements_count;
+            self.columns[column].elements_count += (page.len() / element_size(&encoding)) as u64;
+            given.0.push(FullPage { column, first_element, encoding, elements: Cow::Borrowed(page) });
+        }
+        Ok(())
+    }
+
+    /// Takes pages that were given, whose memory is not needed any more then.
+    pub(crate) fn settle(&mut self, given: GivenPages<'_>, output: &mut Output, date: u32) -> Result<()> {
+        if given.0.is_empty() {
+            return Ok(());
+        }
+        let path = output.path().display().to_string();
+        let setting = self.layout.setting;
+        let (plain, others): (Vec<_>, Vec<_>) =
+            given.0.into_iter().partition(|page| is_native(&page.encoding) && setting == Setting::NONE);
+        if others.iter().map(|page| page.elements.len() as u64).sum::<u64>() < limits::FILLED_AT_ONCE_BYTES {
+            // Too few to keep all cores busy.
+            for FullPage { column, first_element, encoding, elements } in others {
+                let mut own = self.spare.take(elements.len());
+                own.extend_from_slice(&elements);
+                self.waiting_bytes += own.len();
+                self.waiting.push(FullPage { column, first_element, encoding, elements: own.into() });
+            }
+        } else {
+            self.seal(others, &path)?;
+        }
+        plain.iter().try_for_each(|page| self.write(page, output, date))
+    }
+
+    /// Writes a page whose elements are stored as they are.
+    fn write(&mut self, page: &FullPage<'_>, output: &mut Output, date: u32) -> Result<()> {
+        let checksum = page::checksum_of(&page.elements);
+        let offset = write_blob(output, date, &[&*page.elements, &checksum])?;
+        let locator = Locator { offset, size: page.elements.len() as u64 };
+        self.plain_bytes += locator.size;
+        self.sealed_bytes += locator.size + PAGE_CHECKSUM_SIZE;
+        let sealed = page.sealed(u64::from_le_bytes(checksum), Stored::Written(locator));
+        self.columns[page.column].pages.push(sealed);
+        Ok(())
+    }
+
+    /// Adds elements, as `elements.rs` of the format has them.
+    pub(crate) fn push(&mut self, column: usize, elements: &[u8], path: &str) -> Result<()> {
+        let (encoding, per_page) = self.page_of(column, path)?;
+        let open = &mut self.columns[column];
+        let count = |bytes: usize| (bytes / element_size(&encoding)) as u64;
         let room = per_page + PAGE_CHECKSUM_SIZE as usize;
         let mut rest = elements;
         while open.elements.len() + rest.len() >= per_page {
@@ -192,8 +295,10 @@ impl ClusterColumns {
                 full.reserve_exact(room);
             }
             full.extend_from_slice(now);
+            open.elements_count += count(now.len());
+            let first_element = open.elements_count - count(full.len());
             self.waiting_bytes += full.len();
-            self.waiting.push(FullPage { column, encoding, elements: full });
+            self.waiting.push(FullPage { column, first_element, encoding, elements: full.into() });
             rest = later;
         }
         if open.elements.capacity() == 0 && rest.len() >= per_page / ROOM_FROM_SHARE {
@@ -201,13 +306,14 @@ impl ClusterColumns {
             open.elements.reserve_exact(room);
         }
         open.elements.extend_from_slice(rest);
+        open.elements_count += count(rest.len());
         self.open_bytes += rest.len();
         if self.waiting_bytes > limits::PAGES_AT_ONCE_BYTES {
-            self.seal(path)?;
+            self.seal(Vec::new(), path)?;
         }
         if self.open_bytes > limits::OPEN_PAGES_BYTES {
             self.fill_up(limits::OPEN_PAGES_BYTES / 2);
-            self.seal(path)?;
+            self.seal(Vec::new(), path)?;
         }
         Ok(())
     }
@@ -231,19 +337,20 @@ impl ClusterColumns {
         if !elements.is_empty() {
             self.open_bytes -= elements.len();
             self.waiting_bytes += elements.len();
-            self.waiting.push(FullPage { column, encoding, elements });
+            let first_element = open.elements_count - (elements.len() / element_size(&encoding)) as u64;
+            self.waiting.push(FullPage { column, first_element, encoding, elements: elements.into() });
         }
     }
 
-    /// Compresses the pages that wait.
-    fn seal(&mut self, path: &str) -> Result<()> {
-        let waiting = std::mem::take(&mut self.waiting);
+    /// Compresses the pages that wait, and these behind them.
+    fn seal(&mut self, given: Vec<FullPage<'_>>, path: &str) -> Result<()> {
+        let waiting: Vec<FullPage<'_>> = std::mem::take(&mut self.waiting).into_iter().chain(given).collect();
         self.waiting_bytes = 0;
         let (setting, spare) = (self.layout.setting, &self.spare);
         let sealed = map_in_order(
             &waiting,
             || ROOMS.lend(),
-            |room, full: &FullPage| {
+            |room, full: &FullPage<'_>| {
                 let PageRoom { compressor, plain } = &mut **room;
                 let is_native = is_native(&full.encoding);
                 if is_native && setting == Setting::NONE {
@@ -252,7 +359,7 @@ impl ClusterColumns {
                 if !is_native {
                     encode_into(&full.encoding, &full.elements, plain)?;
                 }
-                let plain = if is_native { &full.elements } else { &*plain };
+                let plain = if is_native { &*full.elements } else { &*plain };
                 let mut bytes = spare.take(plain.len());
                 seal_into(plain, setting, compressor, &mut bytes);
                 Ok((plain.len() as u64, Made::Stored(bytes)))
@@ -264,15 +371,23 @@ impl ClusterColumns {
                 ReadError::from_format(path, &error.in_object(format!("field {}", column.name)))
             };
             let (plain, made) = sealed.map_err(named)?;
-            let elements_count = (full.elements.len() / element_size(&full.encoding)) as u64;
-            let mut bytes = full.elements;
-            match made {
-                Made::Checksum(checksum) => bytes.extend_from_slice(&checksum),
-                Made::Stored(stored) => self.spare.give(std::mem::replace(&mut bytes, stored)),
-            }
+            let mut page = full.sealed(0, Stored::Held(Vec::new()));
+            let bytes = match (made, full.elements) {
+                (Made::Checksum(checksum), elements) => {
+                    let mut bytes = elements.into_owned();
+                    bytes.extend_from_slice(&checksum);
+                    bytes
+                }
+                (Made::Stored(stored), Cow::Owned(elements)) => {
+                    self.spare.give(elements);
+                    stored
+                }
+                (Made::Stored(stored), Cow::Borrowed(_)) => stored,
+            };
             self.plain_bytes += plain;
             self.sealed_bytes += bytes.len() as u64;
-            column.pages.push(SealedPage { elements_count, bytes });
+            (page.checksum, page.stored) = (checksum_of(&bytes), Stored::Held(bytes));
+            column.pages.push(page);
         }
         Ok(())
     }
@@ -281,26 +396,33 @@ impl ClusterColumns {
     pub(crate) fn close(&mut self, output: &mut Output, date: u32, entries_count: u64) -> Result<WrittenCluster> {
         let path = output.path().display().to_string();
         (0..self.columns.len()).for_each(|column| self.take(column));
-        self.seal(&path)?;
+        self.seal(Vec::new(), &path)?;
         let compression = Some(self.layout.setting.as_root() as u32);
         let mut made = Vec::with_capacity(self.columns.len());
         let mut checksums = Vec::with_capacity(self.columns.len());
         let (mut start, mut together, mut size_together) = (next_blob(output), Vec::new(), 0);
         for column in &mut self.columns {
             let mut pages = Vec::with_capacity(column.pages.len());
-            checksums.push(column.pages.iter().map(|sealed| checksum_of(&sealed.bytes)).collect());
-            let mut first_element = 0;
-            for SealedPage { elements_count, bytes } in column.pages.drain(..) {
-                if size_together > 0 && size_together + bytes.len() > self.blob_bytes {
-                    self.spare.give_all(write_blob_of(output, date, std::mem::take(&mut together))?);
-                    (start, size_together) = (next_blob(output), 0);
-                }
-                let size = bytes.len() as u64 - PAGE_CHECKSUM_SIZE;
-                let locator = Locator { offset: start + size_together as u64, size };
+            // Pages that were given are sealed before those that waited, or behind them.
+            column.pages.sort_by_key(|sealed| sealed.first_element);
+            checksums.push(column.pages.iter().map(|sealed| sealed.checksum).collect());
+            for SealedPage { first_element, elements_count, stored, .. } in column.pages.drain(..) {
+                let locator = match stored {
+                    Stored::Written(locator) => locator,
+                    Stored::Held(bytes) => {
+                        if size_together > 0 && size_together + bytes.len() > self.blob_bytes {
+                            write_blob(output, date, &together)?;
+                            self.spare.give_all(std::mem::take(&mut together));
+                            (start, size_together) = (next_blob(output), 0);
+                        }
+                        let offset = start + size_together as u64;
+                        let size = bytes.len() as u64 - PAGE_CHECKSUM_SIZE;
+                        size_together += bytes.len();
+                        together.push(bytes);
+                        Locator { offset, size }
+                    }
+                };
                 pages.push(Page { first_element, elements_count, locator, has_checksum: true });
-                first_element += elements_count;
-                size_together += bytes.len();
-                together.push(bytes);
             }
             let is_suppressed = !column.is_used;
             let compression = compression.filter(|_| !is_suppressed);
@@ -308,7 +430,8 @@ impl ClusterColumns {
             (column.is_used, column.elements_count, column.last_end) = (false, 0, 0);
         }
         if size_together > 0 {
-            self.spare.give_all(write_blob_of(output, date, together)?);
+            write_blob(output, date, &together)?;
+            self.spare.give_all(together);
         }
         self.ratio = CompressionRatio { stored_bytes: self.sealed_bytes.max(1), plain_bytes: self.plain_bytes.max(1) };
         (self.sealed_bytes, self.plain_bytes) = (0, 0);

@@ -248,7 +248,7 @@ impl PageCopy<'_> {
                 known.insert(self.key_of(one), (locator, checksum_of(&joined[part])));
             }
             if !joined.is_empty() {
-                write_blob(output, date, &joined)?;
+                write_blob(output, date, &[&joined])?;
             }
             for one in bundle {
                 let (cluster, column) = (&mut made[one.cluster], self.map[one.column]);

@@ -55,24 +55,15 @@ pub(crate) fn checksum_of(stored: &[u8]) -> u64 {
     stored.last_chunk().map_or(0, |raw| u64::from_le_bytes(*raw))
 }
 
-/// Writes bytes behind a key of their own. Returns where they lie.
-pub(crate) fn write_blob(output: &mut Output, date: u32, bytes: &[u8]) -> Result<u64> {
-    let key = blob_key(output, date, bytes.len() as u64);
-    let head = key.bytes().map_err(|error| ReadError::from_format(&output.path().display().to_string(), &error))?;
-    output.write(&head)?;
-    let offset = output.end();
-    output.write(bytes)?;
-    Ok(offset)
-}
-
-/// The same with bytes of several parts, which are given back.
-pub(crate) fn write_blob_of(output: &mut Output, date: u32, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-    let size = parts.iter().map(|part| part.len() as u64).sum();
+/// Writes the bytes of these parts behind a key of their own. Returns where they lie.
+pub(crate) fn write_blob(output: &mut Output, date: u32, parts: &[impl AsRef<[u8]>]) -> Result<u64> {
+    let size = parts.iter().map(|part| part.as_ref().len() as u64).sum();
     let key = blob_key(output, date, size);
     let head = key.bytes().map_err(|error| ReadError::from_format(&output.path().display().to_string(), &error))?;
-    let all = std::iter::once(&head).chain(&parts);
-    output.write_all_of(&mut all.map(|part| IoSlice::new(part)).collect::<Vec<_>>())?;
-    Ok(parts)
+    let offset = output.end() + head.len() as u64;
+    let all = std::iter::once(&*head).chain(parts.iter().map(AsRef::as_ref));
+    output.write_all_of(&mut all.map(IoSlice::new).collect::<Vec<_>>())?;
+    Ok(offset)
 }
 
 /// The offset of the bytes of the next blob.
@@ -171,7 +162,7 @@ fn write_envelope(
         let message = format!("its metadata of {} bytes is more than a key holds", stored.len());
         return Err(ReadError::from_format(&output.path().display().to_string(), &FormatError::unsupported(message)));
     }
-    let offset = write_blob(output, labels.date, &stored)?;
+    let offset = write_blob(output, labels.date, &[&stored])?;
     Ok(envelope.link(Locator { offset, size: stored.len() as u64 }))
 }
 

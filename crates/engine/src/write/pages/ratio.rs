@@ -13,4 +13,9 @@ impl CompressionRatio {
         let product = u128::from(plain_bytes) * u128::from(self.stored_bytes);
         u64::try_from(product / u128::from(self.plain_bytes.max(1))).unwrap_or(u64::MAX)
     }
+
+    /// The bytes that will take these after compression.
+    pub(crate) fn plain(&self, stored_bytes: u64) -> u64 {
+        Self { stored_bytes: self.plain_bytes, plain_bytes: self.stored_bytes }.stored(stored_bytes)
+    }
 }

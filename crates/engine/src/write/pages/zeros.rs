@@ -71,7 +71,7 @@ impl ZeroPages {
             return Ok(*known);
         }
         let stored = sealed(&vec![0; size as usize], self.setting, &mut self.compressor);
-        let offset = write_blob(output, self.date, &stored)?;
+        let offset = write_blob(output, self.date, &[&stored])?;
         let locator = Locator { offset, size: stored.len() as u64 - PAGE_CHECKSUM_SIZE };
         let page = (locator, checksum_of(&stored));
         self.known.insert(size, page);

@@ -73,7 +73,11 @@ pub fn switches(elements: &[u8]) -> impl Iterator<Item = Switch> + '_ {
 
 /// Whether the plain bytes of a page are its elements as they are.
 pub fn is_native(encoding: &Encoding) -> bool {
-    matches!(encoding.kind, Kind::Plain(number) if cfg!(target_endian = "little") || number.size() == 1)
+    match encoding.kind {
+        Kind::Plain(number) => cfg!(target_endian = "little") || number.size() == 1,
+        Kind::Index(number) => cfg!(target_endian = "little") && number.size() == 8,
+        _ => false,
+    }
 }
 
 /// The plain bytes of a page of these elements.
