@@ -443,6 +443,7 @@ impl ClusterColumns {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use branchline_format::ntuple::number_types::ColumnType;
     use branchline_format::ntuple::schema::{Column, Field, Role};
@@ -474,27 +475,63 @@ mod tests {
         Schema { fields: vec![field], columns: vec![column], top: vec![0], ..Schema::default() }
     }
 
+    /// A folder, and a file in it that begins like any other.
+    fn begun(name: &str) -> (PathBuf, Output) {
+        let folder = std::env::temp_dir().join(format!("branchline-cluster-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut output = Output::create(&folder.join("a.root"), false, &[]).unwrap();
+        output.write(&[0; 100]).unwrap();
+        (folder, output)
+    }
+
+    /// The elements of the column, which are stored as they are, and those of each page.
+    fn read_back(output: &Output, made: &WrittenCluster) -> (Vec<u8>, Vec<u64>) {
+        let written = fs::read(output.temporary()).unwrap();
+        let (mut read, mut counts) = (Vec::new(), Vec::new());
+        for (page, checksum) in made.columns[0].pages.iter().zip(&made.checksums[0]) {
+            assert_eq!(page.first_element, counts.iter().sum::<u64>());
+            let Locator { offset, size } = page.stored();
+            let stored = &written[offset as usize..(offset + size) as usize];
+            assert_eq!(checksum_of(stored), *checksum);
+            read.extend_from_slice(checked(stored, page).unwrap());
+            counts.push(page.elements_count);
+        }
+        (read, counts)
+    }
+
+    #[test]
+    fn what_is_given_lies_behind_what_was_copied() {
+        let (folder, mut output) = begun("given");
+        let layout = Layout { setting: Setting::NONE, cluster_entries: None, cluster_bytes: 1 << 20, page_bytes: 80 };
+        let mut columns = ClusterColumns::new(&one_column(), layout);
+        let elements: Vec<u8> = (0..100).flat_map(|number| f64::from(number).to_le_bytes()).collect();
+        let mut begin = 0;
+        for count in [4, 5, 25, 3, 31, 32] {
+            let mut given = GivenPages::default();
+            columns.give(0, &elements[8 * begin..8 * (begin + count)], &mut given, "").unwrap();
+            columns.settle(given, &mut output, 0).unwrap();
+            begin += count;
+        }
+        let made = columns.close(&mut output, 0, 100).unwrap();
+        let (read, counts) = read_back(&output, &made);
+        assert_eq!(read, elements);
+        // 4 and 5 fill up a page with one of the next; 4 and 3 behind them are too few again, and 8 are not.
+        assert_eq!(counts, [10, 10, 10, 10, 10, 10, 8, 10, 10, 10, 2]);
+        drop(output);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
     #[test]
     fn pages_of_a_large_cluster_are_written_behind_several_keys() {
-        let folder = std::env::temp_dir().join(format!("branchline-cluster-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let (folder, mut output) = begun("keys");
         let layout = Layout { setting: Setting::NONE, cluster_entries: None, cluster_bytes: 1 << 20, page_bytes: 64 };
         let mut columns = ClusterColumns::new(&one_column(), layout);
         columns.blob_bytes = 200;
-        let elements: Vec<u8> = (0..100).flat_map(|number| f64::from(number).to_ne_bytes()).collect();
+        let elements: Vec<u8> = (0..100).flat_map(|number| f64::from(number).to_le_bytes()).collect();
         columns.push(0, &elements, "").unwrap();
-        let mut output = Output::create(&folder.join("a.root"), false, &[]).unwrap();
-        output.write(&[0; 100]).unwrap();
         let made = columns.close(&mut output, 0, 100).unwrap();
+        assert_eq!(read_back(&output, &made).0, elements);
         let written = fs::read(output.temporary()).unwrap();
-        let mut read = Vec::new();
-        for page in &made.columns[0].pages {
-            let Locator { offset, size } = page.stored();
-            let stored = &written[offset as usize..(offset + size) as usize];
-            read.extend_from_slice(checked(stored, page).unwrap());
-        }
-        let expected: Vec<u8> = (0..100).flat_map(|number| f64::from(number).to_le_bytes()).collect();
-        assert_eq!(read, expected);
         // Of 12 pages of 72 bytes two go behind each key, and with the last two one of 40 bytes.
         assert_eq!(written.windows(5).filter(|window| window == b"RBlob").count(), 6);
         drop(output);
