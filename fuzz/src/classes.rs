@@ -82,7 +82,7 @@ fn read_element(input: &mut Input<'_>, list: &mut Vec<u8>) {
     put_tnamed(list, input.text(), input.text());
     list.extend(u32::from(input.short()).to_be_bytes()); // fType
     list.extend(0u32.to_be_bytes()); // fSize
-    list.extend(input.long().to_be_bytes()); // fArrayLength
+    list.extend((input.long() & i32::MAX as u32).to_be_bytes()); // fArrayLength: less than 0 is refused
     let extents_count = input.byte();
     list.extend(u32::from(extents_count).to_be_bytes());
     for extent in 0..EXTENTS_COUNT {
