@@ -378,7 +378,7 @@ def test_a_function_selects_entries_and_none_may_be_left(
     check(root, output, expected[ak.sum(expected["values"], axis=1) > 50])
     assert skim(inputs, output, where="n < 0", force=True).entries == 0
     assert len(uproot.open(output)["events"]["n"].array()) == 0
-    with pytest.raises(ExpressionError, match="one number for each"):
+    with pytest.raises(ExpressionError, match="one truth value for each"):
         skim(inputs, output, where="values > 3", force=True)
 
 

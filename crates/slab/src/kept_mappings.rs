@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::Mutex;
 
-use crate::limits::{KEPT_MAPPINGS_BYTES_MAX, KEPT_MAPPINGS_COUNT_MAX};
+use crate::limits::{KEPT_MAPPINGS_BYTES_MAX, KEPT_MAPPINGS_COUNT_MAX, KEPT_MAPPING_BYTES_MAX};
 
 /// A mapping that nobody uses.
 #[derive(Debug, Clone, Copy)]
@@ -46,10 +46,10 @@ impl KeptMappings {
 
     /// Keeps a mapping. Gives back those that have no room any more, which may be that one: each is to be unmapped.
     pub(crate) fn give(&self, mapping: Mapping, mut unmap: impl FnMut(Mapping)) {
-        let Ok(mut ring) = self.0.try_lock() else { return unmap(mapping) };
-        if mapping.bytes > KEPT_MAPPINGS_BYTES_MAX {
+        if mapping.bytes > KEPT_MAPPING_BYTES_MAX {
             return unmap(mapping);
         }
+        let Ok(mut ring) = self.0.try_lock() else { return unmap(mapping) };
         while ring.count == KEPT_MAPPINGS_COUNT_MAX || ring.bytes + mapping.bytes > KEPT_MAPPINGS_BYTES_MAX {
             unmap(ring.remove(0));
         }
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn the_oldest_go_where_bytes_or_places_are_used_up() {
         let kept = KeptMappings::new();
-        let third = KEPT_MAPPINGS_BYTES_MAX / 3;
-        assert!((1..=3).all(|number| given(&kept, mapping(number, third)).is_empty()));
-        assert_eq!(given(&kept, mapping(4, 2 * third)), [1, 2]);
-        assert_eq!(given(&kept, mapping(5, KEPT_MAPPINGS_BYTES_MAX + 1)), [5]);
+        let small = KEPT_MAPPINGS_BYTES_MAX / 8;
+        assert!((1..=8).all(|number| given(&kept, mapping(number, small)).is_empty()));
+        assert_eq!(given(&kept, mapping(10, 2 * small)), [1, 2]);
+        assert_eq!(given(&kept, mapping(11, KEPT_MAPPING_BYTES_MAX + 1)), [11]);
         kept.clear(|_| ());
         assert!((1..=KEPT_MAPPINGS_COUNT_MAX).all(|number| given(&kept, mapping(number, 1)).is_empty()));
         assert_eq!(given(&kept, mapping(9, 1)), [1]);

@@ -66,7 +66,15 @@ def run(what: Callable[[], Any], workers: int = 1, modules: tuple[ModuleFile, ..
 def starters(process: int | None = None) -> list[psutil.Process]:
     """Those of a process, None for this one, and of workers those that it has forked."""
     children = psutil.Process(process).children()
-    return [one for one in children if any("jobs.starter" in word for word in one.cmdline())]
+    return [one for one in children if any("jobs.starter" in word for word in words_of(one))]
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """Its command line, which is empty of a process that has ended: other tests may have left such ones."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 @pytest.fixture(autouse=True)
