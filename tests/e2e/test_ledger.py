@@ -17,7 +17,7 @@ from tests.e2e.conftest import command
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(int(os.environ.get("BRANCHLINE_KILL_SEEDS", "5")))
+SEEDS = range(int(os.environ.get("BRANCHLINE_KILL_SEEDS", "2")))
 KILLS = 4
 # Of a chunk, so that kills find a train at work.
 PAUSE_S = 0.05

@@ -189,6 +189,7 @@ def test_each_way_of_reading_a_local_disk_is_measured(cache: Path, run_benches: 
     assert all(row["bytes_per_second"] > 0 for row in rows)
 
 
+@pytest.mark.long
 def test_a_control_room_under_load_answers_all(run_benches: RunBenches) -> None:
     rows = json.loads((run_benches("serving") / "serving.json").read_text())["rows"]
     assert [row["known_jobs"] for row in rows] == [0, 20]

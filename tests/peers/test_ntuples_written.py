@@ -67,7 +67,7 @@ def test_projected_fields_show_what_others_hold(files: list[Written]) -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_any_range_of_entries_is_that_part_of_the_whole(files: list[Written]) -> None:
     rng = random.Random(SEED)
