@@ -36,14 +36,16 @@ def small_subjobs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GetPlace]:
-    """Gives a place by its name."""
+    """Gives a place by its name, and ends the one before: the processes of a Dask that waits take a tenth of a core."""
     started: dict[str, PlaceHere] = {}
     with ExitStack() as stack:
 
         def get(name: str) -> PlaceHere:
             if name not in started:
+                stack.close()
+                started.clear()
                 folder = tmp_path_factory.mktemp("place")
                 started[name] = stack.enter_context(contextmanager(PLACES[name])(folder))
             return started[name]
