@@ -28,7 +28,7 @@ TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
 # What `make test-seeds` runs: from the first seed to before the last.
 SEEDS ?= 0:1000
 # Seconds for each fuzz target. CI only shows that each one builds, runs and finds nothing at once.
-SECONDS ?= $(if $(CI),2,60)
+SECONDS ?= $(if $(CI),1,60)
 
 # On Linux zig compiles and links against the glibc of manylinux2014, so that the wheel runs wherever pip takes it.
 WHEEL_FLAGS := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014) $(if $(CI),--locked)
@@ -72,7 +72,7 @@ test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit ch
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 -m "not long" \
 		--cache-clear -o cache_dir=target/tests $(TESTS) || $(BIN)/python -m tests.alone $$? target/tests
 
-test-long: build peer-packages ## run the tests that take long: benchmarks at small size, many random files, kills; TESTS= chooses some
+test-long: build peer-packages ## run what is marked long: benchmarks at small size, more random files, kills, sizes of pages; TESTS= chooses some
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 -m long $(TESTS)
 
 test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest

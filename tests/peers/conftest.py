@@ -24,9 +24,9 @@ def root() -> Any:
 
 
 @pytest.fixture(scope="session")
-def peers(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def peers(root: Any) -> Any:
     """What writes RNTuples of all kinds of fields, and reads them with ROOT."""
-    return compiled_peers(root, tmp_path_factory.mktemp("compiled"))
+    return compiled_peers(root)
 
 
 @pytest.fixture(scope="session")

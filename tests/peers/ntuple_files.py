@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
 import os
 import random
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.peers.generator.families import root_folder, run
+from tests.peers.peers import REPOSITORY
 
 SOURCES = Path(__file__).parent / "ntuples"
 ENTRIES_MAX = 200
@@ -20,8 +24,29 @@ UNORDERED = ("unordered_map", "unordered_set")
 LATE = ("int32", "half_float", "string", "vector_float", "vector_string", "array", "optional", "point", "vector_track")
 
 
-def compiled_peers(root: Any, folder: Path) -> Any:
-    """The functions of peers.h, compiled in a folder with the dictionaries of their classes."""
+def compiled_peers(root: Any) -> Any:
+    """The functions of peers.h, with the dictionaries of their classes. Compiling takes half a minute: the processes of
+    the tests share what one of them has compiled, until the sources, ROOT or the compiler are others.
+    """
+    compiler = os.environ.get("CXX", "c++")
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    parts = [str(SOURCES), str(root_folder()), str(root.gROOT.GetVersion()), version]
+    parts += [one.read_text(encoding="utf-8") for one in sorted(SOURCES.iterdir()) if one.is_file()]
+    folder = REPOSITORY / "target" / "compiled" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "done").exists():
+            compile_peers(compiler, folder)
+            (folder / "done").touch()
+    root.gSystem.Load("libROOTNTuple")
+    assert root.gSystem.Load(str(folder / "libntuples.so")) >= 0
+    root.gInterpreter.AddIncludePath(str(SOURCES))
+    assert root.gInterpreter.Declare('#include "peers.h"')
+    return root.peers
+
+
+def compile_peers(compiler: str, folder: Path) -> None:
     top = root_folder()
     environment = os.environ | {"LD_LIBRARY_PATH": str(top / "lib"), "ROOTSYS": str(top)}
     run(
@@ -29,12 +54,7 @@ def compiled_peers(root: Any, folder: Path) -> Any:
     )
     options = ["-shared", "-fPIC", "-O0", "-w", "-std=c++17", f"-I{top / 'include'}", f"-I{SOURCES}", "-I."]
     sources = ["dictionary.cxx", SOURCES / "fields.cxx"]
-    run([os.environ.get("CXX", "c++"), *options, *sources, "-o", "libntuples.so"], folder, dict(os.environ))
-    root.gSystem.Load("libROOTNTuple")
-    assert root.gSystem.Load(str(folder / "libntuples.so")) >= 0
-    root.gInterpreter.AddIncludePath(str(SOURCES))
-    assert root.gInterpreter.Declare('#include "peers.h"')
-    return root.peers
+    run([compiler, *options, *sources, "-o", "libntuples.so"], folder, dict(os.environ))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from benches.requests import Counts
 from benches.rounds import Case, Sample, UnequalWorkError
 from benches.tables import disturbed
 from tests.peers.peers import REPOSITORY
+from tests.sampled import long_but
 
 from branchline.lab.cold import StillCachedError, make_cold
 from branchline.tracing.reads import Read
@@ -204,7 +205,7 @@ def test_planning_opens_no_file(tmp_path: Path) -> None:
         assert 0 < found.subjobs <= 40
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", long_but(PLACES, ["processes"]))
 def test_empty_subjobs_come_back_from_each_place(place: str) -> None:
     found = dispatched(place, 40)
     assert (found.place, found.subjobs) == (place, 40)

@@ -9,6 +9,7 @@ from typing import Any
 import awkward as ak
 import pytest
 import uproot
+from tests.sampled import long_but
 
 import branchline
 
@@ -43,7 +44,7 @@ class Truth:
         }
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", long_but([1, 2], [2]))
 def test_companions_hold_what_uproot_reads(sets: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 1)
     result = branchline.run(

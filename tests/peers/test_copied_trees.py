@@ -11,6 +11,7 @@ from pathlib import Path
 import awkward as ak
 import pytest
 import uproot
+from tests.sampled import long_but
 
 import branchline
 
@@ -39,10 +40,16 @@ def trees_of(folder: Path) -> Iterator[tuple[Path, str]]:
             yield from ((path, key) for key, name in file.classnames().items() if name in TREES)
 
 
+def is_refused(path: Path, key: str) -> bool:
+    return (path.name, key) in NOT_COPIED
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_all_trees_but_one_are_copied_with_their_branches(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", long_but([1, 6], [6]))
+def test_all_trees_but_one_are_copied_with_their_branches(shared: Path, tmp_path: Path, every: int) -> None:
     refused = {}
-    for number, (path, key) in enumerate(trees_of(shared / "root")):
+    trees = [one for number, one in enumerate(trees_of(shared / "root")) if number % every == 0 or is_refused(*one)]
+    for number, (path, key) in enumerate(trees):
         source, target = branchline.open(path)[key], tmp_path / f"{number}.root"
         try:
             with branchline.recreate(target) as file:
@@ -67,7 +74,7 @@ def test_all_trees_but_one_are_copied_with_their_branches(shared: Path, tmp_path
         ("shorttrack.root", "T"),
         ("TreeClassNested2.root", "TreeClassNested2"),
         ("fta_clones.root", "C"),
-        ("PHYSLITE_example.root", "CollectionTree"),
+        pytest.param("PHYSLITE_example.root", "CollectionTree", marks=pytest.mark.long),
     ],
 )
 @pytest.mark.usefixtures("root")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import uproot
+from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
@@ -98,8 +99,10 @@ def expected(root: Any, inputs: dict[str, str], order: str) -> list[str]:
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("options", [{}, {"codec": "zstd:3"}, {"cluster_events": 7}])
+@pytest.mark.parametrize("order", long_but(ORDERS, ORDERS[1:]))
+@pytest.mark.parametrize(
+    "options", long_but([{}, {"codec": "zstd:3"}, {"cluster_events": 7}], [{}, {"cluster_events": 7}])
+)
 def test_missing_objects_are_empty(
     root: Any, inputs: dict[str, str], tmp_path: Path, order: str, options: dict[str, Any]
 ) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import uproot
 from tests.peers.peers import imported
+from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
@@ -32,6 +33,8 @@ FILES = {
     "pfnano.root": ("Events", "PFNanoAODSchema"),
     "uproot-issue513.root": ("Delphes", "OlderDelphes"),
 }
+# These take most of the time; others are of their schemas, or of ones like them.
+MANY_COLUMNS = {"NanoAODv5_sample.root", "pfnano.root", "p8_ee_WW_ecm240_edm4hep.root"}
 # What uproot does not read of them, or reads wrongly: links that are streamed memberwise, and the bits of objects with
 # references, behind which two bytes more are stored.
 OURS_ALONE = {"egammaClusters", "EventInfo.hardScatterVertexLink", "egammaClusters."}
@@ -233,7 +236,7 @@ def test_what_is_no_schema_is_refused(nano: str, wrong: Any) -> None:
         branchline.nanoevents(nano, nanoevents.DelphesSchema)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", long_but(FILES, sorted(set(FILES) - MANY_COLUMNS)))
 def test_shared_files_give_what_uproot_gives(shared: Path, name: str) -> None:
     tree, schema = FILES[name]
     location = f"{shared / 'root' / name}:{tree}"

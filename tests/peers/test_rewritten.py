@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.peers.rewritten.files import check_file
 from tests.peers.rewritten.root_reader import declare
+from tests.sampled import long_but
 
 SAMPLE = [
     ("issue447_recursive.root", "fast"),
@@ -20,7 +21,7 @@ SAMPLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "way"), SAMPLE)
+@pytest.mark.parametrize(("name", "way"), long_but(SAMPLE, SAMPLE[1:4]))
 def test_what_is_written_of_real_files_is_read_as_they_are(
     root: Any, shared: Path, tmp_path: Path, name: str, way: str
 ) -> None:
