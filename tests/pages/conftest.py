@@ -49,8 +49,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def known() -> dict[str, Any]:
+    """The cookies that each server has given, by its address with the token: one browser is led there, not all."""
+    return {}
+
+
 @pytest.fixture
-def viewer(browser: Any, server: Server) -> Iterator[Open]:
+def viewer(browser: Any, server: Server, known: dict[str, Any]) -> Iterator[Open]:
     """Opens a page as somebody with a browser of their own; at the end no page may have complained, nor asked
     anybody else for anything.
     """
@@ -68,8 +74,12 @@ def viewer(browser: Any, server: Server) -> Iterator[Open]:
             page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda asked: asked.url.startswith(f"{server.base}/") or complaints.append(asked.url))
-        page.goto(server.address)
-        assert server.token not in page.url
+        if server.address in known:
+            context.add_cookies(known[server.address])
+        else:
+            page.goto(server.address)
+            assert server.token not in page.url
+            known[server.address] = context.cookies()
         page.goto(server.base + path)
         return page
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, Open, Page, expect
+from tests.sampled import long_but
 from tests.unit.control.batches import batch, identity, last, read
 from tests.unit.web.server import Server
 
@@ -154,8 +156,10 @@ def test_all_is_reached_with_the_keyboard(viewer: Open) -> None:
     expect(page.get_by_role("heading", name="jets-22", level=1)).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    long_but(itertools.product([NARROW, WIDE], ["light", "dark"]), [(NARROW, "light"), (WIDE, "dark")]),
+)
 def test_pages_fit_and_can_be_read(viewer: Open, server: Server, picture: Keep, width: int, scheme: str) -> None:
     """No page is wider than the window, each field has a label, and text stands out from what is behind it."""
     job = server.get("/jobs.json?status=failed").json()["rows"][0]["identity"]["job"]

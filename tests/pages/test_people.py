@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, Page, expect
 from tests.pages.test_every_page import check
+from tests.sampled import long_but
 from tests.unit.web.server import Server
 from tests.unit.web.test_shared import PASSWORD, PEOPLE, people
 
@@ -72,7 +73,7 @@ def test_an_administrator_lets_somebody_in_who_makes_a_token_and_leaves(browser:
     assert complaints == []
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("width", long_but([NARROW, WIDE], [NARROW]))
 @pytest.mark.parametrize(("name", "path"), [("ada", "/people"), ("lise", "/me")])
 def test_pages_about_people_fit_and_are_used_without_a_mouse(
     browser: Any, shared: Server, name: str, path: str, width: int

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, Open, expect
+from tests.sampled import long_but
 from tests.unit.control.plans.passed_room import DATASET, make_room
 from tests.unit.web.server import Server
 
@@ -24,7 +25,7 @@ def planned(passed: Path, tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize(("width", "has_scripts"), [(WIDE, True), (NARROW, False)])
+@pytest.mark.parametrize(("width", "has_scripts"), long_but([(WIDE, True), (NARROW, False)], [(NARROW, False)]))
 def test_an_operator_makes_a_plan_and_pauses_it(
     planned: Server, viewer: Open, picture: Keep, width: int, has_scripts: bool
 ) -> None:
