@@ -79,6 +79,7 @@ def test_an_executor_runs_the_same_jobs_in_each_arm(data: Path) -> None:
     assert (first.count("M"), first.count("L")) == (1, 39)
 
 
+@pytest.mark.long
 def test_a_job_that_fails_on_a_farm_is_counted_and_the_others_are_compared(data: Path) -> None:
     (data / "fail.sh").write_text("test $1 != 3", encoding="utf-8")
     text = READING.replace('client = "copy" }', 'client = "command", command = "sh ${HERE}/fail.sh {job}" }')

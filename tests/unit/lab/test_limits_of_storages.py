@@ -77,6 +77,7 @@ def test_a_bare_socket_moves_as_many_bytes_as_are_wanted(tmp_path: Path) -> None
         reader_of(JobRequest(0, "socket", [], str(tmp_path), options={"host": "203.0.113.1", "bytes": 1}))
 
 
+@pytest.mark.long
 def test_the_ranges_of_copies_are_repeated_on_copies(tmp_path: Path) -> None:
     data, stage = tmp_path / "data", tmp_path / "stage"
     data.mkdir()

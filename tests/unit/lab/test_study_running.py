@@ -222,19 +222,30 @@ client = "pieces"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def written(folder: Path) -> Path:
     import numpy as np
     import uproot
 
     for number in range(4):
-        with uproot.recreate(tmp_path / f"{number}.root") as file:
+        with uproot.recreate(folder / f"{number}.root") as file:
             tree = file.mktree("events", {"x": "f8"})
             tree.extend({"x": np.arange(5000.0) + number})
     os.sync()
-    return tmp_path
+    return folder
 
 
-def test_clients_read_files_of_their_own_that_are_proved_cold(data: Path) -> None:
-    found = run(data, FILES)
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyResult]:
+    """A study of all clients, which the tests only look at."""
+    folder = written(tmp_path_factory.mktemp("measured"))
+    return folder, run(folder, FILES)
+
+
+def test_clients_read_files_of_their_own_that_are_proved_cold(measured: tuple[Path, StudyResult]) -> None:
+    data, found = measured
     taken = samples(data)
     assert not [one.error for one in taken if one.error]
     by_arm = {one.arm: one for one in taken if one.kind == "arm"}
@@ -251,8 +262,8 @@ def test_clients_read_files_of_their_own_that_are_proved_cold(data: Path) -> Non
     assert all(one.limit_bytes_per_s for one in found.arms if "branchline" in one.name)
 
 
-def test_the_report_and_the_table_have_what_was_measured(data: Path) -> None:
-    run(data, FILES)
+def test_the_report_and_the_table_have_what_was_measured(measured: tuple[Path, StudyResult]) -> None:
+    data, _ = measured
     page = write_report(data / "out").read_text(encoding="utf-8")
     assert (data / "out" / PAGE).exists()
     assert "Who is faster?" in page

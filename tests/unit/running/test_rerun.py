@@ -42,20 +42,31 @@ class Fails:
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Files that are a sub-job each, and wagons with a module beside them."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "wagons.py").write_text(WAGONS)
-    (tmp_path / "cuts.py").write_text("LOWEST = -1.0\n")
+def made(folder: Path) -> Path:
+    """Files that are a sub-job each, wagons with a module beside them, and a run of them."""
+    (folder / "data").mkdir()
+    (folder / "wagons.py").write_text(WAGONS)
+    (folder / "cuts.py").write_text("LOWEST = -1.0\n")
     for index in range(FILES):
         random = np.random.default_rng(index)
-        with uproot.recreate(tmp_path / "data" / f"f{index}.root", compression=None) as file:
+        with uproot.recreate(folder / "data" / f"f{index}.root", compression=None) as file:
             tree = file.mktree("events", {"px": "float64", "run": "int32"})
             tree.extend({"px": random.normal(size=400_000), "run": np.full(400_000, index, "i4")})
-    ended = branchline(tmp_path, "run", "wagons.py", "data", "-o", "out", "--pictures", "none", "-j", "1")
+    ended = branchline(folder, "run", "wagons.py", "data", "-o", "out", "--pictures", "none", "-j", "1")
     assert ended.returncode == 3, ended.stderr
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run of one test alone, which changes it."""
+    return made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that no test changes."""
+    return made(tmp_path_factory.mktemp("kept"))
 
 
 def branchline(folder: Path, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
@@ -72,17 +83,17 @@ def branchline(folder: Path, *words: str, typed: str = "") -> subprocess.Complet
 
 
 def test_a_sub_job_gives_the_kept_result_from_any_directory(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory
+    kept: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    before = {one: one.read_bytes() for one in (folder / "out").iterdir() if one.is_file()}
-    assert folder / "out" / LEDGER_NAME in before
-    ended = branchline(tmp_path_factory.mktemp("elsewhere"), "rerun", str(folder / "out"), "0")
+    before = {one: one.read_bytes() for one in (kept / "out").iterdir() if one.is_file()}
+    assert kept / "out" / LEDGER_NAME in before
+    ended = branchline(tmp_path_factory.mktemp("elsewhere"), "rerun", str(kept / "out"), "0")
     assert ended.returncode == 0, ended.stderr
     assert "sub-job 0: data/f0.root, 400 000 events" in ended.stdout
     assert "sums: the same result as the kept one" in ended.stdout
     assert "fails: the same result as the kept one" in ended.stdout
     assert ended.stderr == ""
-    assert {one: one.read_bytes() for one in (folder / "out").iterdir() if one.is_file()} == before
+    assert {one: one.read_bytes() for one in (kept / "out").iterdir() if one.is_file()} == before
 
 
 def test_changed_code_is_run_and_not_compared_with_another_one(folder: Path) -> None:
@@ -103,8 +114,8 @@ def test_another_result_of_the_same_code_is_said(folder: Path) -> None:
     assert "sums: DIFFERENT from the kept result" in ended.stdout
 
 
-def test_the_debugger_opens_where_the_wagon_raises(folder: Path) -> None:
-    ended = branchline(folder, "rerun", "out", "1", "--pdb", typed="p culprit + 41\nq\n")
+def test_the_debugger_opens_where_the_wagon_raises(kept: Path) -> None:
+    ended = branchline(kept, "rerun", "out", "1", "--pdb", typed="p culprit + 41\nq\n")
     assert "(Pdb) 42" in ended.stdout
     assert ended.returncode == 3
     assert "fails: failed, ValueError: not in this file" in ended.stdout
@@ -115,14 +126,14 @@ def test_the_debugger_opens_where_the_wagon_raises(folder: Path) -> None:
     ("which", "says"),
     [("3", "there is no sub-job 3"), ("data/f9.root", "no sub-job reads data/f9.root")],
 )
-def test_a_sub_job_that_is_not_there_is_refused(folder: Path, which: str, says: str) -> None:
-    ended = branchline(folder, "rerun", "out", which)
+def test_a_sub_job_that_is_not_there_is_refused(kept: Path, which: str, says: str) -> None:
+    ended = branchline(kept, "rerun", "out", which)
     assert ended.returncode == 2
     assert says in ended.stderr
 
 
-def test_the_status_of_a_run_here_is_shown(folder: Path) -> None:
-    ended = branchline(folder, "status", "out")
+def test_the_status_of_a_run_here_is_shown(kept: Path) -> None:
+    ended = branchline(kept, "status", "out")
     assert ended.returncode == 3
     assert "3 sub-jobs: 3 done, 0 running, 0 queued, 0 failed; 1 200 000 events done" in ended.stdout
     assert "ValueError: not in this file" in ended.stdout

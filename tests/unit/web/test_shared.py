@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from tests.command_line import run_command
 from tests.unit.control.batches import batch, identity
 from tests.unit.web.server import Answer, Server
 
@@ -92,9 +93,8 @@ def test_nobody_gets_in_without_an_account(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_not_be_safe_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
-    command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), "--port", "0", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode != 0
+    done = run_command(["serve", str(tmp_path / "room"), "--port", "0", *options])
+    assert done.exit_code != 0
     assert said in done.stderr
 
 
