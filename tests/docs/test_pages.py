@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import REPOSITORY
 from tests.docs.snippets import snippets_of
+from tests.sampled import long_but
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +21,8 @@ RECIPES = REPOSITORY / "docs" / "extending"
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if not page.is_relative_to(RECIPES) and "generated" not in page.parts]
 RUN = [page for page in PAGES if any(one.kind in ("python", "shell") for one in snippets_of(page))]
+#: These take longest, and most of what they do is on other pages, too.
+LONG = [REPOSITORY / "docs" / "guides" / name for name in ("site-admin.md", "data-manager.md")]
 
 
 def programs_of_root() -> Path:
@@ -42,7 +45,11 @@ def demo_data(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    long_but(RUN, [one for one in RUN if one not in LONG]),
+    ids=lambda page: page.relative_to(REPOSITORY).as_posix(),
+)
 def test_the_page_can_be_followed(page: Path, demo_data: Path, tmp_path: Path) -> None:
     shutil.copytree(demo_data, tmp_path / "demo-data")
     environment = os.environ | {

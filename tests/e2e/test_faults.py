@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uproot
+from tests.sampled import long_but
 
 from branchline import run
 
@@ -88,7 +89,7 @@ def flipped_byte(path: Path) -> None:
 FAULTS = [missing, empty, cut_short, not_root, flipped_byte]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", long_but([1, 2], [2]))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_bad_file_is_named_in_one_message(
     branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path, fault: Any, workers: int
@@ -113,7 +114,7 @@ def test_a_bad_file_is_named_in_one_message(
     assert "partial" in (tmp_path / "out" / "report.html").read_text().lower()
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", long_but(FAULTS, FAULTS[:2]))
 def test_a_bad_file_is_skipped_when_asked_for_and_never_silently(
     branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path, fault: Any
 ) -> None:
@@ -152,7 +153,7 @@ def test_a_flipped_byte_is_caught_by_the_checksum_of_the_codec(tmp_path: Path, c
         flipped[position] ^= 0x04
         replace_bytes(path, bytes(flipped))
         with pytest.warns(UserWarning, match="not complete.*px"):
-            result = run(SumsOfMomenta(), str(path), workers=1)
+            result = run(SumsOfMomenta(), str(path), workers=0)
         assert result.exit_code == 1, position
         assert result.outputs["SumsOfMomenta"] is None
 
@@ -208,7 +209,7 @@ def test_a_branch_that_is_not_there_names_the_wagon_and_the_nearest_names(
     assert re.search(r"\bpx\b", ended.stderr)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", long_but([1, 2], [2]))
 def test_a_wagon_that_raises_stops_alone(
     branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path, workers: int
 ) -> None:
@@ -235,7 +236,7 @@ def test_a_wagon_that_raises_stops_alone(
         assert "Traceback" in ended.stderr
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", long_but([1, 2], [2]))
 def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process(
     start_branchline: Any, data: Path, tmp_path: Path, workers: int
 ) -> None:
@@ -304,7 +305,7 @@ def test_the_files_of_a_killed_worker_go_to_another(start_branchline: Any, data:
     assert lost["doing"].startswith("wagon Waits in")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", long_but([1, 2], [2]))
 def test_a_wagon_that_crashes_is_named_and_the_others_finish(
     branchline: Any, data: Path, tmp_path: Path, workers: int
 ) -> None:

@@ -20,6 +20,7 @@ from tests.clusters.farm import run_branchline
 from tests.clusters.slurm import Slurm
 from tests.e2e.conftest import Branchline, Running
 from tests.e2e.control_room import TOKEN, Room
+from tests.sampled import long_but
 
 from branchline.running.submitted import SubmittedTrain
 
@@ -253,7 +254,7 @@ def test_a_measure_in_mid_train_moves_later_sub_jobs_to_the_other_replica(
     assert [one["action"] for one in changes] == ["changed", "created"]
 
 
-@pytest.mark.parametrize("word", ["obey", "refuse"])
+@pytest.mark.parametrize("word", long_but(["obey", "refuse"], ["obey"]))
 def test_files_are_staged_where_a_measure_asks_for_it_unless_the_job_refuses(
     start_branchline: Callable[..., Running],
     failing: Element,
@@ -280,6 +281,7 @@ def test_files_are_staged_where_a_measure_asks_for_it_unless_the_job_refuses(
         assert (measure["files"], measure["refused"]) == (0, "BRANCHLINE_MEASURES is refuse")
 
 
+@pytest.mark.long
 def test_each_task_of_a_submitted_train_hears_of_measures_by_itself(
     slurm: Slurm, failing: Element, other: Element, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +333,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("answer", long_but(HOSTILE, [HOSTILE[3], HOSTILE[5]]), ids=range(len(HOSTILE)))
 def test_a_hostile_answer_does_a_job_no_harm(
     branchline: Branchline, plain_wagons: Path, data: Path, tmp_path: Path, answer: bytes
 ) -> None:

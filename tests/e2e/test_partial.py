@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sampled import long_but
 
 pytestmark = pytest.mark.slow
 
@@ -129,7 +130,7 @@ def test_a_worker_that_alone_is_told_to_end_hands_over_what_it_has(
     assert 80_000 <= job["events"] < EVENTS
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", long_but([1, 2], [2]))
 def test_ctrl_c_while_pictures_are_drawn_keeps_the_results_and_marks_them(
     start_branchline: Callable[..., Any], branchline: Any, data: Path, tmp_path: Path, times: int
 ) -> None:
@@ -171,6 +172,7 @@ def test_two_ctrl_c_keep_what_was_finished(waiting: Any, tmp_path: Path) -> None
 
 
 # Hammers at Ctrl-C while one step of a run is at work; the steps are methods and functions of ours.
+STEPS = ["train.running.postprocess", "train.running.RecordMaker", "running.write"]
 HAMMERED = """
 import importlib, os, signal, sys
 from branchline.cli import main
@@ -189,7 +191,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("step", ["train.running.postprocess", "train.running.RecordMaker", "running.write"])
+@pytest.mark.parametrize("step", long_but(STEPS, STEPS[-1:]))
 def test_ctrl_c_behind_the_last_event_loses_nothing(step: str, plain_wagons: Path, data: Path, tmp_path: Path) -> None:
     words = ["run", str(plain_wagons), str(data / "f0.root"), "-o", "out", "--workers", "1"]
     ended = subprocess.run(

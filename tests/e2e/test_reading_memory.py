@@ -12,6 +12,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.sampled import long_but
 
 MIB = 1 << 20
 LIMIT_BYTES = 64 * MIB
@@ -109,7 +110,7 @@ def measured(path: Path, files: int = FILES, pause_s: float = 0.0, **settings: A
     return found
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", long_but([1, 4], [4]))
 @pytest.mark.parametrize("name", ["small", "plain"])
 def test_many_times_the_limit_goes_through_it(folder: Path, name: str, threads: int) -> None:
     found = measured(folder / f"{name}.root", threads=threads)
@@ -121,7 +122,7 @@ def test_a_slow_consumer_is_not_overrun(folder: Path) -> None:
     assert measured(folder / "small.root", threads=2, pause_s=0.01)["grown"] < LIMIT_BYTES
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", long_but([1, 4], [4]))
 @pytest.mark.parametrize("name", ["huge", "ntuple"])
 def test_a_cluster_larger_than_the_limit_is_read_within_it(folder: Path, name: str, threads: int) -> None:
     found = measured(folder / f"{name}.root", files=2, threads=threads)

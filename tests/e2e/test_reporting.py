@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.conftest import EVENTS, FILES, Branchline, Running
 from tests.e2e.control_room import TOKEN, Room
 from tests.local_dask import local_cluster
+from tests.sampled import long_but
 from tests.stores.servers import free_port
 
 import branchline as package
@@ -242,7 +243,7 @@ def test_a_wrong_token_is_said_without_showing_it(
     assert "another-one" not in ended.stderr
 
 
-@pytest.mark.parametrize("where", ["this process", "processes", "executor", "dask"])
+@pytest.mark.parametrize("where", long_but(["this process", "processes", "executor", "dask"], ["processes", "dask"]))
 def test_runs_in_python_report_from_every_place(
     plain_wagons: Path, data: Path, tmp_path: Path, room: Room, where: str
 ) -> None:
@@ -312,7 +313,7 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("code", long_but([0, 3], [3]))
 def test_a_program_of_another_kind_reports_what_it_read(
     branchline: Branchline, data: Path, tmp_path: Path, room: Room, code: int
 ) -> None:

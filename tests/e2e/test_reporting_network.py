@@ -65,6 +65,7 @@ def test_reports_whose_answers_are_lost_count_once(
         assert room.sent_again() > 0
 
 
+@pytest.mark.long
 def test_a_network_that_swallows_all_holds_no_job_up(
     start_branchline: Callable[..., Running], branchline: Branchline, data: Path, tmp_path: Path, room: Room
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import Running
+from tests.sampled import long_but
 
 EVENTS_PER_FILE = 60_000
 
@@ -28,7 +29,7 @@ class Stuck:
 """
 
 
-@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize("always", long_but([False, True], [False]))
 def test_a_stopped_worker_is_ended_and_its_files_go_to_another(
     always: bool, data: Path, start_branchline: Callable[..., Running], tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_it
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.long
 def test_what_the_jobs_of_a_train_could_not_send_is_sent_from_its_directory(
     slurm: Slurm, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ import uproot
 from tests.clusters.conformance import when
 from tests.clusters.event_files import write_events
 from tests.peers.peers import imported
+from tests.sampled import long_but
 
 import branchline
 from branchline.running import run_quietly
@@ -107,7 +108,7 @@ def check_rows(result: TrainResult, data: Path) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", long_but([0, 2], [2]))
 def test_a_table_has_the_rows_of_the_input_in_its_order(run: Run, data: Path, format_: str, workers: int) -> None:
     result = run(Skim(format_), workers=workers)
     assert result.errors == []
@@ -349,7 +350,7 @@ class Slow:
         return {"table": branchline.Table({"px": events.px}), "events": len(events)}
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", long_but([0, 2], [2]))
 def test_ctrl_c_keeps_the_rows_that_count(run: Run, tmp_path: Path, workers: int) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()

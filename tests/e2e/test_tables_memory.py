@@ -62,6 +62,7 @@ def run(folder: Path, chunks: int) -> dict[str, int]:
     return made
 
 
+@pytest.mark.long
 def test_half_a_gigabyte_of_rows_takes_the_memory_of_a_few(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "noise_wagon.py").write_text(WAGONS)

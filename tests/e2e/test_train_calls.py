@@ -14,6 +14,7 @@ import pytest
 import uproot
 from tests.page_cache import in_page_cache
 from tests.peers.peers import missing
+from tests.sampled import long_but
 
 PROGRAM = """
 import json, sys
@@ -47,7 +48,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("named", ["branches = ['px']", "pass"])
-@pytest.mark.parametrize("subjobs", [1, 5])
+@pytest.mark.parametrize("subjobs", long_but([1, 5], [5]))
 def test_every_read_of_the_file_is_counted(large: Path, tmp_path: Path, named: str, subjobs: int) -> None:
     strace = shutil.which("strace") or missing("strace")
     program = PROGRAM.format(named=named, subjob_bytes=large.stat().st_size // subjobs + 1)

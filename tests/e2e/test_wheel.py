@@ -47,7 +47,7 @@ def test_the_wheel_is_whole_and_for_the_stable_abi(repository: Path, wheel: Path
     assert {top for top in tops if not top.endswith(".dist-info")} == {"branchline"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_core_reads_files_without_any_extra(
     repository: Path, wheel: Path, collisions: Path, tmp_path: Path

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import uproot
 from tests.command_line import run_command
+from tests.sampled import long_but
 
 from branchline.errors import BadFileError, BranchlineError, OptionError
 from branchline.layout import MergeResult, convert, merge, merging, skim, verify
@@ -93,12 +94,12 @@ def contents(made: MergeResult) -> list[bytes]:
     "options",
     [
         {},
-        {"codec": "zstd:5", "order": "branch"},
+        pytest.param({"codec": "zstd:5", "order": "branch"}, marks=pytest.mark.long),
         {"max_size": 70_000},
-        {"cluster_events": 130},
+        pytest.param({"cluster_events": 130}, marks=pytest.mark.long),
         {"cluster_events": 2500, "basket_size": 4000, "codec": "lz4:1", "order": "offset"},
-        {"cluster_events": 90, "max_size": 70_000},
-        {"sync": False},
+        pytest.param({"cluster_events": 90, "max_size": 70_000}, marks=pytest.mark.long),
+        pytest.param({"sync": False}, marks=pytest.mark.long),
     ],
     ids=["copied", "recompressed", "several outputs", "slow", "slow with large clusters", "several slow", "no sync"],
 )
@@ -134,7 +135,10 @@ def write_triggers(path: Path, seed: int, names: list[str]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("options", [{}, {"codec": "zstd:5"}, {"cluster_events": 130}, {"max_size": 30_000}])
+@pytest.mark.parametrize(
+    "options",
+    long_but([{}, {"codec": "zstd:5"}, {"cluster_events": 130}, {"max_size": 30_000}], [{"cluster_events": 130}]),
+)
 def test_a_merge_that_fills_branches_makes_the_same_file_after_kills(tmp_path: Path, options: dict[str, Any]) -> None:
     options |= {"fill_missing_branches": True}
     names = [[f"HLT_{number}", f"HLT_{number % 5}_late", "HLT_always"] for number in range(8)]
@@ -151,7 +155,7 @@ def test_a_merge_that_fills_branches_makes_the_same_file_after_kills(tmp_path: P
     assert {branch.name: branch.files for branch in made.filled}["HLT_7"] == 7
 
 
-@pytest.mark.parametrize("options", [{}, {"codec": "zstd:5"}, {"cluster_events": 130}])
+@pytest.mark.parametrize("options", long_but([{}, {"codec": "zstd:5"}, {"cluster_events": 130}], [{}]))
 def test_a_merge_that_fills_fields_of_rntuples_makes_the_same_file_after_kills(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
@@ -218,7 +222,7 @@ def test_new_baskets_of_one_input_that_are_on_the_disk_are_not_made_again(
     assert parts(tmp_path) == []
 
 
-@pytest.mark.parametrize("options", [{}, {"codec": "zstd:5"}, {"max_size": 40_000}])
+@pytest.mark.parametrize("options", long_but([{}, {"codec": "zstd:5"}, {"max_size": 40_000}], [{}]))
 def test_a_skim_that_copies_other_trees_makes_the_same_file_after_kills(
     tmp_path: Path, inputs: list[str], options: dict[str, Any]
 ) -> None:

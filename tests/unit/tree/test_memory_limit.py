@@ -12,6 +12,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.sampled import long_but
 
 import branchline
 from branchline.errors import MemoryLimitError
@@ -67,7 +68,7 @@ def enough(error: MemoryLimitError) -> int:
     return int(said[1])
 
 
-@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("workers", long_but([1, 4], [4]))
 @pytest.mark.parametrize("name", ["tree", "lzma", "plain", "ntuple"])
 def test_a_limit_that_is_too_small_says_which_is_enough(
     folder: Path, values: ak.Array, name: str, workers: int
@@ -140,7 +141,7 @@ elif way == "a stream that nobody reads":
 """
 
 
-@pytest.mark.parametrize("name", ["tree", "ntuple"])
+@pytest.mark.parametrize("name", long_but(["tree", "ntuple"], ["tree"]))
 @pytest.mark.parametrize(
     "way",
     [

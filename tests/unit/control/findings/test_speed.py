@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.sampled import long_but
 from tests.unit.control.findings.simulated import ELEMENT, NOTHING, PATH, SITE, WAY, outcome, world
 
 from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, Finding
@@ -13,7 +14,7 @@ from branchline.forecast.corrections import AVOID_ELEMENT, STAGE_ELEMENT
 SEEDS = range(8)
 
 
-@pytest.mark.parametrize("fault", [SITE, ELEMENT, PATH, WAY])
+@pytest.mark.parametrize("fault", long_but([SITE, ELEMENT, PATH, WAY], [SITE, PATH]))
 def test_what_is_five_times_slower_is_found_and_blamed_on_the_right_one(fault: str) -> None:
     outcomes = [outcome(world(seed, fault, slower=5.0)) for seed in SEEDS]
     # Of 60 seeds 9 of 10 and more are found.

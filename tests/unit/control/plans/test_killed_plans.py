@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.sampled import long_but
 from tests.unit.control.plans.passed_room import DATASET, OLGA, make_room, until
 
 from branchline.control.plans.due_times import Schedule
@@ -48,7 +49,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_room(tmp_path_factory.mktemp("made"))
 
 
-@pytest.mark.parametrize(("moment", "is_there"), [("_composed", False), ("_keep", False), ("_begin", True)])
+@pytest.mark.parametrize(
+    ("moment", "is_there"), long_but([("_composed", False), ("_keep", False), ("_begin", True)], [("_begin", True)])
+)
 def test_a_train_that_is_killed_while_it_is_made_runs_once(
     made: Path, tmp_path: Path, moment: str, is_there: bool
 ) -> None:

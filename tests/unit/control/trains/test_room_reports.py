@@ -137,6 +137,7 @@ def test_a_cancelled_train_ends_as_a_job_with_what_it_has_read(made: list[Shared
     assert (shared.results(number) / "job.json").is_file()
 
 
+@pytest.mark.long
 def test_a_cancelled_train_that_is_run_again_at_once_has_its_results(made: list[SharedRoom], tmp_path: Path) -> None:
     """What the first run left is not taken over beneath the second one."""
     gate = tmp_path / "data" / "open"
@@ -197,6 +198,7 @@ def test_what_code_writes_into_its_record_names_no_other_job_wagon_user_or_site(
     assert (details.record.command, details.record.host) == (row.identity.command, host())
 
 
+@pytest.mark.long
 def test_a_record_with_a_status_that_is_none_ends_its_train_all_the_same(
     made: list[SharedRoom], tmp_path: Path
 ) -> None:
@@ -210,6 +212,7 @@ def test_a_record_with_a_status_that_is_none_ends_its_train_all_the_same(
     assert only_job(shared.room).status == FAILED
 
 
+@pytest.mark.long
 def test_nobody_else_reports_such_a_job(made: list[SharedRoom], tmp_path: Path) -> None:
     shared = SharedRoom(tmp_path, source("pass"))
     made.append(shared)

@@ -164,11 +164,12 @@ if os.fork() == 0:
             "[subprocess.Popen(['sleep', '600']) for _ in range(90)]; time.sleep(600)",
             "processes",
         ),
-        (TrainLimits(hours=5 / 3600), "time.sleep(600)", "hours"),
-        (
+        pytest.param(TrainLimits(hours=5 / 3600), "time.sleep(600)", "hours", marks=pytest.mark.long),
+        pytest.param(
             TrainLimits(results_bytes=10**8),
             "[(out / f'{i}').write_bytes(os.urandom(10**7)) for i in range(20)]; time.sleep(600)",
             "wrote more than 100 MB",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -223,16 +224,16 @@ def test_a_cancelled_train_ends_with_all_its_processes(made: list[SharedRoom], t
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in below)
 
 
-@pytest.mark.parametrize("where", ["root://storage.example.org//data/f.root", "/etc/passwd", "/data/../etc/*.root"])
-def test_files_elsewhere_are_refused_with_what_to_do(made: list[SharedRoom], tmp_path: Path, where: str) -> None:
+def test_files_elsewhere_are_refused_with_what_to_do(made: list[SharedRoom], tmp_path: Path) -> None:
     shared = SharedRoom(tmp_path, source("pass"))
     made.append(shared)
-    shared.save_dataset(files=[where])
-    shared.tried()
-    with pytest.raises(OptionError, match=r"has no network|not in a folder of data") as raised:
-        shared.ordered()
-    assert raised.value.hint
-    assert shared.room.trains.trains()[1] == 0
+    for where in ("root://storage.example.org//data/f.root", "/etc/passwd", "/data/../etc/*.root"):
+        shared.save_dataset(files=[where])
+        shared.tried()
+        with pytest.raises(OptionError, match=r"has no network|not in a folder of data") as raised:
+            shared.ordered()
+        assert raised.value.hint
+        assert shared.room.trains.trains()[1] == 0
 
 
 def test_other_places_are_refused_with_the_reason(made: list[SharedRoom], tmp_path: Path) -> None:

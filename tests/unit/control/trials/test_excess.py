@@ -103,11 +103,16 @@ time.sleep(0.3)
     [
         ("b'x' * 10_000_000", "its outcome is longer than 5000000 bytes"),
         ("b'[' * 100_000", "without an outcome"),
-        ("b'{\"seconds\": NaN}'", "without an outcome"),
-        ("b'{\"seconds\": 1e999}'", "without an outcome"),
-        ('b\'{"events": "many"}\'', "without an outcome"),
-        ("b'null'", "without an outcome"),
-        ("b'\\xff'", "without an outcome"),
+        *(
+            pytest.param(text, "without an outcome", marks=pytest.mark.long)
+            for text in (
+                "b'{\"seconds\": NaN}'",
+                "b'{\"seconds\": 1e999}'",
+                'b\'{"events": "many"}\'',
+                "b'null'",
+                "b'\\xff'",
+            )
+        ),
     ],
 )
 def test_an_outcome_that_users_write_is_not_believed(

@@ -103,6 +103,7 @@ def test_a_wagon_that_changes_what_others_use_fails_by_name_and_the_others_ride(
     waited_for(room, "ada/spoiler", lambda one: one.number > first.number and one.state == FAILED)
 
 
+@pytest.mark.long
 def test_nobody_s_wagon_fails_by_what_the_code_of_others_says(tmp_path: Path) -> None:
     room = Room(tmp_path, sandbox(), data=(tmp_path / "data",))
     for name in ("spoiler", "victim"):
@@ -119,6 +120,7 @@ def test_nobody_s_wagon_fails_by_what_the_code_of_others_says(tmp_path: Path) ->
     assert states == {"spoiler": DONE, "victim": DONE}
 
 
+@pytest.mark.long
 def test_a_train_gives_way_to_a_wagon_that_is_tried_alone(room: Room) -> None:
     room.wagon("Slow", "slow", SOURCE)
     room.wagon("Total", "total", SOURCE)

@@ -174,8 +174,8 @@ def test_wagons_that_it_requires_are_tried_with_it(room: Room) -> None:
     ("body", "named"),
     [
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL|died|ended"),
-        ("raise SystemExit(3)", "SystemExit|ended with code|died"),
-        ("import ctypes; ctypes.string_at(0)", "SIGSEGV|died|ended"),
+        pytest.param("raise SystemExit(3)", "SystemExit|ended with code|died", marks=pytest.mark.long),
+        pytest.param("import ctypes; ctypes.string_at(0)", "SIGSEGV|died|ended", marks=pytest.mark.long),
     ],
 )
 def test_a_wagon_that_kills_its_process_fails_alone(room: Room, body: str, named: str) -> None:
