@@ -48,7 +48,7 @@ const FACTOR: usize = 32;
 /// A seed whose cases include a stream in the place of another one (in pduneana.root).
 const SEED: u64 = 1_795_373_085;
 /// Cases of a file, fewer of a large one.
-const CASES: u64 = 28;
+const CASES: u64 = 12;
 const CASES_MIN: u64 = 4;
 const LARGE_BYTES: u64 = 200_000;
 
