@@ -17,6 +17,7 @@ from typing import Protocol
 from benches.simulated_field import Durations, Field
 from branchline.jobs import Finished, Folded, Held, Lost, SubJob
 from branchline.jobs.groups import Group, GroupResult
+from branchline.jobs.messages import SentFold, SentResult
 from branchline.jobs.pool import Done
 from branchline.jobs.subjob import Pickled
 from branchline.limits import AGENT_LOOK_INTERVAL_S
@@ -344,7 +345,7 @@ class SimulatedPool:
                 break
             seconds += took_s
             handed_over.take(subjob, share, self._outcomes.finished(subjob, share, worker.name, took_s))
-        self.counts.folded_afar += sum(len(indices) for indices, _ in result.folded)
+        self.counts.folded_afar += sum(len(one.indices) for one in result.folded)
         result.seconds = seconds - begun_s
         return result, seconds
 
@@ -360,9 +361,9 @@ class _HandedOver:
     def take(self, subjob: SubJob, share: Share, result: ShareResult) -> None:
         for message in self._folding.take(replace(subjob, payload=share), result):
             if isinstance(message, Finished):
-                self._result.finished.append((message.index, Pickled.of(message.value)))
+                self._result.finished.append(SentResult(message.index, Pickled.of(message.value)))
             elif isinstance(message, Folded):
-                self._result.folded.append((message.indices, Pickled.of(message.value)))
+                self._result.folded.append(SentFold(message.indices, Pickled.of(message.value)))
                 self.held = []
             elif isinstance(message, Held):
                 self.held.append(message.index)

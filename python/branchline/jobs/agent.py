@@ -22,10 +22,19 @@ from pathlib import Path
 from typing import Any
 
 from branchline.jobs.error_output import ErrorOutput
-from branchline.jobs.groups import Group, GroupResult, RunSettings
+from branchline.jobs.groups import Group, GroupResult, PoolRunSettings
+from branchline.jobs.messages import (
+    DrawRequest,
+    Farewell,
+    SentError,
+    SentFold,
+    SentNote,
+    SentResult,
+    WorkerMessage,
+)
 from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
-from branchline.jobs.subjob import WAIT, Pickled, SubJob
+from branchline.jobs.subjob import WAIT, Held, Pickled, SubJob
 from branchline.limits import (
     AGENT_IDLE_S,
     AGENT_LOOK_INTERVAL_S,
@@ -39,7 +48,7 @@ from branchline.quantities import size
 class Agent:
     """Keeps a worker process for the groups of one run."""
 
-    def __init__(self, settings: RunSettings, program: Program, threads: int | None) -> None:
+    def __init__(self, settings: PoolRunSettings, program: Program, threads: int | None) -> None:
         self.run_id = settings.run
         self.name = uuid.uuid4().hex
         self.idle_since_s = time.monotonic()
@@ -116,8 +125,8 @@ class _GroupAtWork:
         if self.process.is_parked:
             self._answer(waits=True)
         while result.done_count < len(self.group.subjobs) and self._goes_on(result):
-            for kind, *content in self._messages():
-                self._take(kind, content, result)
+            for message in self._messages():
+                self._take(message, result)
         result.unfinished = self._unfinished(result)
         result.notes = list(self.notes.values())
         result.seconds = time.monotonic() - begin_s
@@ -127,32 +136,33 @@ class _GroupAtWork:
             forget()
         return result
 
-    def _take(self, kind: str, content: list[Any], result: GroupResult) -> None:
+    def _take(self, message: WorkerMessage, result: GroupResult) -> None:
         """Takes a message of the process."""
-        if kind == "finished":
-            result.finished.append((content[0], content[1]))
-            self.process.let_go(content[0])
-        elif kind == "held":
-            self.held.append(content[0])
-            self.process.let_go(content[0])
-        elif kind == "folded":
-            result.folded.append((content[0], content[1]))
-            self.held = [one for one in self.held if one not in content[0]]
-            for index in content[0]:
-                self.process.let_go(index)
-        elif kind == "draw":
-            self._answer(waits=content[0])
-        elif kind == "note":
-            self.notes[content[0]] = content[1]
-        elif kind == "error":
-            result.error = (content[0], content[1])
-            self.process.is_done = True
-        elif kind == "bye":
-            self.process.is_done = True
+        match message:
+            case SentResult():
+                result.finished.append(message)
+                self.process.let_go(message.index)
+            case Held():
+                self.held.append(message.index)
+                self.process.let_go(message.index)
+            case SentFold():
+                result.folded.append(message)
+                self.held = [one for one in self.held if one not in message.indices]
+                for index in message.indices:
+                    self.process.let_go(index)
+            case DrawRequest():
+                self._answer(waits=message.waits)
+            case SentNote():
+                self.notes[message.kind] = message.value
+            case SentError():
+                result.error = message
+                self.process.is_done = True
+            case Farewell():
+                self.process.is_done = True
 
     def _unfinished(self, result: GroupResult) -> list[int]:
         """The sub-jobs without a result: first that at which the process is, last those whose results went with it."""
-        done = {index for index, _ in result.finished}.union(*(indices for indices, _ in result.folded))
+        done = {one.index for one in result.finished}.union(*(one.indices for one in result.folded))
         at_work = [one.index for one in self.process.holds]
         known = done.union(at_work, self.held)
         rest = [one.index for one in self.group.subjobs if one.index not in known]
@@ -196,7 +206,7 @@ class _GroupAtWork:
             process.ended_for_memory = f"was ended since it took {allowed}"
             process.process.kill()
 
-    def _messages(self) -> Iterator[tuple[Any, ...]]:
+    def _messages(self) -> Iterator[WorkerMessage]:
         with selectors.PollSelector() as selector:
             more = selectors.EVENT_WRITE if self.process.connection.has_more_to_send else 0
             selector.register(self.process, selectors.EVENT_READ | more)
@@ -276,13 +286,13 @@ class _Agents:
         is_unwanted = calls.has_ended or group.number in calls.cancelled
         return is_unwanted or Path(group.settings.stop_file_of(group.number)).exists()
 
-    def is_stopped(self, settings: RunSettings) -> bool:
+    def is_stopped(self, settings: PoolRunSettings) -> bool:
         """Whether a run is to hand over what it has."""
         calls = self._calls.get(settings.run, _NONE)
         return calls.is_stopped or calls.has_ended or Path(settings.stop_file).exists()
 
     @contextmanager
-    def turn(self, settings: RunSettings) -> Iterator[bool]:
+    def turn(self, settings: PoolRunSettings) -> Iterator[bool]:
         """Inside the block it is this group's turn; False if the run was stopped before it was."""
         if not settings.one_at_a_time:
             yield True

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from branchline.jobs.messages import SentError, SentFold, SentResult
 from branchline.jobs.program import Program, Versions
 from branchline.jobs.subjob import Lost, Pickled, SubJob
 
 
 @dataclass(frozen=True)
-class RunSettings:
+class PoolRunSettings:
     """What all groups of a run share.
 
     ``timeout_s`` and ``reading_timeout_s`` are as for ``LocalProcesses``. A run ends its work early when the file
@@ -34,7 +35,7 @@ class Group:
     """Sub-jobs for one worker. ``program`` is left out where it is large and the worker has it by ``program_key``."""
 
     number: int
-    settings: RunSettings
+    settings: PoolRunSettings
     subjobs: tuple[SubJob, ...]
     program_key: str
     program: Program | None
@@ -57,16 +58,16 @@ class GroupResult:
 
     worker: str
     host: str
-    finished: list[tuple[int, Pickled]] = field(default_factory=list)
-    folded: list[tuple[range, Pickled]] = field(default_factory=list)
+    finished: list[SentResult] = field(default_factory=list)
+    folded: list[SentFold] = field(default_factory=list)
     # The last one of each kind.
     notes: list[Pickled] = field(default_factory=list)
     unfinished: list[int] = field(default_factory=list)
     seconds: float = 0.0
     lost: Lost | None = None
     lost_hint: str | None = None
-    #: What the callable raised, with the traceback.
-    error: tuple[Pickled, str] | None = None
+    #: What the callable raised.
+    error: SentError | None = None
     #: The worker does not have the program.
     needs_program: bool = False
     #: The machine as the pool knows it.
@@ -77,10 +78,11 @@ class GroupResult:
     @property
     def done_count(self) -> int:
         """The sub-jobs with a result."""
-        return len(self.finished) + sum(len(indices) for indices, _ in self.folded)
+        return len(self.finished) + sum(len(one.indices) for one in self.folded)
 
     @property
     def result_bytes(self) -> float | None:
         """The mean size of a result as it travels; None without one."""
-        sizes = [len(pickled.content) for _, pickled in (*self.finished, *self.folded)]
+        values = [one.value for one in self.finished] + [one.value for one in self.folded]
+        sizes = [len(one.content) for one in values]
         return sum(sizes) / len(sizes) if sizes else None

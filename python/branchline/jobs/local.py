@@ -7,19 +7,19 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import cloudpickle
 
-from branchline.jobs.process import WorkerProcess, end_processes, with_traceback
+from branchline.jobs.messages import DrawRequest, Farewell, SentError, SentNote, SentResult, WorkerMessage
+from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import ModuleFile, WorkerStart, own_path
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
     Draw,
-    Finished,
     FromPlace,
     Lost,
+    Note,
     Repeated,
     SubJob,
     Wait,
@@ -98,17 +98,15 @@ class LocalProcesses:
             if self._stop_at is not None and time.monotonic() > self._stop_at:
                 return
             for process in _ready(alive, self._look_interval_s()):
-                for kind, *content in self._receive(process):
+                for message in self._receive(process):
                     if process.is_done:
                         break  # It was ended since another one finished what it had.
-                    if kind == "bye":
+                    if isinstance(message, DrawRequest):
+                        self._answer(process, draw, parked if message.waits else None)
+                    elif isinstance(message, Farewell):
                         self._left(process, draw)
-                    elif kind == "draw":
-                        self._answer(process, draw, parked if content[0] else None)
-                    elif kind == "error":
-                        raise with_traceback(*content)
                     else:
-                        yield from self._take(process, kind, content)
+                        yield from self._take(process, message)
             for process in parked[:]:
                 parked.remove(process)
                 if process in self._processes and not process.is_dead:
@@ -135,12 +133,16 @@ class LocalProcesses:
         process.is_dismissed = drawn is None and parked is not None
         process.send(drawn.packed() if isinstance(drawn, SubJob) else drawn)
 
-    def _take(self, process: WorkerProcess, kind: str, content: list[Any]) -> Iterator[FromPlace]:
-        elapsed_s, subjobs = time.monotonic() - process.first_since_s, {one.index: one for one in process.holds}
-        message = process.message(kind, content)
-        yield message
-        if not isinstance(message, Finished):
+    def _take(self, process: WorkerProcess, message: WorkerMessage) -> Iterator[FromPlace]:
+        """What the worker did. Raises what ended it."""
+        if isinstance(message, SentError):
+            raise message.in_job()
+        if isinstance(message, SentNote):
+            yield Note(message.value.value(), process.number)
+        if not isinstance(message, SentResult):
             return
+        elapsed_s, subjobs = time.monotonic() - process.first_since_s, {one.index: one for one in process.holds}
+        yield process.finished(message)
         self._tail.finished(elapsed_s)
         for other in self._holders(but=process):
             if message.index not in {one.index for one in other.holds}:
@@ -192,7 +194,7 @@ class LocalProcesses:
         if self._again:
             self._restart(self._processes.index(process))
 
-    def _receive(self, process: WorkerProcess) -> Iterator[tuple[Any, ...]]:
+    def _receive(self, process: WorkerProcess) -> Iterator[WorkerMessage]:
         try:
             for message in process.connection.receive():
                 process.heartbeat.heard()
@@ -203,7 +205,7 @@ class LocalProcesses:
             if self._stop_at is None:
                 process.is_dead = True
             else:
-                yield ("bye",)
+                yield Farewell()
 
     def _replace_dead(self) -> Iterator[Lost]:
         """Puts others in the places of workers that died, if something can be tried again."""

@@ -15,10 +15,9 @@ from typing import Any
 
 import cloudpickle
 
-from branchline.jobs.groups import Group, GroupResult, RunSettings
+from branchline.jobs.groups import Group, GroupResult, PoolRunSettings
 from branchline.jobs.nodes import Nodes
 from branchline.jobs.pool import Done, Pool, PoolError
-from branchline.jobs.process import with_traceback
 from branchline.jobs.program import ModuleFile, Program, Source, Versions
 from branchline.jobs.subjob import (
     WAIT,
@@ -144,7 +143,7 @@ class PooledWorkers:
         with tempfile.TemporaryDirectory(prefix="branchline-", ignore_cleanup_errors=True) as folder:
             stop_file = Path(folder, "stop")
             timeout_s, reading_timeout_s = self._timeouts
-            settings = RunSettings(
+            settings = PoolRunSettings(
                 self._run_id, Versions(), timeout_s, reading_timeout_s, str(stop_file), self._pool.one_at_a_time
             )
             try:
@@ -160,7 +159,7 @@ class PooledWorkers:
         if self._stop_at is None:
             self._stop_at = self._now_s() + STOP_GRACE_S
 
-    def _serve(self, draw: Draw, program: Program, settings: RunSettings, stop_file: Path) -> Iterator[FromPlace]:
+    def _serve(self, draw: Draw, program: Program, settings: PoolRunSettings, stop_file: Path) -> Iterator[FromPlace]:
         had_workers_s = self._now_s()
         while True:
             if self._stop_at is None:
@@ -183,7 +182,7 @@ class PooledWorkers:
                 self._heard_s = self._now_s()
                 yield from self._take(done, program, settings)
 
-    def _fill(self, draw: Draw, program: Program, settings: RunSettings) -> None:
+    def _fill(self, draw: Draw, program: Program, settings: PoolRunSettings) -> None:
         """Submits groups until as many are at work as the windows hold, or none can be made now."""
         inline = program.size_bytes <= PROGRAM_INLINE_BYTES
         self._waits = False
@@ -295,7 +294,7 @@ class PooledWorkers:
         self,
         subjobs: tuple[SubJob, ...],
         program: Program,
-        settings: RunSettings,
+        settings: PoolRunSettings,
         *,
         with_program: bool,
         site: str | None = None,
@@ -316,7 +315,7 @@ class PooledWorkers:
         self._pool.submit(group, avoided)
         return number
 
-    def _take(self, done: Done, program: Program, settings: RunSettings) -> Iterator[FromPlace]:
+    def _take(self, done: Done, program: Program, settings: PoolRunSettings) -> Iterator[FromPlace]:
         subjobs = self._live.get(done.number)
         if subjobs is None:
             return
@@ -344,13 +343,13 @@ class PooledWorkers:
             self._learn_size(result)
             for note in result.notes:
                 yield Note(note.value(), number)
-            for index, pickled in result.finished:
-                if index not in self._done:
-                    yield from self._take_finished(by_index[index], pickled.value(), number, result)
-            for indices, pickled in result.folded:
-                yield from self._take_folded([by_index[one] for one in indices], pickled, number, result)
+            for one in result.finished:
+                if one.index not in self._done:
+                    yield from self._take_finished(by_index[one.index], one.value.value(), number, result)
+            for fold in result.folded:
+                yield from self._take_folded([by_index[one] for one in fold.indices], fold.value, number, result)
             if result.error is not None:
-                raise with_traceback(*result.error)
+                raise result.error.in_job()
             if result.lost is not None and self._stop_at is None:
                 lost = replace(result.lost, worker=number, host=result.host)
                 if unfinished and unfinished[0].index in result.unfinished[:1]:
@@ -405,7 +404,7 @@ class PooledWorkers:
         return index in self._done or any(index == one.index for subjobs in self._live.values() for one in subjobs)
 
     def _end_other(
-        self, number: int, subjobs: tuple[SubJob, ...], result: GroupResult, settings: RunSettings
+        self, number: int, subjobs: tuple[SubJob, ...], result: GroupResult, settings: PoolRunSettings
     ) -> Iterator[Repeated]:
         """Ends the second group with the same sub-jobs, if nobody waits for it any more."""
         other, why = self._twice.pop(number, (-1, ""))

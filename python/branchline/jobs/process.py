@@ -13,14 +13,14 @@ from typing import Any
 
 import psutil
 
-from branchline.errors import BranchlineError
 from branchline.jobs.connection import JobConnection
 from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
-from branchline.jobs.installed import check_installation, installation_change
+from branchline.jobs.installed import check_installation
 from branchline.jobs.memory import EXIT_NOT_KNOWN, EXIT_OUT_OF_MEMORY, MemoryWitness
+from branchline.jobs.messages import SentResult
 from branchline.jobs.starting import start_worker
-from branchline.jobs.subjob import Finished, Lost, Note, Pickled, SubJob, WorkerDiedError
+from branchline.jobs.subjob import Finished, Lost, SubJob, WorkerDiedError
 from branchline.limits import KILL_GRACE_S
 
 
@@ -79,12 +79,10 @@ class WorkerProcess:
         subjobs = tuple(one.label for one in self.holds)
         return Lost(self.number, self.process.pid, silence.doing, silence.seconds, silence.how, subjobs)
 
-    def message(self, kind: str, content: list[Any]) -> Finished | Note:
-        if kind == "note":
-            return Note(content[1].value(), self.number)
-        index, pickled = content
-        self.let_go(index)
-        return Finished(index, pickled.value(), self.number)
+    def finished(self, result: SentResult) -> Finished:
+        """It is done with a sub-job."""
+        self.let_go(result.index)
+        return Finished(result.index, result.value.value(), self.number)
 
     def hold(self, subjob: SubJob) -> None:
         """It has been given a sub-job."""
@@ -168,18 +166,3 @@ def end_processes(processes: Iterable[WorkerProcess]) -> None:
             process.process.kill()
             with suppress(subprocess.TimeoutExpired):
                 process.process.wait(KILL_GRACE_S)
-
-
-def with_traceback(pickled: Pickled, text: str) -> BaseException:
-    """The error of a worker, with its traceback there as a note; not a Branchline error if it was none. Then, where
-    Branchline was installed anew, an error that says so, with that of the worker as its cause.
-    """
-    error: BaseException = pickled.value()
-    if isinstance(error, BranchlineError):
-        return error
-    error.add_note(f"In the worker:\n{text}")
-    change = installation_change()
-    if change is None:
-        return error
-    change.__cause__ = error
-    return change

@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -27,8 +26,9 @@ from branchline.jobs.freed_memory import keep_freed_memory
 from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.memory import EXIT_OUT_OF_MEMORY
+from branchline.jobs.messages import DrawRequest, Farewell, SentError, sent
 from branchline.jobs.program import ModuleFile, WorkerStart
-from branchline.jobs.subjob import Context, Finished, Folded, Held, Pickled, SubJob, Wait, Work
+from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
 from branchline.jobs.user_modules import UncachedLoader, load_uncached
 from branchline.limits import JOB_WATCH_PAUSE_S
 
@@ -67,7 +67,7 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
 
     def draw(wait: bool) -> SubJob | Wait | None:
         heartbeat.at("waiting for a sub-job")
-        connection.send(("draw", wait))
+        connection.send(DrawRequest(wait))
         drawn: SubJob | Wait | None = connection.receive()
         if isinstance(drawn, SubJob) and isinstance(drawn.payload, Pickled):
             drawn = replace(drawn, payload=drawn.payload.value())
@@ -90,15 +90,10 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
         for message in work(context):
             if isinstance(message, Finished):
                 heartbeat.at("handing over a result")
-                connection.send(("finished", message.index, Pickled.of(message.value)))
-            elif isinstance(message, Held):
-                connection.send(("held", message.index))
             elif isinstance(message, Folded):
                 heartbeat.at("handing over the result of neighbours")
-                connection.send(("folded", message.indices, Pickled.of(message.value)))
-            else:
-                connection.send(("note", type(message.value).__name__, Pickled.of(message.value)))
-        connection.send(("bye",))
+            connection.send(sent(message))
+        connection.send(Farewell())
 
 
 def _load_all(modules: Sequence[ModuleFile]) -> None:
@@ -154,14 +149,9 @@ def _end_out_of_memory() -> None:
 
 
 def _report(connection: WorkerConnection, error: BaseException) -> None:
-    text = traceback.format_exc()
-    try:
-        pickled = Pickled.of(error)
-        pickled.value()
-    except Exception:  # noqa: BLE001 - not every exception can travel, and each says so in its own way
-        pickled = Pickled.of(RuntimeError(f"{type(error).__name__}: {error}"))
+    failure = SentError.of(error)
     with contextlib.suppress(OSError):
-        connection.send(("error", pickled, text))
+        connection.send(failure)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tests.clusters.event_files import write_events
 import branchline
 from branchline.jobs import agent
 from branchline.jobs.agent import cancel_group, end_agents, stop_agents
-from branchline.jobs.groups import Group, RunSettings
+from branchline.jobs.groups import Group, PoolRunSettings
 from branchline.jobs.program import Versions
 from branchline.limits import AGENT_RUNS_MAX
 
@@ -25,7 +25,7 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> agent._Agents:
 
 
 def group(run: str, number: int, folder: Path) -> Group:
-    settings = RunSettings(run, Versions(), None, 60.0, str(folder / "stop"), one_at_a_time=True)
+    settings = PoolRunSettings(run, Versions(), None, 60.0, str(folder / "stop"), one_at_a_time=True)
     return Group(number, settings, (), "", None)
 
 
