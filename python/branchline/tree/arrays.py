@@ -16,6 +16,9 @@ from branchline.tree.layouts import BACKEND, index_of, lists_of, numbers_of, rec
 
 TEXT = {"__array__": "string"}
 CHARACTERS = {"__array__": "char"}
+# NumPy takes three times as long for the name of a type.
+_TYPES = {name: np.dtype(name) for name in ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")}
+_OFFSETS, _BYTES = _TYPES["i8"], _TYPES["u1"]
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,17 @@ class LaidColumn:
 
 def layout_of(column: Column | LaidColumn) -> ak.contents.Content:
     """The awkward layout of a column."""
-    # The most frequent kinds are first: wide trees have tens of thousands of columns.
+    # The most frequent kinds are first, and without patterns: wide trees have tens of thousands of columns.
+    if isinstance(column, Column.List):
+        return lists_of(_offsets(column.offsets), layout_of(column.content))
+    if isinstance(column, Column.Flat):
+        return _flat(column.dtype, column.values)
+    return _other_layout_of(column)
+
+
+def _other_layout_of(column: Column | LaidColumn) -> ak.contents.Content:
+    """The layout of a column that is neither numbers nor lists."""
     match column:
-        case Column.Flat(dtype, numbers):
-            return _flat(dtype, numbers)
-        case Column.List(offsets, content):
-            return lists_of(_offsets(offsets), layout_of(content))
         case Column.Record(names, contents, count, class_name):
             parameters = None
             if class_name:
@@ -43,7 +51,7 @@ def layout_of(column: Column | LaidColumn) -> ak.contents.Content:
         case Column.Regular():
             return _regular(column)
         case Column.Text(offsets, letters):
-            values = np.frombuffer(letters, dtype="u1")
+            values = np.frombuffer(letters, _BYTES)
             characters = ak.contents.NumpyArray(values, parameters=CHARACTERS, backend=BACKEND)
             return ak.contents.ListOffsetArray(_offsets(offsets), characters, parameters=TEXT)
         case Column.Option(valid, content):
@@ -60,11 +68,11 @@ def layout_of(column: Column | LaidColumn) -> ak.contents.Content:
 def _flat(dtype: str, values: memoryview) -> ak.contents.Content:
     if dtype == "unknown":
         return ak.contents.EmptyArray(backend=BACKEND)
-    return numbers_of(np.frombuffer(values, dtype=dtype))
+    return numbers_of(np.frombuffer(values, _TYPES[dtype]))
 
 
 def _option(valid: memoryview, content: ak.contents.Content) -> ak.contents.Content:
-    is_there = np.frombuffer(valid, dtype="u1")
+    is_there = np.frombuffer(valid, _BYTES)
     index = np.where(is_there, np.cumsum(is_there, dtype="i8") - 1, -1)
     return ak.contents.IndexedOptionArray.simplified(ak.index.Index64(index), content)
 
@@ -90,7 +98,7 @@ def _union(given: memoryview, alternatives: list[ak.contents.Content]) -> ak.con
 
 
 def _offsets(buffer: memoryview) -> ak.index.Index64:
-    return index_of(np.frombuffer(buffer, dtype="i8"))
+    return index_of(np.frombuffer(buffer, _OFFSETS))
 
 
 def _regular(column: Column) -> ak.contents.Content:
@@ -104,7 +112,7 @@ def _regular(column: Column) -> ak.contents.Content:
         for size in reversed(shape):
             content = ak.contents.RegularArray(content, size)
         return content
-    values = np.frombuffer(column.values, dtype=column.dtype)
+    values = np.frombuffer(column.values, _TYPES[column.dtype])
     return numbers_of(values.reshape((-1, *shape)))
 
 
