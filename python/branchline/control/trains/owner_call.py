@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import select
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.control.trains.limits import OWNER_ANSWER_MAX_BYTES, OWNER_CALL_S, TAKEN_PIECE_BYTES, TAKEN_S
+from branchline.control.trains.owner_messages import OwnerAnswer
 from branchline.control.trials.sandbox import package_folder
 from branchline.errors import BatchError, OptionError
 from branchline.report.texts import printable
@@ -73,20 +73,18 @@ class SubmitAs:
         python = [sys.executable, "-s", "-m", _MODULE]
         return [*become, shutil.which("env") or "env", "-i", *variables, *python, action, str(user.pw_uid), str(folder)]
 
-    def ask(self, user: pwd.struct_passwd, action: str, folder: Path) -> dict[str, object]:
+    def ask(self, user: pwd.struct_passwd, action: str, folder: Path) -> OwnerAnswer:
         """What the process answers. Raises BatchError, also for what it says went wrong."""
         with self._running(user, action, folder, OWNER_CALL_S) as output:
             content = output.all(OWNER_ANSWER_MAX_BYTES)
             said = output.said()
         try:
-            answer = json.loads(content)
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
-            what = f"the process of {user.pw_name} did not answer: {said or 'it wrote nothing'}"
-            raise BatchError(what, hint="whoever runs the server looks at --submit-as", retry=True)
-        if "error" in answer:
-            raise BatchError(printable(str(answer["error"])[:_SAID_MAX_BYTES]))
+            answer = OwnerAnswer.from_json(content)
+        except ValueError:
+            what = f"the process of {user.pw_name} did not answer: {said or 'it wrote nothing that can be read'}"
+            raise BatchError(what, hint="whoever runs the server looks at --submit-as", retry=True) from None
+        if answer.error:
+            raise BatchError(printable(answer.error[:_SAID_MAX_BYTES]))
         return answer
 
     @contextmanager

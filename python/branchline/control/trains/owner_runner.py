@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pwd
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -18,28 +17,18 @@ from branchline.control.registry.entries import DatasetEntry
 from branchline.control.trains import running
 from branchline.control.trains.bundle import sources_of
 from branchline.control.trains.owner_call import SubmitAs, become_environment
+from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
 from branchline.control.trains.runner import Standing
 from branchline.control.trains.taken import receive_results
 from branchline.control.trains.train import Train, TrainOrder
-from branchline.errors import BatchError, OptionError, StorageError
+from branchline.errors import OptionError, StorageError
 from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.standing import job_of, status_at_end
 from branchline.sensors import TrainStatus
-from branchline.sensors.plain import check_types
 
 _REQUEST = "sent.json"
-
-
-@dataclass(frozen=True)
-class _Looked:
-    """What the process of the owner said last."""
-
-    status: TrainStatus | None
-    log: str
-    is_alive: bool
-    can_resume: bool
 
 
 @dataclass
@@ -53,7 +42,7 @@ class OwnerRunner:
     submit_as: SubmitAs
     unix_user_of: Callable[[str], str]
     room: Path
-    _looked: dict[int, _Looked] = field(default_factory=dict)
+    _looked: dict[int, OwnerAnswer] = field(default_factory=dict)
 
     def check(self, order: TrainOrder, dataset: DatasetEntry, who: Person, *, is_planned: bool) -> DatasetEntry:
         """By whom it is ordered for, since all its code has the rights of that person's user."""
@@ -82,7 +71,7 @@ class OwnerRunner:
         self.submit_as.ask(user, "look", place)
         sources = {name: content.decode() for name, content in sources_of(folder).items()}
         path = folder / _REQUEST
-        write_whole(path, json.dumps({"sources": sources, "command": train.command}).encode())
+        write_whole(path, StartRequest(sources, train.command).as_json())
         with failed_writing(path):
             path.chmod(0o600)
         words = self.submit_as.command(user, "start", place)
@@ -95,7 +84,7 @@ class OwnerRunner:
         place = self._folder(user, train.number)
         # Until it has written its own number; where another program waits for it, always.
         is_alive = running.lives(train.process, place)
-        looked = _looked(self.submit_as.ask(user, "look", place))
+        looked = self.submit_as.ask(user, "look", place)
         self._looked[train.number] = looked
         return Standing(looked.status, is_alive or looked.is_alive)
 
@@ -110,7 +99,8 @@ class OwnerRunner:
     def log(self, train: Train, folder: Path) -> str:
         """What the command that became the user wrote, and what the train wrote."""
         looked = self._looked.get(train.number)
-        return "\n".join(one for one in (running.log_of(folder), looked.log if looked else "") if one)
+        theirs = printable(looked.log[-TRIAL_LOG_MAX_BYTES:]) if looked else ""
+        return "\n".join(one for one in (running.log_of(folder), theirs) if one)
 
     def ended(self, train: Train, folder: Path) -> str:
         """Nothing is known but its log."""
@@ -159,16 +149,3 @@ class OwnerRunner:
         """That of a train; those of several control rooms are apart."""
         room = hashlib.sha256(os.fsencode(str(self.room))).hexdigest()[:8]
         return self.submit_as.folder_of(user) / room / str(number)
-
-
-def _looked(answer: Mapping[str, object]) -> _Looked:
-    """What a process of another user says, of which nothing is believed but its form. Raises BatchError."""
-    status = answer.get("status")
-    try:
-        found = TrainStatus.from_dict(status) if isinstance(status, dict) else None
-        if found is not None:
-            check_types(found)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        raise BatchError("the process of the train's owner says no state that can be read") from None
-    log = printable(str(answer.get("log", ""))[-TRIAL_LOG_MAX_BYTES:])
-    return _Looked(found, log, is_alive=answer.get("is_alive") is True, can_resume=answer.get("can_resume") is True)

@@ -4,7 +4,6 @@ ACTION USER_NUMBER FOLDER``. Everything goes through its pipes: the server opens
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from branchline.control.trains import running
 from branchline.control.trains.limits import OWNER_CALL_S, OWNER_REQUEST_MAX_BYTES, TAKEN_S
+from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
 from branchline.control.trains.runner import is_resumable
 from branchline.control.trains.taken import send_results
 from branchline.errors import BranchlineError, OptionError, StorageError
@@ -35,7 +35,7 @@ class OwnersTrain:
     def start(self) -> None:
         """Writes the sources that are sent, and becomes the process of the train. Raises StorageError."""
         content = sys.stdin.buffer.read(OWNER_REQUEST_MAX_BYTES)
-        request = json.loads(content)
+        request = StartRequest.from_json(content)
         signal.alarm(0)
         os.umask(0o077)
         with failed_writing(self._folder):
@@ -43,12 +43,12 @@ class OwnersTrain:
             self._folder.chmod(0o700)
             if self._folder.stat().st_uid != os.getuid():
                 raise StorageError("the folder of the train belongs to somebody else", path=str(self._folder))
-        for name, text in request["sources"].items():
+        for name, text in request.sources.items():
             if ".." in PurePosixPath(name).parts or name.startswith("/"):
                 raise OptionError(f"{name!r:.200} is no name of a source")
             write_whole(self._folder / name, text.encode())
         write_whole(self._folder / _PROCESS, str(os.getpid()).encode())
-        command = [str(one) for one in request["command"]]
+        command = list(request.command)
         results = Path(command[command.index("-o") + 1])
         write_whole(self._folder / _RESULTS, str(results).encode())
         command += ["--force"] if results.exists() else []
@@ -60,34 +60,30 @@ class OwnersTrain:
         os.closerange(3, 4096)
         os.execv(sys.executable, [sys.executable, "-s", "-m", *command])  # noqa: S606 - the command that anybody gives
 
-    def look(self) -> dict[str, object]:
+    def look(self) -> OwnerAnswer:
         """How it stands; nothing before it has begun."""
         results = self._results()
         if results is None:
-            return {}
+            return OwnerAnswer()
         status = state_of(results) if results.is_dir() else None
-        return {
-            "status": None if status is None else status.as_dict(),
-            "log": running.log_of(self._folder),
-            "is_alive": running.lives(self._process(), results),
-            "can_resume": is_resumable(results),
-        }
+        is_alive = running.lives(self._process(), results)
+        return OwnerAnswer(status, running.log_of(self._folder), is_alive, is_resumable(results))
 
-    def cancel(self) -> dict[str, object]:
+    def cancel(self) -> OwnerAnswer:
         """Ends its process and its jobs; what is done is kept. Raises BatchError."""
         results = self._results()
         if results is None:
-            return {}
+            return OwnerAnswer()
         if running.lives(self._process(), results):
             running.end(self._process())
         if (results / JOBS / SUBMISSION).is_file():
             SubmittedTrain(results).cancel()
-        return {}
+        return OwnerAnswer()
 
-    def resume(self) -> dict[str, object]:
+    def resume(self) -> OwnerAnswer:
         """Submits what is missing. Raises BranchlineError."""
         SubmittedTrain(self._begun()).resume()
-        return {}
+        return OwnerAnswer()
 
     def take(self) -> None:
         """Sends the files of its results."""
@@ -135,7 +131,7 @@ def main() -> int:
     try:
         check_user(int(number))
         train = OwnersTrain(Path(folder))
-        actions: dict[str, Callable[[], dict[str, object] | None]] = {
+        actions: dict[str, Callable[[], OwnerAnswer | None]] = {
             "start": train.start,
             "look": train.look,
             "cancel": train.cancel,
@@ -147,9 +143,9 @@ def main() -> int:
         if action in ("start", "take"):
             print(error, file=sys.stderr)  # noqa: T201 - what a train writes to its terminal
             return 1
-        answer = {"error": str(error)}
+        answer = OwnerAnswer(error=str(error))
     if answer is not None:
-        sys.stdout.write(json.dumps(answer))
+        sys.stdout.write(answer.as_json())
     return 0
 
 

@@ -1,0 +1,64 @@
+"""What the server and the process that works as a train's owner say to each other, as JSON through pipes.
+
+Both are of one installed Branchline, and the process is a new one for each call: the forms need no version.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from branchline.sensors import TrainStatus
+from branchline.sensors.plain import check_types, from_plain, to_plain
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """The sources of a train by their names in its folder, and the words of its command."""
+
+    sources: dict[str, str]
+    command: list[str]
+
+    def as_json(self) -> bytes:
+        """As it is sent."""
+        return json.dumps(to_plain(self)).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> StartRequest:
+        """Raises ValueError for anything else."""
+        request: StartRequest = from_plain(cls, json.loads(content))
+        check_types(request)
+        return request
+
+
+@dataclass(frozen=True)
+class OwnerAnswer:
+    """How a train stands, as its owner sees it, or a sentence on why something cannot be done (``error``). Of a train
+    that has not begun all are empty.
+    """
+
+    status: TrainStatus | None = None
+    log: str = ""
+    is_alive: bool = False
+    can_resume: bool = False
+    error: str = field(default="", kw_only=True)
+
+    def as_json(self) -> str:
+        """As it is sent."""
+        return json.dumps(to_plain(self))
+
+    @classmethod
+    def from_json(cls, content: bytes) -> OwnerAnswer:
+        """Raises ValueError for anything else: the process is another user's, who may have it say what they like."""
+        try:
+            plain = json.loads(content)
+            if not isinstance(plain, dict):
+                raise ValueError("this is no answer")
+            status = plain.pop("status", None)
+            answer: OwnerAnswer = from_plain(cls, plain)
+            found = None if status is None else TrainStatus.from_dict(status)
+        except (TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(str(error)) from None
+        answer = cls(found, answer.log, answer.is_alive, answer.can_resume, error=answer.error)
+        check_types(answer)
+        return answer
