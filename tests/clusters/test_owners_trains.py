@@ -216,8 +216,10 @@ def test_a_train_runs_as_its_owner_and_reads_what_the_owner_may(shared: Shared) 
     }
     assert {one["identity"]["user"] for one in jobs} == {"ada"}
     total = shared.values("/sites")["table"]["total"]
-    # Each sub-job reads a part of one file.
-    assert (total["jobs"], total["every"]["files"]) == (2, shown["status"]["subjobs"] + here["status"]["subjobs"])
+    # Each sub-job reads a part of one file, which a worker opens once for all its parts.
+    parts = shown["status"]["subjobs"] + here["status"]["subjobs"]
+    assert total["jobs"] == 2
+    assert 2 * FILES <= total["every"]["files"] <= parts
 
 
 def test_cancelling_ends_the_jobs_and_running_again_does_the_rest(shared: Shared, slurm: Slurm) -> None:
