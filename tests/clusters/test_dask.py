@@ -61,6 +61,7 @@ def slow_case(cluster: LocalCluster, data: Path, folder: Path, pause_s: float) -
     return Case(PlaceHere({"on": cluster}), data, folder), wagons, marks
 
 
+@pytest.mark.long
 def test_an_adaptive_cluster_starts_workers_for_a_train(
     empty_cluster: LocalCluster, data: Path, tmp_path: Path
 ) -> None:

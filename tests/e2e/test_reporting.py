@@ -114,6 +114,7 @@ def test_a_run_reports_while_it_runs_and_the_token_is_nowhere(
     assert TOKEN not in ended.stdout
 
 
+@pytest.mark.long
 def test_what_an_earlier_run_made_was_not_read_again(
     branchline: Branchline, plain_wagons: Path, data: Path, room: Room
 ) -> None:
@@ -150,6 +151,7 @@ def test_jobs_without_their_control_room_go_on_and_are_sent_later(
     assert spooled(tmp_path) == []
 
 
+@pytest.mark.long
 def test_reports_are_for_one_control_room(
     branchline: Branchline, plain_wagons: Path, data: Path, tmp_path: Path, room: Room
 ) -> None:
@@ -223,6 +225,7 @@ def test_what_a_killed_job_did_is_sent_by_the_next_one(
     assert not list((tmp_path / "state").rglob("*.lock"))
 
 
+@pytest.mark.long
 def test_two_jobs_at_once_are_two_jobs(
     start_branchline: Callable[..., Running], plain_wagons: Path, data: Path, tmp_path: Path, room: Room
 ) -> None:
@@ -366,6 +369,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.long
 def test_a_full_disk_for_the_spool_loses_nothing_while_the_server_is_there(
     branchline: Branchline,
     plain_wagons: Path,

@@ -151,7 +151,7 @@ def baskets_of(file: Any) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("format_", ["ttree", "parquet"])
+@pytest.mark.parametrize("format_", long_but(["ttree", "parquet"], ["ttree"]))
 def test_baskets_do_not_depend_on_the_number_of_workers(run: Run, tmp_path: Path, format_: str) -> None:
     alone = run(Skim(format_), workers=0, out=tmp_path / "alone").outputs["skim"]
     three = run(Skim(format_), workers=3, out=tmp_path / "three").outputs["skim"]
@@ -222,9 +222,9 @@ class Changing:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("type", "column 'px' is float32, before it was float64"),
+        pytest.param("type", "column 'px' is float32, before it was float64", marks=pytest.mark.long),
         ("type late", "column 'px' is float32, before it was float64"),
-        ("missing late", "it lacks column 'run'"),
+        pytest.param("missing late", "it lacks column 'run'", marks=pytest.mark.long),
         ("more late", "it has a column 'more', which the rows before lack"),
     ],
 )

@@ -84,6 +84,7 @@ def test_from_the_first_page_to_a_tested_wagon_and_its_results(
     expect(page.get_by_role("link", name="results.root")).to_be_visible(timeout=TRIED_MS)
 
 
+@pytest.mark.long
 def test_a_wagon_is_enabled_and_disabled_on_its_own_page_and_on_that_of_the_dataset(
     empty: Server, viewer: Open, tmp_path: Path
 ) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, expect
 from tests.unit.web.openid.provider import PASSWORD
 from tests.unit.web.openid.test_openid import joined
 
 
+@pytest.mark.long
 def test_a_person_of_an_institute_logs_in_and_out(browser: Any, tmp_path: Path, picture: Keep) -> None:
     for both in joined(tmp_path):
         complaints: list[str] = []

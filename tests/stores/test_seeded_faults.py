@@ -19,6 +19,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.sampled import long_but
 from tests.stores.conftest import Served
 from tests.stores.servers import Folder, Nginx
 
@@ -107,7 +108,7 @@ def read(paths: list[str], access: Access) -> Any:
     return ak.concatenate(list(branchline.iterate([f"{one}:t" for one in paths], access=access, step_size=700)))
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", long_but(range(BLOCKS), range(3)))
 def test_a_seed_gives_the_right_arrays_or_an_error(
     block: int,
     files: dict[str, list[Path]],
@@ -198,7 +199,7 @@ def test_whichever_thread_gets_no_answer_the_job_ends_and_names_the_file(
         assert {one.result(timeout=5 * DEADLINE_S) for one in ended} == {"ended"}
 
 
-@pytest.mark.parametrize("mode", ["stage", "prefetch"])
+@pytest.mark.parametrize("mode", long_but(["stage", "prefetch"], ["stage"]))
 def test_large_files_over_a_slow_link_are_waited_for(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

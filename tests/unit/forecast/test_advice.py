@@ -103,6 +103,7 @@ def test_a_far_mount_is_advised_as_what_is_far(good: Path) -> None:
     assert list(proposals(near)) == []
 
 
+@pytest.mark.long
 def test_small_files_are_tried_all_and_each_time_in_a_new_process(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{number}.root", [50] * 2) for number in range(12)]
     whole = subject_of(paths, NEAR)

@@ -225,6 +225,7 @@ def test_the_page_loads_nothing(job: dict[str, Any], tmp_path: Path) -> None:
     assert "1 more are in the folder pictures/" in _text(html)
 
 
+@pytest.mark.long
 def test_the_page_of_a_very_large_job_stays_small(job_with: Maker, tmp_path: Path) -> None:
     job = job_with(files_count=100_000, branches_count=1500)
     job["timeline"] = [

@@ -142,6 +142,7 @@ def test_a_histogram_of_boost_histogram_stays_one(data: str, tmp_path: Path) -> 
     assert again == one
 
 
+@pytest.mark.long
 def test_a_large_histogram_comes_back(data: str, tmp_path: Path) -> None:
     one = hist.Hist.new.Reg(JSON_CELLS_MAX, 0, 1).Double().fill([0.5, 0.25])
     again = loaded({"large": one}, data, tmp_path)["large"]

@@ -23,7 +23,6 @@ from branchline.control.room import ControlRoom
 from branchline.control.trains.results import files_of
 from branchline.control.trains.room_reports import RoomReports
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, PARTIAL, RUNNING, Train, TrainOrder
-from branchline.limits import BATCH_FILES_MAX
 from branchline.running.standing import job_of
 from branchline.sensors import JobRecord, TrainStatus
 from branchline.sensors.batch import ReportBatch
@@ -234,7 +233,15 @@ def opened(folder: Path) -> Iterator[tuple[ControlRoom, RoomReports]]:
 
 
 TRAIN = Train(1, TrainOrder("ada", "first", "ada/events", ["ada/Wagon"]), RUNNING, "ada", wagons=["Wagon"])
-FILES = 2 * BATCH_FILES_MAX + 7
+BATCH_FILES = 100
+FILES = 2 * BATCH_FILES + 7
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few files are several batches."""
+    for module in ("reporting.encoding", "control.intake"):
+        monkeypatch.setattr(f"branchline.{module}.BATCH_FILES_MAX", BATCH_FILES)
 
 
 def large_record(**changed: object) -> JobRecord:
@@ -335,6 +342,7 @@ def test_a_record_that_no_run_writes_is_refused_and_the_job_ends(tmp_path: Path,
         assert room.site_table(Period()).total.every.files == 0
 
 
+@pytest.mark.long
 def test_a_record_too_large_for_a_report_goes_without_its_longest_lists(tmp_path: Path) -> None:
     with opened(tmp_path) as (room, reports):
         reports.begin(TRAIN, tmp_path / "out")

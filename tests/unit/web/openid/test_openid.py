@@ -207,6 +207,7 @@ def test_groups_are_asked_for_where_the_token_has_none(tmp_path: Path) -> None:
             assert me(browser, both) == {"name": "ada", "role": "administrator", "groups": ["admins", "alice"]}
 
 
+@pytest.mark.long
 def test_a_public_client_needs_no_secret(tmp_path: Path) -> None:
     for both in joined(tmp_path, public=True):
         with both.browser() as browser:
@@ -226,6 +227,7 @@ def test_a_provider_that_is_gone_is_told_on_the_page_and_in_the_log(tmp_path: Pa
         assert (code, said.count("log-in by http://localhost")) == (0, 1)
 
 
+@pytest.mark.long
 def test_names_of_groups_can_be_ours(tmp_path: Path) -> None:
     for both in joined(tmp_path, more='[groups]\npwg-hf = ["alice", "x"]\npwg-em = ["y"]\n'):
         with both.browser() as browser:
