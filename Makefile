@@ -22,9 +22,9 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.txt' -o -name '*.in
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
-# Many tests wait, for servers, kills and leases: one worker more than there are cores. Each takes a file at a time, so
+# Many tests wait, for servers, kills and leases: two workers more than there are cores. Each takes a file at a time, so
 # that what a file's tests share is made once.
-TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
+TEST_WORKERS ?= $(shell expr $$(nproc) + 2)
 # What `make test-seeds` runs: from the first seed to before the last.
 SEEDS ?= 0:1000
 # Seconds for each fuzz target. CI only shows that each one builds, runs and finds nothing at once.
