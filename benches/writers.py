@@ -23,7 +23,9 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Order:
-    """A file to be written; ``code`` is the codec in ROOT's numbers, as the writer counts its levels."""
+    """A file to be written, and to be on the disk in the end if it ``syncs``; ``code`` is the codec in ROOT's numbers,
+    as the writer counts its levels.
+    """
 
     path: str
     kind: str
@@ -31,6 +33,7 @@ class Order:
     entries: int
     codec: str
     code: int
+    syncs: bool
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,15 @@ class Arrays:
     lists: dict[str, Any]
     lengths: Any
 
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The columns as Branchline and uproot take them."""
+    def columns(self, kind: str) -> dict[str, Any]:
+        """The columns as Branchline and uproot take them: lists of a TTree are those of records, which have a counter
+        in common as in ROOT's files.
+        """
         import awkward as ak
 
-        return self.flat | {name: ak.unflatten(values, self.lengths) for name, values in self.lists.items()}
+        if kind == "TTree" and self.lists:
+            return self.flat | {"v": ak.unflatten(ak.zip(self.lists), self.lengths)}
+        return self.flat | {f"v_{name}": ak.unflatten(values, self.lengths) for name, values in self.lists.items()}
 
 
 @cache
@@ -60,13 +66,13 @@ def arrays_of(shape: str, entries: int) -> Arrays:
         return Arrays(flat, {}, np.zeros(entries, "i8"))
     lengths = rng.integers(0, 8, entries)
     count = int(lengths.sum())
-    lists = {f"v{number}": np.round(rng.exponential(30, count), 2).astype("f4") for number in range(4)}
+    lists = {str(number): np.round(rng.exponential(30, count), 2).astype("f4") for number in range(4)}
     return Arrays({}, lists, lengths)
 
 
 @cache
-def _columns(shape: str, entries: int) -> dict[str, Any]:
-    return arrays_of(shape, entries).columns
+def _columns(kind: str, shape: str, entries: int) -> dict[str, Any]:
+    return arrays_of(shape, entries).columns(kind)
 
 
 def branchline_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
@@ -74,7 +80,7 @@ def branchline_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
     import branchline
 
     def prepared(order: Order) -> Callable[[], None]:
-        columns = _columns(order.shape, order.entries)
+        columns = _columns(order.kind, order.shape, order.entries)
 
         def write() -> None:
             with branchline.recreate(order.path, compression=order.codec) as file:
@@ -93,7 +99,7 @@ def uproot_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
     import uproot
 
     def prepared(order: Order) -> Callable[[], None]:
-        columns = _columns(order.shape, order.entries)
+        columns = _columns(order.kind, order.shape, order.entries)
         setting = uproot.compression.Compression.from_code_pair(*divmod(order.code, 100)) if order.code else None
 
         def write() -> None:
@@ -137,7 +143,15 @@ def root_writer(cores: int) -> Callable[[Order], Callable[[], None]]:
     return prepared
 
 
-WRITERS = {"Branchline": branchline_writer, "uproot": uproot_writer, "ROOT": root_writer}
+def _sync(path: str) -> None:
+    """Waits until a file is on the disk, as Branchline does by itself."""
+    file = os.open(path, os.O_RDONLY)
+    os.fsync(file)
+    os.close(file)
+
+
+BRANCHLINE = "Branchline"
+WRITERS = {BRANCHLINE: branchline_writer, "uproot": uproot_writer, "ROOT": root_writer}
 
 
 def serve(writer: str, cores: int) -> None:
@@ -147,9 +161,12 @@ def serve(writer: str, cores: int) -> None:
     bind_to_cores(cores)
     prepared = WRITERS[writer](cores)
     for line in sys.stdin:
-        write = prepared(Order(**json.loads(line)))
+        order = Order(**json.loads(line))
+        write = prepared(order)
         begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
         write()
+        if order.syncs and writer != BRANCHLINE:
+            _sync(order.path)
         took = [time.perf_counter() - begin_s, time.process_time() - begin_cpu_s]
         channel.write(json.dumps(took) + "\n")
         channel.flush()

@@ -12,7 +12,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.layout.columns import lists_of
+from branchline.layout.columns import NUMBERS, lists_of
 from branchline.writing.arrow import columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
 
 HINT = (
@@ -63,6 +63,9 @@ def layout_of(values: Any, name: str) -> ak.contents.Content:
     """The layout of an array, or of what can become one. Raises OptionError."""
     if is_of_arrow(values):
         return layout_of_array(values, name)
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind in NUMBERS and values.dtype.isnative:
+        # Awkward takes a tenth of a millisecond for the same: as long as writing some 100 kB.
+        return ak.contents.NumpyArray(np.ascontiguousarray(values))
     try:
         if isinstance(values, np.ndarray) and values.dtype == object:
             values = ak.from_iter(values.tolist())

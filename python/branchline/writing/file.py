@@ -207,7 +207,8 @@ class WritableDirectory(Mapping[str, Any]):
             self._copy_tree(name, value)
             return
         if _is_table(value):
-            self._table(name, _whole(named_columns(value)), "", Naming(), is_ntuple=False).extend(value)
+            given = named_columns(value)
+            self._table(name, _whole(given), "", Naming(), is_ntuple=False)._extend(given)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):

@@ -91,7 +91,10 @@ class WritableTree:
             ...     tree.num_entries
             6
         """
-        given = named_columns(values)
+        self._extend(named_columns(values))
+
+    def _extend(self, given: dict[str, ak.contents.Content]) -> None:
+        """Adds entries that are columns already."""
         missing = [name for name in self._columns if name not in given]
         other = [name for name in given if name not in self._columns]
         if missing or other:
