@@ -143,6 +143,31 @@ def test_pages_and_baskets_that_are_not_copied_are_read_by_root_and_uproot(
     assert np.allclose(frame["sum"], ak.sum(given["l"], axis=1), rtol=1e-6)
 
 
+@pytest.mark.parametrize("codec", ["zstd:5", None])
+def test_lists_of_the_same_lengths_have_their_ends_in_common(root: Any, tmp_path: Path, codec: str | None) -> None:
+    """Where they are given together, at once and in small pieces; ROOT's own files share such pages, too."""
+    count = 300_000
+    lengths = np.random.default_rng(8).integers(0, 4, count)
+    lists = {name: ak.unflatten(np.arange(lengths.sum(), dtype="f4"), lengths) for name in "abc"}
+    sizes = {}
+    for names in ["a", "abc"]:
+        path, given = tmp_path / f"{names}.root", {name: ak.values_astype(lists[name], "f4") + 1 for name in names}
+        with branchline.recreate(path, compression=codec) as file:
+            tree = file.mkrntuple("events", given)
+            for begin, end in pairwise([0, 100, 200, 5_000, 200_000, count]):
+                tree.extend({name: values[begin:end] + number for number, (name, values) in enumerate(given.items())})
+        sizes[names] = path.stat().st_size
+        frame = root.RDataFrame("events", str(path))
+        for number, name in enumerate(names):
+            for read in (branchline.open(path)["events"][name].array(), uproot.open(path)["events"][name].array()):
+                assert ak.array_equal(read, given[name] + number, dtype_exact=False), name
+            total = float(ak.sum(ak.values_astype(given[name] + number, "f8")))
+            assert frame.Sum(name).GetValue() == pytest.approx(total, rel=1e-4)
+    if codec is None:
+        # Ends have 8 bytes.
+        assert sizes["abc"] - sizes["a"] < 2 * 4 * int(lengths.sum()) + 8 * count
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_ntuples_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: str | None) -> None:
     path, given = tmp_path / "a.root", columns()

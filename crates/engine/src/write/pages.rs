@@ -1,5 +1,6 @@
 //! Pages of RNTuples: copied, compressed in another way, or filled with the elements of others.
 
+pub(crate) mod blob;
 pub(crate) mod cluster;
 pub(crate) mod copy;
 pub(crate) mod elements;
@@ -9,5 +10,6 @@ pub(crate) mod metadata;
 pub(crate) mod prune;
 pub(crate) mod ratio;
 pub(crate) mod refill;
+pub(crate) mod same;
 pub(crate) mod union;
 pub(crate) mod zeros;

@@ -13,6 +13,8 @@ const RECORD_BYTES_MAX: usize = 0xff_ffff;
 const LZ4_THOROUGH_LEVEL: u8 = 4;
 /// The smallest dictionary of lzma.
 const LZMA_DICTIONARY_BYTES_MIN: usize = 4096;
+/// A dictionary has this part of the plain bytes, at most.
+const LZMA_DICTIONARY_SHARE: usize = 4;
 /// The dictionaries of its presets from 1 to 9.
 const LZMA_DICTIONARY_BYTES: [u32; 9] =
     [1 << 20, 2 << 20, 4 << 20, 4 << 20, 8 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
@@ -105,9 +107,9 @@ fn compress_lz4(level: u8, plain: &[u8], room: &mut [u8]) -> Option<usize> {
 
 fn compress_xz(level: u8, plain: &[u8], room: &mut [u8]) -> Option<usize> {
     let mut options = LzmaOptions::new_preset(u32::from(level)).ok()?;
-    // A dictionary beyond the plain bytes takes memory, here and in each reader, for nothing.
+    // As ROOT's: a larger dictionary finds hardly more, and takes time and memory, here and in each reader.
     let dictionary_bytes = LZMA_DICTIONARY_BYTES.get(usize::from(level).checked_sub(1)?)?;
-    let enough_bytes = plain.len().next_power_of_two().max(LZMA_DICTIONARY_BYTES_MIN) as u32;
+    let enough_bytes = (plain.len() / LZMA_DICTIONARY_SHARE).max(LZMA_DICTIONARY_BYTES_MIN) as u32;
     options.dict_size(enough_bytes.min(*dictionary_bytes));
     let mut stream = Stream::new_stream_encoder(Filters::new().lzma2(&options), Check::Crc32).ok()?;
     let mut consumed = 0;

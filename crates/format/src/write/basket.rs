@@ -43,11 +43,9 @@ impl BasketTools {
         basket.decompress(&mut self.decompressor, &mut self.room)
     }
 
-    /// Adds plain bytes, compressed if they become smaller.
-    pub(super) fn push_compressed(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) {
-        if !self.compressor.compress(setting, plain, out) {
-            out.extend_from_slice(plain);
-        }
+    /// Adds plain bytes compressed, and returns true; or returns false where they do not become smaller.
+    pub(super) fn push_compressed(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {
+        self.compressor.compress(setting, plain, out)
     }
 
     /// The record of a basket with the same plain bytes in another compression; all of its key stays but its size.

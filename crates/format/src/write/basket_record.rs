@@ -1,4 +1,5 @@
-//! The record of a new basket: its key, its head, its entries and where they begin, compressed.
+//! The record of a new basket: its key, its head, its entries and where they begin, compressed. Entries that are not
+//! compressed are not moved: the key comes into the room in front of them.
 
 use crate::compress::Setting;
 use crate::error::{FormatError, Result};
@@ -45,32 +46,39 @@ impl BasketFrame {
         contents: BasketContents<'_>,
         tools: &mut BasketTools,
     ) -> Result<NewBasket> {
+        let BasketContents { data, starts, displacements, entries_count, process_ids_before } = contents;
         let key_size = self.key_size()?;
-        let last = u64::from(key_size) + contents.data.len() as u64;
+        let last = data.len() as u64;
+        let entries_bytes = last.saturating_sub(u64::from(key_size));
         let entry_size = match form.stores_offsets {
-            true => contents.entries_count + 1,
-            false => contents.data.len() as u64 / contents.entries_count.max(1),
+            true => entries_count + 1,
+            false => entries_bytes / entries_count.max(1),
         };
         if form.stores_offsets {
-            push_array(contents.data, contents.starts);
-            if let Some(displacements) = contents.displacements {
-                push_array(contents.data, displacements);
+            push_array(data, starts);
+            if let Some(displacements) = displacements {
+                push_array(data, displacements);
             }
         }
-        let plain_size = u64::from(key_size) + contents.data.len() as u64;
+        let (room, plain) = data
+            .split_at_mut_checked(usize::from(key_size))
+            .ok_or_else(|| FormatError::internal("a basket is made without room for its key"))?;
+        let plain_size = u64::from(key_size) + plain.len() as u64;
         let mut record = std::mem::take(&mut tools.record);
-        let is_plain = form.setting == Setting::NONE;
-        record.reserve(usize::from(key_size) + contents.data.len() / if is_plain { 1 } else { 2 });
-        self.push_key(contents.data.len() as u64, key_size, contents.process_ids_before, &mut record)?;
+        record.reserve(usize::from(key_size) + if form.setting == Setting::NONE { 0 } else { plain.len() / 2 });
+        self.push_key(plain.len() as u64, key_size, process_ids_before, &mut record)?;
         record.extend(BASKET_VERSION.to_be_bytes());
-        for size in [last.max(form.bytes_max as u64), entry_size, contents.entries_count, last] {
+        for size in [last.max(form.bytes_max as u64), entry_size, entries_count, last] {
             record.extend(number(size)?.to_be_bytes());
         }
         record.push(0);
-        tools.push_compressed(form.setting, contents.data, &mut record);
+        if !tools.push_compressed(form.setting, plain, &mut record) {
+            room.copy_from_slice(&record);
+            std::mem::swap(&mut record, data);
+        }
         let size = number(record.len() as u64)?;
         record[..4].copy_from_slice(&size.to_be_bytes());
-        Ok(NewBasket { record, entries_count: contents.entries_count, plain_size })
+        Ok(NewBasket { record, entries_count, plain_size })
     }
 
     /// The key, without its size and place.
@@ -101,7 +109,7 @@ pub struct BasketForm {
 /// What a new basket holds.
 #[derive(Debug)]
 pub struct BasketContents<'c> {
-    /// The bytes of its entries; where they begin is added behind them.
+    /// The bytes of its entries behind room for the key. What is in it is changed, and it may become other memory.
     pub data: &'c mut Vec<u8>,
     /// Where each entry begins, counted from the start of the key, where baskets say it.
     pub starts: &'c [u32],
@@ -166,7 +174,7 @@ mod tests {
         for setting in ["none", "zstd:5"] {
             let form = BasketForm { stores_offsets: true, bytes_max: 32_000, setting: setting.parse().unwrap() };
             let contents = BasketContents {
-                data: &mut vec![7; 300],
+                data: &mut [vec![0; key_size as usize], vec![7; 300]].concat(),
                 starts: &starts,
                 displacements: None,
                 entries_count: 3,

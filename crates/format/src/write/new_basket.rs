@@ -105,8 +105,9 @@ pub struct BasketMaker<'t> {
     frame: BasketFrame,
     form: BasketForm,
     tools: &'t mut BasketTools,
-    key_size: u32,
+    /// Entries behind room for the key, from whose start references are counted.
     data: Vec<u8>,
+    key_size: usize,
     offsets: Vec<u32>,
     displacements: Option<Vec<u32>>,
     entry_size: Option<usize>,
@@ -118,13 +119,13 @@ pub struct BasketMaker<'t> {
 impl<'t> BasketMaker<'t> {
     /// An empty basket.
     pub fn new(frame: BasketFrame, form: BasketForm, tools: &'t mut BasketTools) -> Result<Self> {
-        let key_size = frame.key_size()?.into();
+        let key_size = usize::from(frame.key_size()?);
         Ok(Self {
             frame,
             form,
             tools,
+            data: vec![0; key_size],
             key_size,
-            data: Vec::new(),
             offsets: Vec::new(),
             displacements: None,
             entry_size: None,
@@ -148,7 +149,7 @@ impl<'t> BasketMaker<'t> {
         self.process_ids_before = source.process_ids_before;
         let each = if self.form.stores_offsets { 4 } else { 0 };
         while !entries.is_empty() {
-            let taken = self.key_size as usize + self.data.len() + each * (self.entries_count + 2);
+            let taken = self.data.len() + each * (self.entries_count + 2);
             let room = self.form.bytes_max.saturating_sub(taken);
             let mut end = source.bounds.fitting(entries.clone(), room, each);
             if end == entries.start {
@@ -177,10 +178,9 @@ impl<'t> BasketMaker<'t> {
         self.check_size(source, &entries, bytes.len())?;
         self.data.extend_from_slice(bytes);
         // From the places in the old basket, counted from its key, to those in the new one.
-        let moved_by =
-            (u64::from(self.key_size) + before as u64).wrapping_sub(u64::from(source.key_size) + start as u64);
+        let moved_by = (before as u64).wrapping_sub(u64::from(source.key_size) + start as u64);
         if self.form.stores_offsets {
-            let of = |entry: usize| self.key_size + (source.bounds.start(entry) - start + before) as u32;
+            let of = |entry: usize| (source.bounds.start(entry) - start + before) as u32;
             self.offsets.extend(entries.clone().map(of));
         }
         match &source.references {
@@ -252,6 +252,7 @@ impl<'t> BasketMaker<'t> {
     }
 
     fn finish_basket(&mut self) -> Result<()> {
+        let bytes = self.data.len();
         let contents = BasketContents {
             data: &mut self.data,
             starts: &self.offsets,
@@ -260,7 +261,10 @@ impl<'t> BasketMaker<'t> {
             process_ids_before: self.process_ids_before,
         };
         self.made.push(self.frame.record(&self.form, contents, self.tools)?);
+        // What is not compressed is the record now, and this is other memory.
         self.data.clear();
+        self.data.reserve(bytes);
+        self.data.resize(self.key_size, 0);
         self.offsets.clear();
         self.displacements = None;
         self.entries_count = 0;

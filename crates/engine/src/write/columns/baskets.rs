@@ -21,6 +21,7 @@ pub(crate) struct BranchForm {
     pub(crate) kind: BranchKind,
     pub(crate) source: Source,
     pub(crate) frame: BasketFrame,
+    pub(crate) key_size: usize,
     /// Bytes of a basket before compression, about.
     pub(crate) basket_bytes: usize,
     pub(crate) setting: Setting,
@@ -47,7 +48,6 @@ pub(crate) struct OpenBasket {
 pub(crate) struct BasketRoom {
     tools: BasketTools,
     entries: EntryBytes,
-    starts: Vec<u32>,
 }
 
 /// Those that no thread works in.
@@ -55,8 +55,8 @@ pub(crate) static ROOMS: Rooms<BasketRoom> = Rooms::new();
 
 impl Room for BasketRoom {
     fn bytes(&self) -> usize {
-        let counts = self.starts.capacity() + self.entries.starts.as_ref().map_or(0, Vec::capacity);
-        self.tools.bytes() + self.entries.data.capacity() + 4 * counts
+        let starts = self.entries.starts.as_ref().map_or(0, Vec::capacity);
+        self.tools.bytes() + self.entries.data.capacity() + 4 * starts
     }
 }
 
@@ -90,7 +90,7 @@ impl OpenBasket {
         let basket_bytes = form.basket_bytes;
         let mut start = wanted.start;
         if self.streamed.count > 0 {
-            let room = basket_bytes.saturating_sub(self.streamed.data.len());
+            let room = (basket_bytes + form.key_size).saturating_sub(self.streamed.data.len());
             let filling = values.filling(wanted.clone(), room)?;
             start += filling.unwrap_or(wanted.len());
             values.add(wanted.start..start, &mut self.streamed)?;
@@ -125,7 +125,7 @@ impl OpenBasket {
         if given.is_empty() {
             return Ok(());
         }
-        self.streamed.clear(!form.kind.is_fixed());
+        self.streamed.clear(form.key_size, !form.kind.is_fixed());
         values.add(given, &mut self.streamed)
     }
 
@@ -160,18 +160,13 @@ impl BranchForm {
                 &mut room.entries
             }
             BasketEntries::Given(given) => {
-                room.entries.clear(!self.kind.is_fixed());
+                room.entries.clear(self.key_size, !self.kind.is_fixed());
                 let added = self.values(fields, path)?.add(given.clone(), &mut room.entries);
                 added.map_err(|reason| self.mismatch(reason, path))?;
                 &mut room.entries
             }
         };
         let named = |error| ReadError::from_format(path, &error);
-        let key_size = u32::from(self.frame.key_size().map_err(named)?);
-        room.starts.clear();
-        if let Some(starts) = &streamed.starts {
-            room.starts.extend(starts.iter().map(|start| key_size + start));
-        }
         let form = BasketForm {
             stores_offsets: streamed.starts.is_some(),
             bytes_max: self.basket_bytes,
@@ -179,7 +174,7 @@ impl BranchForm {
         };
         let contents = BasketContents {
             data: &mut streamed.data,
-            starts: &room.starts,
+            starts: streamed.starts.as_deref().unwrap_or_default(),
             displacements: None,
             entries_count: streamed.count,
             process_ids_before: 0,

@@ -24,9 +24,9 @@ const SWAPPED_AT_ONCE_BYTES: usize = 16 << 10;
 /// Entries of a branch that go into one basket, as they are streamed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntryBytes {
-    /// The bytes of all.
+    /// The bytes of all, behind room for the key.
     pub(crate) data: Vec<u8>,
-    /// Where each begins; None if all have the same size.
+    /// Where each begins in them; None if all have the same size.
     pub(crate) starts: Option<Vec<u32>>,
     /// How many there are.
     pub(crate) count: u64,
@@ -34,8 +34,9 @@ pub(crate) struct EntryBytes {
 
 impl EntryBytes {
     /// Takes all entries out, and keeps the memory.
-    pub(crate) fn clear(&mut self, has_starts: bool) {
+    pub(crate) fn clear(&mut self, key_size: usize, has_starts: bool) {
         self.data.clear();
+        self.data.resize(key_size, 0);
         self.count = 0;
         self.starts = has_starts.then(|| {
             let mut starts = self.starts.take().unwrap_or_default();

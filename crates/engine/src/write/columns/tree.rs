@@ -71,6 +71,7 @@ impl OpenTree {
         refuse(&file.path(), &refused)?;
         let slot = file.reserve(new.directory);
         let seek_directory = file.seek_of(new.directory);
+        let path = file.path();
         let form = |PlannedBranch { name, kind, source }: PlannedBranch| {
             let frame = BasketFrame {
                 branch: name.clone().into_bytes(),
@@ -79,9 +80,10 @@ impl OpenTree {
                 seek_directory,
             };
             let (basket_bytes, setting) = (new.layout.page_bytes as usize, new.layout.setting);
-            BranchForm { name, kind, source, frame, basket_bytes, setting }
+            let key_size = frame.key_size().map_err(|error| ReadError::from_format(&path, &error))?.into();
+            Ok(BranchForm { name, kind, source, frame, key_size, basket_bytes, setting })
         };
-        let forms: Vec<BranchForm> = branches.into_iter().map(form).collect();
+        let forms = branches.into_iter().map(form).collect::<Result<Vec<BranchForm>>>()?;
         let branches = forms.iter().map(|_| OpenBranch::default()).collect();
         let cluster = Cluster { size: new.layout.cluster_entries, ..Cluster::default() };
         let (waiting, waiting_bytes, streamed_bytes) = (Vec::new(), 0, 0);

@@ -1,10 +1,11 @@
 //! A cluster that is being written: elements are added column by column and fill pages, which all cores compress; they
 //! lie in the file column by column when the cluster is closed. Pages that are stored as they were given are not
-//! copied: they are written at once.
+//! copied: they are written at once. Of pages that hold the same and are there at the same time one is stored.
 
 use std::borrow::Cow;
 
 use branchline_format::compress::{Compressor, Setting};
+use branchline_format::error::Result as FormatResult;
 use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
@@ -15,8 +16,10 @@ use branchline_format::ntuple::write::page::{self, seal_into};
 use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::write::output::Output;
-use crate::write::pages::metadata::{checksum_of, next_blob, write_blob, WrittenCluster};
+use crate::write::pages::blob::OpenBlob;
+use crate::write::pages::metadata::{checksum_of, write_blob, WrittenCluster};
 use crate::write::pages::ratio::CompressionRatio;
+use crate::write::pages::same::firsts_of;
 use crate::write::parallel::map_in_order;
 use crate::write::spare::{Room, Rooms, Spare};
 
@@ -42,6 +45,8 @@ pub(crate) struct ClusterColumns {
     open_bytes: usize,
     waiting: Vec<FullPage<'static>>,
     waiting_bytes: usize,
+    /// Pages that are stored and not written yet.
+    held: Vec<HeldPage>,
     /// Memory of pages that were compressed or written, to be used again.
     spare: Spare,
     sealed_bytes: u64,
@@ -111,25 +116,49 @@ enum Made {
 struct SealedPage {
     first_element: u64,
     elements_count: u64,
-    checksum: u64,
     stored: Stored,
 }
 
 impl FullPage<'_> {
     /// The same with its stored bytes.
-    fn sealed(&self, checksum: u64, stored: Stored) -> SealedPage {
+    fn sealed(&self, stored: Stored) -> SealedPage {
         let elements_count = (self.elements.len() / element_size(&self.encoding)) as u64;
-        SealedPage { first_element: self.first_element, elements_count, checksum, stored }
+        SealedPage { first_element: self.first_element, elements_count, stored }
+    }
+
+    /// What is stored of it.
+    fn made(&self, setting: Setting, spare: &Spare, room: &mut PageRoom) -> FormatResult<Made> {
+        let PageRoom { compressor, plain } = room;
+        let is_native = is_native(&self.encoding);
+        if is_native && setting == Setting::NONE {
+            return Ok(Made::Checksum(page::checksum_of(&self.elements)));
+        }
+        if !is_native {
+            encode_into(&self.encoding, &self.elements, plain)?;
+        }
+        let plain = if is_native { &*self.elements } else { &*plain };
+        let mut bytes = spare.take(plain.len());
+        seal_into(plain, setting, compressor, &mut bytes);
+        Ok(Made::Stored(bytes))
     }
 }
 
-/// The stored bytes of a page.
-#[derive(Clone)]
+/// The stored bytes of a page, which several may have in common.
+#[derive(Clone, Copy)]
 enum Stored {
-    /// With the checksum behind them.
-    Held(Vec<u8>),
-    /// In the file already.
-    Written(Locator),
+    /// One of those that are held.
+    Held(usize),
+    /// In the file already, with this checksum.
+    Written(Locator, u64),
+}
+
+/// The stored bytes of a page with the checksum behind them.
+#[derive(Clone)]
+struct HeldPage {
+    bytes: Vec<u8>,
+    checksum: u64,
+    /// Where they will be in the file, once that is known.
+    locator: Option<Locator>,
 }
 
 impl ClusterColumns {
@@ -141,6 +170,7 @@ impl ClusterColumns {
             open_bytes: 0,
             waiting: Vec::new(),
             waiting_bytes: 0,
+            held: Vec::new(),
             spare: Spare::default(),
             sealed_bytes: 0,
             plain_bytes: 0,
@@ -264,19 +294,24 @@ impl ClusterColumns {
         } else {
             self.seal(others, &path)?;
         }
-        plain.iter().try_for_each(|page| self.write(page, output, date))
+        let firsts = firsts_of(plain.iter().map(|page| (&page.encoding, &*page.elements)));
+        let mut written = Vec::with_capacity(plain.len());
+        for (number, (page, first)) in plain.iter().zip(firsts).enumerate() {
+            let stored = if first < number { written[first] } else { self.write(page, output, date)? };
+            written.push(stored);
+            self.plain_bytes += page.elements.len() as u64;
+            self.columns[page.column].pages.push(page.sealed(stored));
+        }
+        Ok(())
     }
 
     /// Writes a page whose elements are stored as they are.
-    fn write(&mut self, page: &FullPage<'_>, output: &mut Output, date: u32) -> Result<()> {
+    fn write(&mut self, page: &FullPage<'_>, output: &mut Output, date: u32) -> Result<Stored> {
         let checksum = page::checksum_of(&page.elements);
         let offset = write_blob(output, date, &[&*page.elements, &checksum])?;
         let locator = Locator { offset, size: page.elements.len() as u64 };
-        self.plain_bytes += locator.size;
         self.sealed_bytes += locator.size + PAGE_CHECKSUM_SIZE;
-        let sealed = page.sealed(u64::from_le_bytes(checksum), Stored::Written(locator));
-        self.columns[page.column].pages.push(sealed);
-        Ok(())
+        Ok(Stored::Written(locator, u64::from_le_bytes(checksum)))
     }
 
     /// Adds elements, as `elements.rs` of the format has them.
@@ -344,50 +379,38 @@ impl ClusterColumns {
 
     /// Compresses the pages that wait, and these behind them.
     fn seal(&mut self, given: Vec<FullPage<'_>>, path: &str) -> Result<()> {
-        let waiting: Vec<FullPage<'_>> = std::mem::take(&mut self.waiting).into_iter().chain(given).collect();
+        let mut pages: Vec<FullPage<'_>> = std::mem::take(&mut self.waiting).into_iter().chain(given).collect();
         self.waiting_bytes = 0;
+        let firsts = firsts_of(pages.iter().map(|page| (&page.encoding, &*page.elements)));
+        let distinct: Vec<usize> = (0..pages.len()).filter(|number| firsts[*number] == *number).collect();
+        for (page, first) in pages.iter().zip(&firsts) {
+            let rank = distinct.partition_point(|number| number < first);
+            let sealed = page.sealed(Stored::Held(self.held.len() + rank));
+            self.plain_bytes += page.encoding.page_size(sealed.elements_count);
+            self.columns[page.column].pages.push(sealed);
+        }
         let (setting, spare) = (self.layout.setting, &self.spare);
-        let sealed = map_in_order(
-            &waiting,
-            || ROOMS.lend(),
-            |room, full: &FullPage<'_>| {
-                let PageRoom { compressor, plain } = &mut **room;
-                let is_native = is_native(&full.encoding);
-                if is_native && setting == Setting::NONE {
-                    return Ok((full.elements.len() as u64, Made::Checksum(page::checksum_of(&full.elements))));
-                }
-                if !is_native {
-                    encode_into(&full.encoding, &full.elements, plain)?;
-                }
-                let plain = if is_native { &*full.elements } else { &*plain };
-                let mut bytes = spare.take(plain.len());
-                seal_into(plain, setting, compressor, &mut bytes);
-                Ok((plain.len() as u64, Made::Stored(bytes)))
-            },
-        );
-        for (full, sealed) in waiting.into_iter().zip(sealed) {
-            let column = &mut self.columns[full.column];
-            let named = |error: branchline_format::error::FormatError| {
-                ReadError::from_format(path, &error.in_object(format!("field {}", column.name)))
-            };
-            let (plain, made) = sealed.map_err(named)?;
-            let mut page = full.sealed(0, Stored::Held(Vec::new()));
-            let bytes = match (made, full.elements) {
-                (Made::Checksum(checksum), elements) => {
-                    let mut bytes = elements.into_owned();
+        let made = map_in_order(&distinct, || ROOMS.lend(), |room, number| pages[*number].made(setting, spare, room));
+        for (number, made) in distinct.into_iter().zip(made) {
+            let page = &mut pages[number];
+            let made = made.map_err(|error| {
+                ReadError::from_format(path, &error.in_object(format!("field {}", self.columns[page.column].name)))
+            })?;
+            let bytes = match made {
+                Made::Checksum(checksum) => {
+                    let mut bytes = std::mem::take(&mut page.elements).into_owned();
                     bytes.extend_from_slice(&checksum);
                     bytes
                 }
-                (Made::Stored(stored), Cow::Owned(elements)) => {
-                    self.spare.give(elements);
-                    stored
-                }
-                (Made::Stored(stored), Cow::Borrowed(_)) => stored,
+                Made::Stored(stored) => stored,
             };
-            self.plain_bytes += plain;
             self.sealed_bytes += bytes.len() as u64;
-            (page.checksum, page.stored) = (checksum_of(&bytes), Stored::Held(bytes));
-            column.pages.push(page);
+            self.held.push(HeldPage { checksum: checksum_of(&bytes), bytes, locator: None });
+        }
+        for page in pages {
+            if let Cow::Owned(elements) = page.elements {
+                self.spare.give(elements);
+            }
         }
         Ok(())
     }
@@ -400,39 +423,36 @@ impl ClusterColumns {
         let compression = Some(self.layout.setting.as_root() as u32);
         let mut made = Vec::with_capacity(self.columns.len());
         let mut checksums = Vec::with_capacity(self.columns.len());
-        let (mut start, mut together, mut size_together) = (next_blob(output), Vec::new(), 0);
+        let mut blob = OpenBlob::new(output, date, self.blob_bytes, &self.spare);
         for column in &mut self.columns {
             let mut pages = Vec::with_capacity(column.pages.len());
+            let mut checksums_of_pages = Vec::with_capacity(column.pages.len());
             // Pages that were given are sealed before those that waited, or behind them.
             column.pages.sort_by_key(|sealed| sealed.first_element);
-            checksums.push(column.pages.iter().map(|sealed| sealed.checksum).collect());
-            for SealedPage { first_element, elements_count, stored, .. } in column.pages.drain(..) {
-                let locator = match stored {
-                    Stored::Written(locator) => locator,
-                    Stored::Held(bytes) => {
-                        if size_together > 0 && size_together + bytes.len() > self.blob_bytes {
-                            write_blob(output, date, &together)?;
-                            self.spare.give_all(std::mem::take(&mut together));
-                            (start, size_together) = (next_blob(output), 0);
-                        }
-                        let offset = start + size_together as u64;
-                        let size = bytes.len() as u64 - PAGE_CHECKSUM_SIZE;
-                        size_together += bytes.len();
-                        together.push(bytes);
-                        Locator { offset, size }
+            for SealedPage { first_element, elements_count, stored } in column.pages.drain(..) {
+                let (locator, checksum) = match stored {
+                    Stored::Written(locator, checksum) => (locator, checksum),
+                    Stored::Held(number) => {
+                        let HeldPage { bytes, checksum, locator } = &mut self.held[number];
+                        let place = match *locator {
+                            Some(place) => place,
+                            None => blob.add(std::mem::take(bytes))?,
+                        };
+                        *locator = Some(place);
+                        (place, *checksum)
                     }
                 };
+                checksums_of_pages.push(checksum);
                 pages.push(Page { first_element, elements_count, locator, has_checksum: true });
             }
             let is_suppressed = !column.is_used;
             let compression = compression.filter(|_| !is_suppressed);
             made.push(ColumnPages { pages, is_suppressed, compression });
+            checksums.push(checksums_of_pages);
             (column.is_used, column.elements_count, column.last_end) = (false, 0, 0);
         }
-        if size_together > 0 {
-            write_blob(output, date, &together)?;
-            self.spare.give_all(together);
-        }
+        blob.write()?;
+        self.held.clear();
         self.ratio = CompressionRatio { stored_bytes: self.sealed_bytes.max(1), plain_bytes: self.plain_bytes.max(1) };
         (self.sealed_bytes, self.plain_bytes) = (0, 0);
         Ok(WrittenCluster { entries_count, columns: made, checksums })

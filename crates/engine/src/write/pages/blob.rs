@@ -1,0 +1,51 @@
+//! Pages that are written together behind one key.
+
+use branchline_format::ntuple::envelope::Locator;
+use branchline_format::ntuple::page_list::PAGE_CHECKSUM_SIZE;
+
+use crate::error::Result;
+use crate::write::output::Output;
+use crate::write::pages::metadata::{next_blob, write_blob};
+use crate::write::spare::Spare;
+
+/// Pages that wait for others behind the same key.
+pub(crate) struct OpenBlob<'o> {
+    output: &'o mut Output,
+    date: u32,
+    /// Bytes behind a key, at most.
+    bytes_max: usize,
+    /// Takes the memory of what was written.
+    spare: &'o Spare,
+    start: u64,
+    pages: Vec<Vec<u8>>,
+    size: usize,
+}
+
+impl<'o> OpenBlob<'o> {
+    /// None yet.
+    pub(crate) fn new(output: &'o mut Output, date: u32, bytes_max: usize, spare: &'o Spare) -> Self {
+        let start = next_blob(output);
+        Self { output, date, bytes_max, spare, start, pages: Vec::new(), size: 0 }
+    }
+
+    /// Adds a page with its checksum. Returns where it will lie.
+    pub(crate) fn add(&mut self, page: Vec<u8>) -> Result<Locator> {
+        if self.size > 0 && self.size + page.len() > self.bytes_max {
+            self.write()?;
+        }
+        let (offset, size) = (self.start + self.size as u64, page.len() as u64 - PAGE_CHECKSUM_SIZE);
+        self.size += page.len();
+        self.pages.push(page);
+        Ok(Locator { offset, size })
+    }
+
+    /// Writes the pages that wait, if there are any. The next ones have a key of their own.
+    pub(crate) fn write(&mut self) -> Result<()> {
+        if self.size > 0 {
+            write_blob(self.output, self.date, &self.pages)?;
+        }
+        self.spare.give_all(std::mem::take(&mut self.pages));
+        (self.start, self.size) = (next_blob(self.output), 0);
+        Ok(())
+    }
+}
