@@ -29,7 +29,8 @@ PIECE_BYTES = 8 * 2**20
 PIECES = 4
 CONDITIONS = ("date", "commit", "processor", "system", "load", "versions")
 BARE, BYTES, ARRAYS, STAGE, AGAIN = "bare client", "bytes", "arrays", "arrays, staged", "arrays, cached"
-WAYS = (BARE, BYTES, ARRAYS, STAGE, AGAIN)
+TO_DISK, COPY = "bare client, to disk", "copy, staged"
+WAYS = (BARE, BYTES, ARRAYS, TO_DISK, COPY, STAGE, AGAIN)
 
 READING = """\
 Every pass gets the whole file once, out of the server's memory or the kernel's: what is compared is protocols and
@@ -38,7 +39,10 @@ clients, not disks. Server and client share this machine's cores, so a server th
 - **bare client**: the command that people copy with, to /dev/null; its whole process.
 - **bytes**: `branchline`'s store of that place, four ranges of 8 MiB at a time, nothing decoded.
 - **arrays**: `branchline.iterate` over all branches, awkward arrays.
-- **arrays, staged**: the same with `access="stage"`: copied to the local disk first, then read from there.
+- **bare client, to disk**: the command that copies it to a file on the local disk instead.
+- **copy, staged**: `branchline`'s store with `access="stage"`, until its copy is on the same disk, nothing decoded. It
+  is compared with the bare client that writes to disk, all others with the one that does not.
+- **arrays, staged**: arrays with `access="stage"`: copied to the local disk first, then read from there.
 - **arrays, cached**: the same from a `cache_dir` that has all of it; only whether the file is still the same is asked.
   Where a place gives no versions, nothing is cached, and the line is missing.
 - **MB/s**: bytes of the file (10^6) over the median of the seconds, with the slowest and the fastest round.
@@ -67,7 +71,8 @@ def make_file(cache: Path, megabytes: int, say: Callable[[str], None]) -> Path:
     return path
 
 
-def bare_pass(command: list[str]) -> tuple[float, float]:
+def bare_pass(command: list[str], target: str = os.devnull) -> tuple[float, float]:
+    command = [target if word == os.devnull else word for word in command]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=300)
     seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -81,6 +86,10 @@ def branchline_pass(way: str, url: str, environment: dict[str, str], folder: str
 
     os.environ.update(environment)
     count, start, cpu = 0, time.perf_counter(), time.process_time()
+    if way == COPY:
+        staged = Store(url, branchline.Access(mode="stage", stage_dir=folder))
+        # What it takes to remove the copy is not counted, as it is not for the bare client.
+        return time.perf_counter() - start, time.process_time() - cpu, staged.size_bytes
     if way == BYTES:
         store = Store(url)
         ranges = [(at, min(PIECE_BYTES, store.size_bytes - at)) for at in range(0, store.size_bytes, PIECE_BYTES)]
@@ -129,15 +138,18 @@ def run(file: Path, made: list[Place], repeats: int, say: Callable[[str], None])
 
 
 def one(file: Path, place: Place, way: str, process: ProcessPoolExecutor, folder: str, number: int) -> Sample:
-    if way == BARE:
-        seconds, cpu = bare_pass(place.bare)
+    if way in (BARE, TO_DISK):
+        target = str(Path(folder) / "bare.root") if way == TO_DISK else os.devnull
+        seconds, cpu = bare_pass(place.bare, target)
+        if way == TO_DISK:
+            Path(target).unlink()
         return Sample(place.name, way, number, seconds, None, None, {"cpu_s": cpu})
     done = process.submit(branchline_pass, way, place.url, place.environment, folder)
     seconds, cpu, count = done.result(timeout=300)
-    if way == BYTES and count != file.stat().st_size:
+    if way in (BYTES, COPY) and count != file.stat().st_size:
         msg = f"{place.name}: {count} bytes of {file.stat().st_size}"
         raise RuntimeError(msg)
-    return Sample(place.name, way, number, seconds, count if way != BYTES else None, None, {"cpu_s": cpu})
+    return Sample(place.name, way, number, seconds, count if way not in (BYTES, COPY) else None, None, {"cpu_s": cpu})
 
 
 def of(samples: list[Sample], place: Place, way: str) -> list[Sample]:
@@ -155,10 +167,10 @@ def results_table(made: list[Place], samples: list[Sample], size_bytes: int) -> 
             own = of(samples, place, way)
             if not own:
                 continue
-            bare = rates(of(samples, place, BARE), size_bytes).median
+            bare = rates(of(samples, place, TO_DISK if way == COPY else BARE), size_bytes).median
             took = rates(own, size_bytes)
             cpu = median(sample.extra["cpu_s"] for sample in own) / (size_bytes / 1e9)
-            share = "" if way == BARE else f"{100 * took.median / bare:.0f}"
+            share = "" if way in (BARE, TO_DISK) else f"{100 * took.median / bare:.0f}"
             rows.append([place.name, way, spread(took, digits=0), share, f"{cpu:.2f}"])
     return table(["storage", "way", "MB/s", "% of the bare client", "CPU s/GB"], rows)
 
@@ -184,18 +196,18 @@ def draw(target: Path, made: list[Place], samples: list[Sample], size_bytes: int
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
-    colours = ("#8d99a6", "#4f7cac", "#2f4b6e", "#c98b3c", "#6a994e")
+    colours = ("#8d99a6", "#4f7cac", "#2f4b6e", "#c4cad0", "#e0b878", "#c98b3c", "#6a994e")
     for index, (way, colour) in enumerate(zip(WAYS, colours, strict=True)):
         with_way = [(at, of(samples, place, way)) for at, place in enumerate(made)]
         found = [(at, rates(own, size_bytes)) for at, own in with_way if own]
-        positions = [at + (index - 2) * 0.16 for at, _ in found]
+        positions = [at + (index - 3) * 0.12 for at, _ in found]
         middle = [one.median for _, one in found]
         ends = [[one.median - one.low for _, one in found], [one.high - one.median for _, one in found]]
-        axes.bar(positions, middle, 0.15, yerr=ends, label=way, color=colour, error_kw={"lw": 0.8})
+        axes.bar(positions, middle, 0.11, yerr=ends, label=way, color=colour, error_kw={"lw": 0.8})
     axes.set_xticks(range(len(made)), [place.name for place in made])
     axes.set_ylabel("MB/s of the file")
     axes.set_yscale("log")
-    axes.legend(fontsize=8, ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False)
+    axes.legend(fontsize=8, ncols=7, loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, metadata={"Date": None})

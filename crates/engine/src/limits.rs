@@ -1,5 +1,8 @@
 //! Every limit of the engine, with its reason.
 
+use branchline_slab::limits::POOLED_BYTES_MIN;
+use branchline_storage::limits::MAX_JOINED_BYTES;
+
 /// Files up to this size are read whole when they are opened: one request, whatever the number of branches. Eight MiB
 /// are read in a few milliseconds from any storage, less than a second round trip to a far one takes.
 pub const WHOLE_FILE_BYTES: u64 = 8 << 20;
@@ -66,8 +69,9 @@ pub const LEARN_ENTRIES: u64 = 100;
 pub const POOL_MEMORY_SHARE: u64 = 8;
 /// A chunk of a tree without a known size per entry has at least this many entries.
 pub const CHUNK_ENTRIES_MIN: u64 = 1;
-/// Free buffers for stored bytes that are kept: those of some small files, or of a few joined reads.
-pub const READ_BUFFERS_BYTES: usize = 32 << 20;
+/// Free buffers for stored bytes that are kept: those of some small files, or of four joined reads, each a little
+/// larger than its bytes.
+pub const READ_BUFFERS_BYTES: usize = 4 * (MAX_JOINED_BYTES as usize + POOLED_BYTES_MIN);
 /// Bundles that wait for a decoder: they wait at most as long as their chunks, which the budget bounds; this only
 /// bounds their number.
 pub const BUNDLES_WAITING: usize = 1 << 16;

@@ -44,17 +44,18 @@ pub fn read_ranges(store: &dyn Store, ranges: Vec<ByteRange>) -> Result<(Vec<Byt
 }
 
 /// What the buffer of a read of this many bytes takes: a little more, so that a slightly larger read can use it next.
+/// Joined reads have a largest size, and no room for larger ones.
 pub(crate) fn buffer_bytes(length: u64) -> u64 {
     match length {
-        ..=MAX_JOINED_BYTES => length + length / 4 + POOLED_BYTES_MIN as u64,
+        ..=MAX_JOINED_BYTES => (length + length / 4).min(MAX_JOINED_BYTES) + POOLED_BYTES_MIN as u64,
         _ => length,
     }
 }
 
 /// The bytes of a read. The last share gives back the buffer and the lease.
 pub(crate) fn share(read: RangeRead, lease: Option<Lease>) -> Bytes {
-    let (buffer, start) = read.into_buffer();
-    Bytes::from_owner(Shared(buffer, lease)).slice(start..)
+    let (buffer, place) = read.into_buffer();
+    Bytes::from_owner(Shared(buffer, lease)).slice(place)
 }
 
 /// Free buffers take at most this many bytes from now on.

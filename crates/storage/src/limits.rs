@@ -77,6 +77,13 @@ pub(crate) const HTTP_RANGES_MAX: usize = 150;
 pub(crate) const HTTP_REQUEST_BYTES: u64 = 2 * 1024 * 1024;
 /// Ranges of so few bytes in all come in one HTTP request: over several connections they would be no faster.
 pub(crate) const HTTP_TOGETHER_BYTES: u64 = 256 * 1024;
+/// What an HTTP connection receives at a time into memory of its own: enough that a call costs little against its
+/// bytes, and small enough to stay in the cache of the core until they are copied.
+pub(crate) const HTTP_BUFFER_BYTES: usize = 128 * 1024;
+/// The same where it receives bytes straight to their place, so that they are still in the cache when they are counted.
+pub(crate) const HTTP_STRAIGHT_BYTES: usize = 512 * 1024;
+/// What an HTTP connection sends at a time: requests are all much shorter.
+pub(crate) const HTTP_SENT_BYTES: usize = 128 * 1024;
 /// Redirects from server to server. A federation takes two or three.
 pub(crate) const REDIRECTS_MAX: u32 = 8;
 /// Idle connections kept to each HTTP server.
@@ -189,12 +196,11 @@ pub(crate) const CACHE_LOOKS: u64 = 16;
 /// The time of the last use of a file of the cache is updated at most so often.
 pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
 
-/// Bytes of one request when a file is copied to a local disk.
+/// Bytes of one request when a file is copied to a local disk: by then a request costs little against its bytes.
 pub const STAGE_RANGE_BYTES: u64 = 4 * 1024 * 1024;
-/// Such requests in one call.
-pub const STAGE_RANGES: u64 = 4;
-/// Threads that copy: one writes while the other waits for the network.
-pub(crate) const STAGE_THREADS: usize = 2;
+/// Threads that copy, each one request after the other: some wait for the network while others write, and 32 MiB are on
+/// the way, which fill 1 Gbit/s over 250 ms.
+pub(crate) const STAGE_THREADS: usize = 8;
 /// How often one looks whether another job has copied the file.
 pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Another job that copies a file and makes no progress is waited for this long: a round of its requests at 500 kB/s.

@@ -83,7 +83,7 @@ fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
 fn kept_here(store: Arc<dyn Store>, access: &Access) -> Result<Arc<dyn Store>> {
     if access.mode == AccessMode::Stage {
         let folder = access.stage_dir.clone().unwrap_or_else(std::env::temp_dir);
-        return Ok(Arc::new(Staged::copy(store, &folder)?));
+        return Ok(Arc::new(Staged::copy(store, &folder, access.requests_in_flight.unwrap_or(usize::MAX))?));
     }
     match &access.cache_dir {
         Some(folder) => Ok(Arc::new(Cached::around(store, folder, access.cache_bytes)?)),

@@ -17,7 +17,7 @@ use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
 
 use branchline_trace::panics::guarded;
 
-use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGES, STAGE_RANGE_BYTES, STAGE_THREADS};
+use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGE_BYTES, STAGE_THREADS};
 use crate::progress::Progress;
 use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageError, Store};
 
@@ -66,9 +66,9 @@ impl From<io::Error> for NoCopy {
 }
 
 impl Staged {
-    /// Copies the file into a folder, or waits until another job has done so.
-    pub fn copy(inner: Arc<dyn Store>, folder: &Path) -> Result<Self> {
-        match Copy::of(&*inner, folder) {
+    /// Copies the file into a folder with at most so many requests at a time, or waits until another job has done so.
+    pub fn copy(inner: Arc<dyn Store>, folder: &Path, requests_max: usize) -> Result<Self> {
+        match Copy::of(&*inner, folder, requests_max) {
             Ok((copy, effort)) => Ok(Self { inner, copy: Ok(copy), effort: Mutex::new(effort) }),
             Err(NoCopy::Read(error)) => Err(error),
             Err(NoCopy::Disk(why)) => {
@@ -120,7 +120,7 @@ fn own_folder(folder: &Path) -> std::result::Result<PathBuf, NoCopy> {
 }
 
 impl Copy {
-    fn of(inner: &dyn Store, folder: &Path) -> std::result::Result<(Self, ReadEffort), NoCopy> {
+    fn of(inner: &dyn Store, folder: &Path, requests_max: usize) -> std::result::Result<(Self, ReadEffort), NoCopy> {
         let size_bytes = inner.size_bytes().map_err(NoCopy::Read)?;
         let root = own_folder(folder)?;
         sweep(&root);
@@ -128,7 +128,7 @@ impl Copy {
         let own = || format!("{} {:?}", std::process::id(), Instant::now());
         let key = format!("{}\n{size_bytes}\n{}", inner.path(), inner.identity().unwrap_or_else(own));
         let hold = Hold::take(Paths::of(&root, &key))?;
-        let effort = hold.make(inner, size_bytes)?;
+        let effort = hold.make(inner, size_bytes, requests_max)?;
         let file = LocalFile::open(inner.path(), &hold.paths.whole, LocalMode::default())
             .map_err(|error| NoCopy::Disk(error.message))?;
         Ok((Self { file, _hold: hold }, effort))
@@ -193,7 +193,7 @@ impl Hold {
     }
 
     /// Makes the copy, or waits for the job that makes it, as long as that makes progress.
-    fn make(&self, inner: &dyn Store, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
+    fn make(&self, inner: &dyn Store, size_bytes: u64, requests_max: usize) -> std::result::Result<ReadEffort, NoCopy> {
         let is_there = || fs::metadata(&self.paths.whole).is_ok_and(|about| about.len() == size_bytes);
         let mut seen = None;
         let mut last = Instant::now();
@@ -204,7 +204,8 @@ impl Hold {
             }
             let making = opened(&self.paths.making)?;
             if flock(&making, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&making, &self.paths.making) {
-                return if is_there() { Ok(ReadEffort::default()) } else { self.fetch(inner, size_bytes) };
+                let fetch = || self.fetch(inner, size_bytes, requests_max);
+                return if is_there() { Ok(ReadEffort::default()) } else { fetch() };
             }
             let now = fs::metadata(&self.paths.part).ok().and_then(|about| about.modified().ok());
             if now != seen {
@@ -218,10 +219,15 @@ impl Hold {
         }
     }
 
-    fn fetch(&self, inner: &dyn Store, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
+    fn fetch(
+        &self,
+        inner: &dyn Store,
+        size_bytes: u64,
+        requests_max: usize,
+    ) -> std::result::Result<ReadEffort, NoCopy> {
         let part = OpenOptions::new().write(true).create(true).truncate(true).open(&self.paths.part)?;
         reserve(&part, size_bytes, &self.paths.part)?;
-        let result = copy_all(inner, &part, size_bytes);
+        let result = copy_all(inner, &part, size_bytes, requests_max);
         if result.is_ok() {
             fs::rename(&self.paths.part, &self.paths.whole)?;
         } else {
@@ -261,7 +267,14 @@ fn reserve(part: &File, size_bytes: u64, path: &Path) -> std::result::Result<(),
 }
 
 /// Copies piece after piece, so that the network and the disk both have work.
-fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Result<ReadEffort, NoCopy> {
+fn copy_all(
+    inner: &dyn Store,
+    part: &File,
+    size_bytes: u64,
+    requests_max: usize,
+) -> std::result::Result<ReadEffort, NoCopy> {
+    let pieces = usize::try_from(size_bytes.div_ceil(STAGE_RANGE_BYTES)).unwrap_or(usize::MAX);
+    let threads = STAGE_THREADS.min(requests_max).min(pieces);
     let copying = Copying { inner, part, size_bytes, next: AtomicU64::new(0), progress: Progress::of_this_thread() };
     let copy = || {
         let result = guarded(|| copying.copy_pieces())
@@ -274,7 +287,7 @@ fn copy_all(inner: &dyn Store, part: &File, size_bytes: u64) -> std::result::Res
     std::thread::scope(|scope| {
         // The calling thread copies too, and alone where no other can be started.
         let start = |_| std::thread::Builder::new().name("branchline-stage".to_owned()).spawn_scoped(scope, copy).ok();
-        let others: Vec<_> = (1..STAGE_THREADS).map_while(start).collect();
+        let others: Vec<_> = (1..threads).map_while(start).collect();
         let own = copy();
         let all = others.into_iter().map(|copied| copied.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.chain([own]).try_fold(ReadEffort::default(), |sum, copied| copied.map(|effort| sum + effort))
@@ -292,25 +305,20 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    /// Copies pieces until none is left.
+    /// Copies pieces until none is left, each through the same memory.
     fn copy_pieces(&self) -> std::result::Result<ReadEffort, NoCopy> {
         let mut sum = ReadEffort::default();
-        let mut buffers: Vec<Vec<u8>> = Vec::new();
+        let mut buffer = Vec::new();
         loop {
-            let start = self.next.fetch_add(STAGE_RANGES * STAGE_RANGE_BYTES, Ordering::Relaxed);
-            let end = start.saturating_add(STAGE_RANGES * STAGE_RANGE_BYTES).min(self.size_bytes);
-            if start >= end {
+            let start = self.next.fetch_add(STAGE_RANGE_BYTES, Ordering::Relaxed);
+            if start >= self.size_bytes {
                 return Ok(sum);
             }
-            let starts = (start..end).step_by(STAGE_RANGE_BYTES as usize);
-            let range = |at: u64| ByteRange::new(at, STAGE_RANGE_BYTES.min(end - at));
-            let mut reads: Vec<RangeRead> =
-                starts.map(|at| RangeRead::reusing(range(at), buffers.pop().unwrap_or_default())).collect();
-            sum = sum + self.inner.read_ranges(&mut reads).map_err(NoCopy::Read)?;
-            for read in reads {
-                self.part.write_all_at(read.bytes(), read.range.offset)?;
-                buffers.push(read.into_buffer().0);
-            }
+            let range = ByteRange::new(start, STAGE_RANGE_BYTES.min(self.size_bytes - start));
+            let mut read = RangeRead::reusing(range, buffer);
+            sum = sum + self.inner.read_ranges(std::slice::from_mut(&mut read)).map_err(NoCopy::Read)?;
+            self.part.write_all_at(read.bytes(), start)?;
+            buffer = read.into_buffer().0;
             self.progress.sign();
         }
     }

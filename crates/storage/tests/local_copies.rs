@@ -313,7 +313,7 @@ fn a_cache_that_was_emptied_meanwhile_is_filled_again() {
 }
 
 fn staged(scratch: &Scratch) -> Staged {
-    Staged::copy(scratch.again(), &scratch.0.join("stage")).unwrap()
+    Staged::copy(scratch.again(), &scratch.0.join("stage"), usize::MAX).unwrap()
 }
 
 fn whole_files(scratch: &Scratch) -> usize {

@@ -24,7 +24,7 @@ UNKNOWN_FILES = 64
 #: What is prefetched takes at most this part of the memory limit (`PREFETCH_MEMORY_SHARE`).
 PREFETCH_SHARE = 8
 #: Threads that copy a file to the local disk (`STAGE_THREADS`).
-STAGE_THREADS = 2
+STAGE_THREADS = 8
 #: From this round trip on connections are made before they are needed (`FAR_ROUND_TRIP_MIN`).
 FAR_S = 0.02
 #: Bytes for each of which a connection is made then (`MAX_JOINED_BYTES`).

@@ -6,7 +6,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
-use branchline_storage::limits::{MAX_JOINED_BYTES, STAGE_RANGES, STAGE_RANGE_BYTES};
+use branchline_storage::limits::{MAX_JOINED_BYTES, STAGE_RANGE_BYTES};
 use branchline_storage::{coalesce, Access, AccessMode, ByteRange, Choice, Link};
 
 use crate::extents::Extent;
@@ -215,12 +215,8 @@ impl<'a> Planning<'a> {
 
     fn stage(&mut self) {
         let size = self.file.size_bytes;
-        let together = STAGE_RANGES * STAGE_RANGE_BYTES;
-        for start in (0..size).step_by(together as usize) {
-            let end = (start + together).min(size);
-            let starts = (start..end).step_by(STAGE_RANGE_BYTES as usize);
-            let ranges = starts.map(|at| ByteRange::new(at, STAGE_RANGE_BYTES.min(end - at))).collect();
-            self.call(Purpose::Staging, ranges);
+        for start in (0..size).step_by(STAGE_RANGE_BYTES as usize) {
+            self.call(Purpose::Staging, vec![ByteRange::new(start, STAGE_RANGE_BYTES.min(size - start))]);
         }
     }
 

@@ -17,12 +17,15 @@ use ureq_proto::client::header_raw;
 use super::authorization::{means_bad_keys, Authorization};
 use super::connect::FirstReachable;
 use super::connection_numbers::{self, Numbering};
+use super::loan::Loan;
 use super::proxies::{self, Proxies};
+use super::tcp;
 use crate::fault::{Fault, Result};
+use crate::limits::HTTP_BUFFER_BYTES;
 use crate::secrets::quoted;
 use crate::settings::Settings;
 use crate::url::Url;
-use crate::{limits, tls, StorageErrorKind};
+use crate::{limits, tls, RangeRead, StorageErrorKind};
 
 /// The connections of this process.
 pub(crate) struct Client {
@@ -91,7 +94,7 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
         .accept_encoding("identity")
         .user_agent(concat!("branchline/", env!("CARGO_PKG_VERSION")))
         .build();
-    let connector = ConnectProxyConnector::default().chain(FirstReachable::default()).chain(RustlsConnector::default());
+    let connector = ConnectProxyConnector::default().chain(FirstReachable).chain(RustlsConnector::default());
     Ok(Agent::with_parts(config, connector.chain(Numbering), DefaultResolver::default()))
 }
 
@@ -114,6 +117,8 @@ pub(crate) struct Answer {
     server: String,
     certificate_note: Option<String>,
     traced: Option<journal::Request>,
+    /// The way to lend memory to the connection, if that receives the bytes of the answer as they are.
+    loan: Option<Loan>,
 }
 
 impl Client {
@@ -204,6 +209,7 @@ impl Client {
             .timeout_global(Some(time_limit))
             .build();
         connection_numbers::forget_last();
+        tcp::forget_last();
         let response = self.agent.run(request);
         if let Some(traced) = &mut traced {
             traced.over(connection_numbers::last());
@@ -214,7 +220,8 @@ impl Client {
             let status = response.status();
             traced.ended(if status.is_success() { "ok".to_owned() } else { status.as_str().to_owned() });
         }
-        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), traced })
+        let loan = tcp::last();
+        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), traced, loan })
     }
 
     /// Whether this server answered a request for several ranges with one.
@@ -268,6 +275,19 @@ impl Answer {
 
     pub(crate) fn body(&mut self) -> BufReader<BodyReader<'_>> {
         BufReader::with_capacity(64 << 10, self.response.body_mut().as_reader())
+    }
+
+    /// Receives these bytes, which are the body, straight to their place where that is possible.
+    pub(crate) fn receive(&mut self, read: &mut RangeRead) -> io::Result<()> {
+        let bytes = self.header("content-length").and_then(|length| length.parse().ok());
+        let is_plain = bytes == Some(read.range.length) && self.header("transfer-encoding").is_none();
+        let is_worth_it = read.range.length >= HTTP_BUFFER_BYTES as u64;
+        let loan = self.loan.take().filter(|_| is_plain && is_worth_it);
+        let mut body = self.response.body_mut().as_reader();
+        match loan {
+            Some(loan) => loan.receive(read, &mut body),
+            None => body.read_exact(read.room()),
+        }
     }
 
     /// The error for an answer with another status than the expected ones.

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 use ureq::Error;
 
+use super::tcp;
+
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
@@ -47,7 +49,12 @@ impl<T: Transport> Transport for Numbered<T> {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         LAST.with(|last| last.set(self.number));
-        self.inner.transmit_output(amount, timeout)
+        self.inner.transmit_output(amount, timeout)?;
+        if self.is_tls() {
+            // What it receives has to be decrypted first.
+            tcp::forget_last();
+        }
+        Ok(())
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {

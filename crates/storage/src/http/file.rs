@@ -300,11 +300,8 @@ fn changed(answer: &Answer, how: &str) -> Fault {
 
 /// Reads the bytes of one range, and that nothing follows them.
 fn fill(read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
-    let length = read.range.length;
-    let room = read.room_for(length).ok_or_else(Fault::no_memory)?;
-    let mut body = answer.body();
-    let result = body.read_exact(room).and_then(|()| body.read(&mut [0; 1]));
-    drop(body);
+    read.room_for(read.range.length).ok_or_else(Fault::no_memory)?;
+    let result = answer.receive(read).and_then(|()| answer.body().read(&mut [0; 1]));
     match result {
         Ok(0) => Ok(()),
         Ok(_) => Err(answer.protocol_fault("more bytes than were requested")),

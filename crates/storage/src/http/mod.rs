@@ -8,9 +8,11 @@ mod connection_numbers;
 mod content_range;
 mod file;
 mod folder;
+mod loan;
 mod location;
 mod multipart;
 mod proxies;
+mod tcp;
 
 pub(crate) use authorization::Authorization;
 pub(crate) use client::{client, Client, DataRequest};

@@ -73,6 +73,40 @@ fn only_bytes_that_came_are_counted() {
 }
 
 #[test]
+fn a_large_answer_comes_to_its_place_in_the_memory_of_the_reader() {
+    const LARGE: usize = 3_000_000;
+    let content: String = (0..LARGE).map(|at| char::from(b'a' + (at * at / 7 % 26) as u8)).collect();
+    let part = |range: &str, body: &str| {
+        answer(&format!("206 Partial Content\r\nETag: \"one\"\r\nContent-Range: bytes {range}/{LARGE}"), body)
+    };
+    let whole = part(&format!("7-{}", LARGE - 1), &content[7..]);
+    let cut = whole[..whole.len() / 3].to_owned();
+    for (answers, is_first_try) in [(vec![whole.clone()], true), (vec![cut, whole], false)] {
+        let file = opened([vec![part("0-0", "a")], answers].concat());
+        let buffer = vec![1; LARGE + 1000];
+        let address = buffer.as_ptr();
+        let mut reads = [RangeRead::reusing(ByteRange::new(7, LARGE as u64 - 7), buffer)];
+        file.read_ranges(&mut reads).unwrap();
+        let [read] = reads;
+        assert!(read.bytes() == &content.as_bytes()[7..]);
+        // Memory that was lent to a connection that broke may be gone.
+        assert!(!is_first_try || read.into_buffer().0.as_ptr() == address);
+    }
+}
+
+#[test]
+fn an_answer_longer_than_its_range_is_refused_whatever_its_size() {
+    for length in [10, 2_000_000] {
+        let part = |range: String, body: &str| {
+            answer(&format!("206 Partial Content\r\nContent-Range: bytes {range}/3000000"), body)
+        };
+        let long = part(format!("5-{}", length + 4), &"y".repeat(length + 20));
+        let file = opened(vec![part("0-0".to_owned(), "x"), long.clone(), long]);
+        assert_eq!(read(&file, &[(5, length as u64)]).unwrap_err().kind, StorageErrorKind::Protocol);
+    }
+}
+
+#[test]
 fn failures_count_for_the_storage_element_of_the_file() {
     let file = opened(vec![String::new(), first()]);
     assert_eq!(crate::troubles::troubles_with(file.name()).retries_count, 1);
