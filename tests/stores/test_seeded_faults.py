@@ -176,7 +176,7 @@ def test_what_never_answers_ends_in_an_error_that_names_it(
 def test_whichever_thread_gets_no_answer_the_job_ends_and_names_the_file(
     files: dict[str, list[Path]], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.2")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.5")
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
     monkeypatch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
     paths = [f"{server}/{path.name}" for of_codec in files.values() for path in of_codec]
