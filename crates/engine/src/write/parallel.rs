@@ -19,7 +19,7 @@ pub(crate) fn map_in_order<T: Sync, S, R: Send>(
     work: impl Fn(&mut S, &T) -> R + Sync,
 ) -> Vec<R> {
     let mut results = Vec::with_capacity(items.len());
-    let taken: Result<(), ()> = stream_in_order(items, items.len(), state, work, |_, result| {
+    let taken: Result<(), ()> = stream_in_order(items, Some(items.len()), state, work, |_, result| {
         results.push(result);
         Ok(())
     });
@@ -35,7 +35,7 @@ pub(crate) fn each_in_order<T: Sync, S, R: Send, E>(
     work: impl Fn(&mut S, &T) -> R + Sync,
     take: impl FnMut(&T, R) -> Result<(), E>,
 ) -> Result<(), E> {
-    stream_in_order(items, AHEAD_PER_THREAD * cores(), state, work, take)
+    stream_in_order(items, None, state, work, take)
 }
 
 fn cores() -> usize {
@@ -44,12 +44,14 @@ fn cores() -> usize {
 
 fn stream_in_order<T: Sync, S, R: Send, E>(
     items: &[T],
-    ahead: usize,
+    ahead: Option<usize>,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, &T) -> R + Sync,
     mut take: impl FnMut(&T, R) -> Result<(), E>,
 ) -> Result<(), E> {
-    let threads = cores().min(items.len());
+    // To ask how many cores there are takes the system longer than a small item.
+    let cores = if items.len() > 1 { cores() } else { 1 };
+    let (threads, ahead) = (cores.min(items.len()), ahead.unwrap_or(AHEAD_PER_THREAD * cores));
     if threads <= 1 {
         let mut state = state();
         return items.iter().try_for_each(|item| take(item, work(&mut state, item)));

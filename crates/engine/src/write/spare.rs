@@ -16,7 +16,7 @@ const ROOM_BYTES_MAX: usize = 8 << 20;
 /// What files that were closed left.
 static SHARED: Mutex<Kept> = Mutex::new(Kept { buffers: Vec::new(), bytes: 0 });
 
-/// Empty buffers of a file, for all threads. What it has in the end is left to the next file.
+/// Buffers of a file that nobody uses, for all threads. What it has in the end is left to the next file.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Kept>);
 
@@ -36,22 +36,29 @@ impl Kept {
         Some(self.buffers.swap_remove(index))
     }
 
-    fn give(&mut self, mut buffer: Vec<u8>, bytes_max: usize) {
+    fn give(&mut self, buffer: Vec<u8>, bytes_max: usize) {
         if buffer.capacity() > 0 && self.bytes + buffer.capacity() <= bytes_max {
-            buffer.clear();
             self.bytes += buffer.capacity();
             self.buffers.push(buffer);
         }
     }
 }
 
-fn locked<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What a lock protects, also where a thread panicked that had it.
+pub(crate) fn locked<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
     one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Spare {
     /// An empty buffer, with room for these bytes if one is there that has it.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
+        let mut buffer = self.take_used(bytes);
+        buffer.clear();
+        buffer
+    }
+
+    /// The same with whatever is in it, for what is not to be cleared only to be written over.
+    pub(crate) fn take_used(&self, bytes: usize) -> Vec<u8> {
         let own = locked(&self.0).take(bytes);
         own.or_else(|| locked(&SHARED).take(bytes)).unwrap_or_default()
     }

@@ -5,6 +5,7 @@ use lz4::block::CompressionMode;
 use xxhash_rust::xxh64::xxh64;
 
 use super::codec::LZ4_CHECKSUM_BYTES;
+use super::record::HEADER_BYTES;
 use super::{Codec, Setting};
 
 /// Plain bytes of a record at most (ROOT's kMAXZIPBUF), and of a payload: its header has three bytes for each.
@@ -27,7 +28,7 @@ pub struct Compressor {
     /// The level that the context was made for, and the context.
     deflate: Option<(u8, libdeflater::Compressor)>,
     zstd: Option<zstd_safe::CCtx<'static>>,
-    /// The buffer that payloads are compressed into.
+    /// The buffer that records are made in.
     room: Vec<u8>,
 }
 
@@ -46,35 +47,57 @@ impl Compressor {
     /// not be smaller: the caller stores such bytes plain, as ROOT does (R__zipMultipleAlgorithm).
     pub fn compress(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
+        let mut room = std::mem::take(&mut self.room);
         let is_smaller = setting != Setting::NONE
-            && plain.chunks(RECORD_BYTES_MAX).try_for_each(|part| self.add_record(setting, part, out)).is_some()
+            && plain.chunks(RECORD_BYTES_MAX).all(|part| {
+                if room.len() < bytes_max(part) {
+                    room.resize(bytes_max(part), 0);
+                }
+                let size = self.record(setting, part, &mut room);
+                size.and_then(|size| room.get(..size)).map(|record| out.extend_from_slice(record)).is_some()
+            })
             && out.len() - start < plain.len();
+        self.room = room;
         if !is_smaller {
             out.truncate(start);
         }
         is_smaller
     }
 
-    fn add_record(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> Option<()> {
-        let room_bytes = plain.len() + plain.len() / 64 + FRAMING_BYTES;
-        if self.room.len() < room_bytes {
-            self.room.resize(room_bytes, 0);
+    /// The same over what `out` has from `start` on, without a copy: for memory that is used again and again, as there
+    /// is to be room for what a codec may make. Where the records would not be smaller, `out` ends at `start`.
+    pub fn compress_over(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>, start: usize) -> bool {
+        let room_bytes = start + plain.chunks(RECORD_BYTES_MAX).map(bytes_max).sum::<usize>();
+        if setting != Setting::NONE && out.len() < room_bytes {
+            out.resize(room_bytes, 0);
         }
-        let size = self.payload(setting, plain)?;
+        let mut end = start;
+        let is_smaller = setting != Setting::NONE
+            && plain.chunks(RECORD_BYTES_MAX).all(|part| {
+                let size = out.get_mut(end..).and_then(|room| self.record(setting, part, room));
+                end += size.unwrap_or(0);
+                size.is_some()
+            })
+            && end - start < plain.len();
+        out.truncate(if is_smaller { end } else { start });
+        is_smaller
+    }
+
+    /// Fills the start of the room with a record, and returns its bytes; None where the codec fails.
+    fn record(&mut self, setting: Setting, plain: &[u8], room: &mut [u8]) -> Option<usize> {
+        let (header, room) = room.split_first_chunk_mut::<HEADER_BYTES>()?;
+        let size = self.payload(setting, plain, room)?;
         if size > RECORD_BYTES_MAX {
             return None;
         }
-        out.extend(setting.codec().magic()?);
-        out.push(setting.codec().method());
-        for size in [size, plain.len()] {
-            out.extend_from_slice(&(size as u32).to_le_bytes()[..3]);
-        }
-        out.extend_from_slice(&self.room[..size]);
-        Some(())
+        let [m0, m1] = setting.codec().magic()?;
+        let ([s0, s1, s2, _], [p0, p1, p2, _]) = ((size as u32).to_le_bytes(), (plain.len() as u32).to_le_bytes());
+        *header = [m0, m1, setting.codec().method(), s0, s1, s2, p0, p1, p2];
+        Some(HEADER_BYTES + size)
     }
 
-    /// Fills the room with a payload and returns its bytes; None where the codec fails.
-    fn payload(&mut self, setting: Setting, plain: &[u8]) -> Option<usize> {
+    /// Fills the start of the room with a payload, and returns its bytes; None where the codec fails.
+    fn payload(&mut self, setting: Setting, plain: &[u8], room: &mut [u8]) -> Option<usize> {
         let level = setting.level();
         match setting.codec() {
             Codec::Zlib => {
@@ -83,18 +106,23 @@ impl Compressor {
                     self.deflate = Some((setting.level(), libdeflater::Compressor::new(level)));
                 }
                 let (_, deflate) = self.deflate.as_mut()?;
-                deflate.zlib_compress(plain, &mut self.room).ok()
+                deflate.zlib_compress(plain, room).ok()
             }
             // ROOT's levels up to 9 are every other one of zstd's.
             Codec::Zstd => {
                 let zstd = self.zstd.get_or_insert_default();
-                zstd.compress(&mut self.room[..], plain, 2 * i32::from(level)).ok()
+                zstd.compress(room, plain, 2 * i32::from(level)).ok()
             }
-            Codec::Lz4 => compress_lz4(level, plain, &mut self.room),
-            Codec::Lzma => compress_xz(level, plain, &mut self.room),
+            Codec::Lz4 => compress_lz4(level, plain, room),
+            Codec::Lzma => compress_xz(level, plain, room),
             Codec::None | Codec::OldCs => None,
         }
     }
+}
+
+/// Bytes of a record at most; codecs that would need more fail.
+fn bytes_max(plain: &[u8]) -> usize {
+    plain.len() + plain.len() / 64 + FRAMING_BYTES
 }
 
 fn compress_lz4(level: u8, plain: &[u8], room: &mut [u8]) -> Option<usize> {
@@ -162,6 +190,10 @@ mod tests {
         let mut back = vec![0; plain.len()];
         assert_eq!(Decompressor::new().decompress_into(records, &mut back), Ok(setting.codec()), "{setting}");
         assert!(back == plain, "{setting}, {} bytes", plain.len());
+        for mut over in [b"before".to_vec(), [b"before", &vec![7; 2 * plain.len()][..]].concat()] {
+            assert!(compressor.compress_over(setting, plain, &mut over, 6));
+            assert!(over == out, "{setting}, {} bytes", plain.len());
+        }
         records.to_vec()
     }
 
@@ -197,6 +229,9 @@ mod tests {
                 }
                 let mut out = b"before".to_vec();
                 assert!(!compressor.compress(setting, plain, &mut out), "{setting}, {} bytes", plain.len());
+                assert_eq!(out, b"before");
+                out.extend(b" and behind");
+                assert!(!compressor.compress_over(setting, plain, &mut out, 6), "{setting}, {} bytes", plain.len());
                 assert_eq!(out, b"before");
             }
             check(&mut compressor, setting, &words(5000));

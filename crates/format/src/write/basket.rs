@@ -17,8 +17,8 @@ pub struct BasketTools {
     compressor: Compressor,
     /// Plain bytes of a basket.
     room: Vec<u8>,
-    /// Memory for the next record.
-    pub(super) record: Vec<u8>,
+    /// Memory for the next record, if some was given.
+    record: Option<Vec<u8>>,
 }
 
 impl BasketTools {
@@ -29,13 +29,12 @@ impl BasketTools {
 
     /// Bytes of memory that it keeps.
     pub fn bytes(&self) -> usize {
-        self.compressor.bytes() + self.room.capacity() + self.record.capacity()
+        self.compressor.bytes() + self.room.capacity() + self.record.as_ref().map_or(0, Vec::capacity)
     }
 
-    /// Gives memory for the next record that is made.
-    pub fn reuse(&mut self, mut record: Vec<u8>) {
-        record.clear();
-        self.record = record;
+    /// Gives memory for the next record that is made, with whatever is in it.
+    pub fn reuse(&mut self, record: Vec<u8>) {
+        self.record = Some(record);
     }
 
     /// The plain bytes of a basket.
@@ -43,9 +42,30 @@ impl BasketTools {
         basket.decompress(&mut self.decompressor, &mut self.room)
     }
 
-    /// Adds plain bytes compressed, and returns true; or returns false where they do not become smaller.
-    pub(super) fn push_compressed(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {
-        self.compressor.compress(setting, plain, out)
+    /// A record of a head and compressed bytes; Err with memory if they do not become smaller.
+    pub(super) fn compressed(
+        &mut self,
+        setting: Setting,
+        head: &[u8],
+        plain: &[u8],
+    ) -> std::result::Result<Vec<u8>, Vec<u8>> {
+        let given = self.record.take();
+        let is_given = given.is_some();
+        let mut record = given.unwrap_or_default();
+        if record.len() < head.len() {
+            record.resize(head.len(), 0);
+        }
+        record[..head.len()].copy_from_slice(head);
+        // Memory that was given has room for what a codec may make; other memory is as large as the record.
+        let is_smaller = match is_given {
+            true => self.compressor.compress_over(setting, plain, &mut record, head.len()),
+            false => self.compressor.compress(setting, plain, &mut record),
+        };
+        if is_smaller {
+            Ok(record)
+        } else {
+            Err(record)
+        }
     }
 
     /// The record of a basket with the same plain bytes in another compression; all of its key stays but its size.

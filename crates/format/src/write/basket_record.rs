@@ -64,18 +64,20 @@ impl BasketFrame {
             .split_at_mut_checked(usize::from(key_size))
             .ok_or_else(|| FormatError::internal("a basket is made without room for its key"))?;
         let plain_size = u64::from(key_size) + plain.len() as u64;
-        let mut record = std::mem::take(&mut tools.record);
-        record.reserve(usize::from(key_size) + if form.setting == Setting::NONE { 0 } else { plain.len() / 2 });
-        self.push_key(plain.len() as u64, key_size, process_ids_before, &mut record)?;
-        record.extend(BASKET_VERSION.to_be_bytes());
+        let mut head = Vec::with_capacity(key_size.into());
+        self.push_key(plain.len() as u64, key_size, process_ids_before, &mut head)?;
+        head.extend(BASKET_VERSION.to_be_bytes());
         for size in [last.max(form.bytes_max as u64), entry_size, entries_count, last] {
-            record.extend(number(size)?.to_be_bytes());
+            head.extend(number(size)?.to_be_bytes());
         }
-        record.push(0);
-        if !tools.push_compressed(form.setting, plain, &mut record) {
-            room.copy_from_slice(&record);
-            std::mem::swap(&mut record, data);
-        }
+        head.push(0);
+        let mut record = match tools.compressed(form.setting, &head, plain) {
+            Ok(record) => record,
+            Err(memory) => {
+                room.copy_from_slice(&head);
+                std::mem::replace(data, memory)
+            }
+        };
         let size = number(record.len() as u64)?;
         record[..4].copy_from_slice(&size.to_be_bytes());
         Ok(NewBasket { record, entries_count, plain_size })

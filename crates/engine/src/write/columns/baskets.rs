@@ -1,6 +1,7 @@
 //! The baskets of a branch: entries are taken until a basket is full, and threads make its record of them.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use branchline_format::compress::Setting;
 use branchline_format::write::tree_record::BranchKind;
@@ -10,7 +11,7 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::columns::branches::Source;
 use crate::write::columns::entries::{BranchValues, EntryBytes, Mismatch};
 use crate::write::columns::writer::Values;
-use crate::write::spare::{Room, Rooms};
+use crate::write::spare::{locked, Room, Rooms};
 
 /// What is given at a time is a basket of its own from this part of a basket on: less is streamed, and waits for more.
 const BASKET_FROM_SHARE: usize = 2;
@@ -30,8 +31,8 @@ pub(crate) struct BranchForm {
 /// Entries that make a basket.
 #[derive(Debug)]
 pub(crate) enum BasketEntries {
-    /// Streamed already, for they came in several calls.
-    Streamed(EntryBytes),
+    /// Streamed already, for they came in several calls; a thread takes them out.
+    Streamed(Mutex<EntryBytes>),
     /// These entries of the values that are given now.
     Given(Range<usize>),
 }
@@ -64,7 +65,7 @@ impl BasketEntries {
     /// Bytes before compression, about.
     pub(crate) fn bytes(&self, form: &BranchForm) -> usize {
         match self {
-            Self::Streamed(streamed) => streamed.data.len(),
+            Self::Streamed(streamed) => locked(streamed).bytes(),
             Self::Given(_) => form.basket_bytes,
         }
     }
@@ -72,7 +73,7 @@ impl BasketEntries {
     /// Bytes of memory.
     pub(crate) fn streamed_bytes(&self) -> usize {
         match self {
-            Self::Streamed(streamed) => streamed.data.len() + 4 * streamed.starts.as_ref().map_or(0, Vec::len),
+            Self::Streamed(streamed) => locked(streamed).bytes(),
             Self::Given(_) => 0,
         }
     }
@@ -90,20 +91,21 @@ impl OpenBasket {
         let basket_bytes = form.basket_bytes;
         let mut start = wanted.start;
         if self.streamed.count > 0 {
-            let room = (basket_bytes + form.key_size).saturating_sub(self.streamed.data.len());
+            let room = (basket_bytes + form.key_size).saturating_sub(self.streamed.bytes());
             let filling = values.filling(wanted.clone(), room)?;
             start += filling.unwrap_or(wanted.len());
             values.add(wanted.start..start, &mut self.streamed)?;
             if filling.is_none() {
                 return Ok(());
             }
-            full(BasketEntries::Streamed(std::mem::take(&mut self.streamed)));
+            full(BasketEntries::Streamed(std::mem::take(&mut self.streamed).into()));
         } else if !self.given.is_empty() {
             start = self.given.start;
         }
         while let Some(count) = values.filling(start..wanted.end, basket_bytes)? {
-            full(BasketEntries::Given(start..start + count));
-            start += count;
+            let end = start + count.max(1).min(wanted.end - start);
+            full(BasketEntries::Given(start..end));
+            start = end;
         }
         self.given = start..wanted.end;
         Ok(())
@@ -133,7 +135,7 @@ impl OpenBasket {
     pub(crate) fn end(&mut self) -> Option<BasketEntries> {
         let given = std::mem::take(&mut self.given);
         if self.streamed.count > 0 {
-            return Some(BasketEntries::Streamed(std::mem::take(&mut self.streamed)));
+            return Some(BasketEntries::Streamed(std::mem::take(&mut self.streamed).into()));
         }
         (!given.is_empty()).then_some(BasketEntries::Given(given))
     }
@@ -154,29 +156,26 @@ impl BranchForm {
         path: &str,
     ) -> Result<NewBasket> {
         room.tools.reuse(record);
-        let streamed = match entries {
-            BasketEntries::Streamed(streamed) => {
-                room.entries.clone_from(streamed);
-                &mut room.entries
-            }
+        match entries {
+            BasketEntries::Streamed(streamed) => std::mem::swap(&mut room.entries, &mut locked(streamed)),
             BasketEntries::Given(given) => {
                 room.entries.clear(self.key_size, !self.kind.is_fixed());
                 let added = self.values(fields, path)?.add(given.clone(), &mut room.entries);
                 added.map_err(|reason| self.mismatch(reason, path))?;
-                &mut room.entries
             }
-        };
+        }
+        let entries = &mut room.entries;
         let named = |error| ReadError::from_format(path, &error);
         let form = BasketForm {
-            stores_offsets: streamed.starts.is_some(),
+            stores_offsets: entries.starts.is_some(),
             bytes_max: self.basket_bytes,
             setting: self.setting,
         };
         let contents = BasketContents {
-            data: &mut streamed.data,
-            starts: streamed.starts.as_deref().unwrap_or_default(),
+            data: &mut entries.data,
+            starts: entries.starts.as_deref().unwrap_or_default(),
             displacements: None,
-            entries_count: streamed.count,
+            entries_count: entries.count,
             process_ids_before: 0,
         };
         self.frame.record(&form, contents, &mut room.tools).map_err(named)

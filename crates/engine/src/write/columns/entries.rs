@@ -16,6 +16,8 @@ const COLLECTION_VERSION: u16 = 10;
 const COLLECTION_HEAD_BYTES: usize = 10;
 /// Bytes of the number of elements.
 const COUNT_BYTES: usize = 4;
+/// Bytes of the number that says where an entry begins.
+const START_BYTES: usize = 4;
 /// Numbers of half precision, which become floats.
 const HALF: &str = "f2";
 /// Bytes whose order is changed while they are in the first cache.
@@ -33,6 +35,11 @@ pub(crate) struct EntryBytes {
 }
 
 impl EntryBytes {
+    /// Bytes of memory, which are those of the basket, too.
+    pub(crate) fn bytes(&self) -> usize {
+        self.data.len() + START_BYTES * self.starts.as_ref().map_or(0, Vec::len)
+    }
+
     /// Takes all entries out, and keeps the memory.
     pub(crate) fn clear(&mut self, key_size: usize, has_starts: bool) {
         self.data.clear();
@@ -80,33 +87,45 @@ impl<'a> BranchValues<'a> {
         Ok(Self { kind, dtype: source.dtype, lists, values })
     }
 
-    /// How many of these entries take at least `room` bytes, the last one included; None if all take less.
+    /// How many of these entries have room in so many bytes, with the numbers that say where they begin, as ROOT counts
+    /// the size of a basket; None if all have, and some is left.
     pub(crate) fn filling(&self, wanted: Range<usize>, room: usize) -> Result<Option<usize>, Mismatch> {
-        let fixed = |size: usize| room.div_ceil(size.max(1)).max(1);
-        let count = match self.kind {
+        let fixed = |size: usize| (room / size.max(1), room % size.max(1));
+        let (count, left) = match self.kind {
             BranchKind::Counter => fixed(COUNT_BYTES),
             BranchKind::Numbers(leaf, dimensions) => fixed(inner(self.values, dimensions)?.1 * leaf.size()),
             BranchKind::Counted(leaf, dimensions, _) => {
                 let (offsets, content) = self.lists()?;
                 let size = (inner(content, dimensions)?.1 * leaf.size()) as u64;
                 let (first, ends) = bounds_of(offsets, &wanted)?.split_first().ok_or(TOO_FEW)?;
-                let is_less = |end: &i64| (end.saturating_sub(*first).max(0) as u64).saturating_mul(size) < room as u64;
-                ends.partition_point(is_less) + 1
+                let taken = |count: usize| {
+                    let elements = ends[..count].last().map_or(0, |end| end.saturating_sub(*first).max(0) as u64);
+                    elements.saturating_mul(size).saturating_add((START_BYTES * count) as u64)
+                };
+                let (mut count, mut beyond) = (0, ends.len() + 1);
+                while count + 1 < beyond {
+                    let middle = count + (beyond - count) / 2;
+                    if taken(middle) <= room as u64 {
+                        count = middle;
+                    } else {
+                        beyond = middle;
+                    }
+                }
+                (count, room.saturating_sub(taken(count) as usize))
             }
             _ => {
-                let mut bytes = 0;
-                let mut sizes = wanted.clone().map(|entry| self.size(entry));
-                let reached = sizes.position(|size| match size {
-                    Ok(size) => {
-                        bytes += size;
-                        bytes >= room
-                    }
-                    Err(_) => true, // which `add` reports
-                });
-                reached.map_or(wanted.len(), |index| index) + 1
+                let (mut count, mut left) = (0, room);
+                for entry in wanted.clone() {
+                    // What cannot be measured is reported when it is added.
+                    let size = START_BYTES + self.size(entry).unwrap_or(0);
+                    let Some(rest) = left.checked_sub(size) else { break };
+                    (count, left) = (count + 1, rest);
+                }
+                (count, left)
             }
         };
-        Ok(Some(count).filter(|count| *count <= wanted.len()))
+        let is_open = count > wanted.len() || (count == wanted.len() && left > 0);
+        Ok((!is_open).then_some(count))
     }
 
     /// Bytes of an entry of a branch whose entries are streamed one by one.

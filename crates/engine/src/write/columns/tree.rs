@@ -175,7 +175,7 @@ impl OpenTree {
         let (forms, branches, ratio) = (&self.forms, &mut self.branches, &mut self.cluster.ratio);
         let (path, spare) = (file.path(), &self.spare);
         let make = |room: &mut Lent<BasketRoom>, Waiting { branch, entries }: &Waiting| {
-            forms[*branch].basket(entries, values, (room, spare.take(forms[*branch].basket_bytes)), &path)
+            forms[*branch].basket(entries, values, (room, spare.take_used(forms[*branch].basket_bytes)), &path)
         };
         each_in_order(
             &waiting,

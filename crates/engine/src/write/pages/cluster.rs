@@ -11,7 +11,7 @@ use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use branchline_format::ntuple::schema::Schema;
 use branchline_format::ntuple::write::elements::{element_size, encode_into, is_native};
-use branchline_format::ntuple::write::page::{self, seal_into};
+use branchline_format::ntuple::write::page::{self, seal_over};
 
 use crate::error::{ReadError, Result};
 use crate::limits;
@@ -137,8 +137,13 @@ impl FullPage<'_> {
             encode_into(&self.encoding, &self.elements, plain)?;
         }
         let plain = if is_native { &*self.elements } else { &*plain };
-        let mut bytes = spare.take(plain.len());
-        seal_into(plain, setting, compressor, &mut bytes);
+        let mut bytes = spare.take_used(plain.len());
+        seal_over(plain, setting, compressor, &mut bytes);
+        if bytes.len() < bytes.capacity() / 2 {
+            // Pages wait for the end of the cluster, in no more memory than they need.
+            let exact = bytes.clone();
+            spare.give(std::mem::replace(&mut bytes, exact));
+        }
         Ok(Made::Stored(bytes))
     }
 }

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use pulp::Arch;
+
 use crate::error::{FormatError, Result};
 
 use super::super::encoding::{packed, Encoding, Kind, Switch};
@@ -209,14 +211,16 @@ fn split_words<W: Word>(mut words: impl ExactSizeIterator<Item = W>, bytes: &mut
     let count = words.len();
     bytes.resize(count * size_of::<W>(), 0);
     let mut block = [W::default(); SPLIT_AT_ONCE];
-    for start in (0..count).step_by(SPLIT_AT_ONCE) {
-        let block = &mut block[..SPLIT_AT_ONCE.min(count - start)];
-        block.iter_mut().zip(&mut words).for_each(|(place, word)| *place = word);
-        for (weight, plane) in bytes.chunks_exact_mut(count).enumerate() {
-            let places = &mut plane[start..start + block.len()];
-            places.iter_mut().zip(&*block).for_each(|(place, word)| *place = word.byte(weight));
+    Arch::new().dispatch(|| {
+        for start in (0..count).step_by(SPLIT_AT_ONCE) {
+            let block = &mut block[..SPLIT_AT_ONCE.min(count - start)];
+            block.iter_mut().zip(&mut words).for_each(|(place, word)| *place = word);
+            for (weight, plane) in bytes.chunks_exact_mut(count).enumerate() {
+                let places = &mut plane[start..start + block.len()];
+                places.iter_mut().zip(&*block).for_each(|(place, word)| *place = word.byte(weight));
+            }
         }
-    }
+    });
 }
 
 /// Splits numbers. Those with a sign have it in the lowest bit then.

@@ -34,13 +34,16 @@ pub fn unpacked(
 /// Compresses a page, unless that makes it longer, and adds its checksum.
 pub fn sealed(plain: &[u8], setting: Setting, compressor: &mut Compressor) -> Vec<u8> {
     let mut stored = Vec::new();
-    seal_into(plain, setting, compressor, &mut stored);
+    if !compressor.compress(setting, plain, &mut stored) {
+        stored.extend_from_slice(plain);
+    }
+    add_checksum(&mut stored);
     stored
 }
 
-/// The same, into empty memory that is there.
-pub fn seal_into(plain: &[u8], setting: Setting, compressor: &mut Compressor, stored: &mut Vec<u8>) {
-    if !compressor.compress(setting, plain, stored) {
+/// The same, over what is in memory that is used again.
+pub fn seal_over(plain: &[u8], setting: Setting, compressor: &mut Compressor, stored: &mut Vec<u8>) {
+    if !compressor.compress_over(setting, plain, stored, 0) {
         stored.extend_from_slice(plain);
     }
     add_checksum(stored);
