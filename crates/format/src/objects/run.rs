@@ -8,5 +8,6 @@ mod entries;
 mod entry_pointers;
 mod expansion;
 mod machine;
+mod many;
 mod pointers;
 mod slot;

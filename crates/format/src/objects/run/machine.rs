@@ -9,8 +9,7 @@ use crate::number::Number;
 use crate::objects::model::form::Form;
 use crate::objects::model::program::Classes;
 use crate::objects::model::steps::{
-    Block, Collection, Convert, Counted, Counter, Header, Loop, Object, Pointers, PointersKind, Step, TextLength,
-    Version,
+    Block, Collection, Convert, Counted, Counter, Header, Loop, Object, Pointers, PointersKind, Step, Version,
 };
 use crate::scalar::Scalar;
 
@@ -166,7 +165,11 @@ impl<'a> Machine<'a> {
     pub(crate) fn step(&mut self, step: &Step, base: usize, count: usize) -> Result<usize> {
         match step {
             Step::Block(block) => self.block(block, base, count),
-            Step::Text { slot, length } => self.each(count, |machine| machine.text(base + slot, *length)),
+            Step::Text { slot, length } if count != REST => {
+                self.texts(base + slot, *length, count)?;
+                Ok(count)
+            }
+            Step::Text { slot, length } => self.each(count, |machine| machine.texts(base + slot, *length, 1)),
             Step::TObject => self.each(count, |machine| machine.tobject().map(|_| ())),
             Step::Identity { unique_id, bits } => {
                 self.each(count, |machine| machine.identity(base + unique_id, base + bits))
@@ -234,19 +237,6 @@ impl<'a> Machine<'a> {
         let slot = &mut self.slots[slot];
         slot.bytes.extend_from_slice(text);
         slot.offsets.push(slot.bytes.len() as i64);
-    }
-
-    fn text(&mut self, slot: usize, length: TextLength) -> Result<()> {
-        let text = match length {
-            TextLength::Short => self.cursor.string_bytes()?,
-            TextLength::Long => {
-                let size = i64::from(self.cursor.i32()?);
-                let size = self.cursor.checked_count(size, 1)?;
-                self.cursor.take(size)?
-            }
-        };
-        self.push_text(slot, text);
-        Ok(())
     }
 
     /// Reads a TObject (TObject::Streamer).
@@ -443,7 +433,10 @@ impl<'a> Machine<'a> {
         self.push_list(base + collection.list, elements);
         match collection.steps.as_slice() {
             [Step::Block(block)] => self.block(block, base, elements).map(|_| ()),
-            [step] => self.deeper(|machine| machine.step(step, base, elements).map(|_| ())),
+            [step] => match step.number_lists() {
+                Some((inner, numbers)) => self.number_lists(base + inner.list, base + numbers.slot, numbers, elements),
+                None => self.deeper(|machine| machine.step(step, base, elements).map(|_| ())),
+            },
             steps => self.times(elements, |machine| machine.run(steps, base, 1)),
         }
     }
