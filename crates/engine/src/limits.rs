@@ -87,9 +87,13 @@ pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10
 pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
 /// The pause between two tries, see [`OUTPUT_BEGINNINGS_COUNT`].
 pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-/// Bytes of small baskets of objects that one task decodes to one piece of a column: enough that making the many
-/// columns of a class costs little, and few enough that all cores have work.
+/// Bytes of small baskets of objects that one task decodes to one piece of a column, at least: enough that making the
+/// many columns of a class costs little.
 pub const PIECE_BYTES: u64 = 256 << 10;
+/// The same, at most: buffers that are not larger are kept when they are freed.
+pub const PIECE_BYTES_MAX: u64 = 4 << 20;
+/// Pieces of a column for each of several decoders, about: all of them have work until the end.
+pub const PIECES_PER_DECODER: u64 = 4;
 /// Bytes of baskets that are copied at a time: enough for a store to join near ones, and little memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 /// Memory for the baskets of a tree that a program copies into a file of its own: two bundles, beside its own arrays.

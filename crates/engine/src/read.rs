@@ -14,6 +14,7 @@ mod fetch;
 pub(crate) mod fetch_request;
 mod fetcher;
 mod file_order;
+mod joining;
 mod memory_plan;
 mod needed;
 mod opening;

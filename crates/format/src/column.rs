@@ -182,6 +182,24 @@ impl Column {
         Ok(Some(whole))
     }
 
+    /// Columns of the same branch joined in their order; None if there are none. `bytes` and `numbers` make each buffer
+    /// of its parts, at once and in their order; of numbers each part is the ends of lists behind a 0. Fails as
+    /// [`Column::append`] does.
+    pub fn joined_by<B, O>(
+        pieces: Vec<Self>,
+        bytes: &mut impl FnMut(Vec<Vec<u8>>) -> B,
+        numbers: &mut impl FnMut(Vec<Vec<i64>>) -> O,
+    ) -> Result<Option<Column<B, O>>> {
+        let is_alike = pieces.first().is_some_and(|first| {
+            !matches!(first, Self::Union { .. }) && pieces.iter().all(|piece| first.is_like(piece))
+        });
+        if is_alike {
+            return Parts::of(pieces).joined(bytes, numbers).map(Some);
+        }
+        let whole = Self::joined(pieces)?;
+        Ok(whole.map(|whole| whole.map(&mut |one| bytes(vec![one]), &mut |one| numbers(vec![one]))))
+    }
+
     /// Takes memory for other columns of the same form.
     fn reserve(&mut self, others: &[&Self]) {
         match self {
@@ -233,6 +251,110 @@ impl Column {
             Self::Flat { .. } | Self::Regular { .. } | Self::Option { .. } => 0,
             Self::Record { .. } | Self::Tuple { .. } | Self::Union { .. } => 0,
         }
+    }
+}
+
+/// What columns of one form are made of, side by side.
+#[derive(Default)]
+struct Parts {
+    /// The first of the columns without its buffers and contents.
+    form: Option<Column<(), ()>>,
+    count: usize,
+    bytes: Vec<Vec<u8>>,
+    numbers: Vec<Vec<i64>>,
+    /// For each content the columns that are to be joined.
+    contents: Vec<Vec<Column>>,
+}
+
+impl Parts {
+    fn of(columns: Vec<Column>) -> Self {
+        let mut parts = Self::default();
+        for column in columns {
+            let form = parts.add(column);
+            parts.form.get_or_insert(form);
+        }
+        parts
+    }
+
+    fn add_contents(&mut self, contents: impl IntoIterator<Item = Column>) {
+        for (index, content) in contents.into_iter().enumerate() {
+            if self.contents.len() == index {
+                self.contents.push(Vec::new());
+            }
+            self.contents[index].push(content);
+        }
+    }
+
+    /// Takes a column apart, and returns what is left of it.
+    fn add(&mut self, column: Column) -> Column<(), ()> {
+        let nothing = || Box::new(Column::Flat { dtype: "unknown", values: () });
+        match column {
+            Column::Flat { dtype, values } => {
+                self.bytes.push(values);
+                Column::Flat { dtype, values: () }
+            }
+            Column::Regular { size, content } => {
+                self.add_contents([*content]);
+                Column::Regular { size, content: nothing() }
+            }
+            Column::List { offsets, content } => {
+                self.numbers.push(offsets);
+                self.add_contents([*content]);
+                Column::List { offsets: (), content: nothing() }
+            }
+            Column::Text { offsets, bytes } => {
+                self.numbers.push(offsets);
+                self.bytes.push(bytes);
+                Column::Text { offsets: (), bytes: () }
+            }
+            Column::Record { class_name, count, members } => {
+                self.count += count;
+                let (names, contents): (Vec<String>, Vec<Column>) = members.into_iter().unzip();
+                self.add_contents(contents);
+                let members = names.into_iter().map(|name| (name, *nothing())).collect();
+                Column::Record { class_name, count, members }
+            }
+            Column::Tuple { count, items } => {
+                self.count += count;
+                self.add_contents(items);
+                Column::Tuple { count, items: Vec::new() }
+            }
+            Column::Option { valid, content } => {
+                self.bytes.push(valid);
+                self.add_contents([*content]);
+                Column::Option { valid: (), content: nothing() }
+            }
+            Column::Union { tags, contents } => {
+                self.bytes.push(tags);
+                self.add_contents(contents);
+                Column::Union { tags: (), contents: Vec::new() }
+            }
+        }
+    }
+
+    fn joined<B, O>(
+        self,
+        bytes: &mut impl FnMut(Vec<Vec<u8>>) -> B,
+        numbers: &mut impl FnMut(Vec<Vec<i64>>) -> O,
+    ) -> Result<Column<B, O>> {
+        let missing = || FormatError::internal("a column without its parts");
+        let joined = self.contents.into_iter().map(|columns| Column::joined_by(columns, bytes, numbers));
+        let contents = joined.map(|one| one?.ok_or_else(missing)).collect::<Result<Vec<_>>>()?;
+        let mut rest = contents.into_iter();
+        let mut content = || rest.next().map(Box::new).ok_or_else(missing);
+        Ok(match self.form.ok_or_else(missing)? {
+            Column::Flat { dtype, .. } => Column::Flat { dtype, values: bytes(self.bytes) },
+            Column::Regular { size, .. } => Column::Regular { size, content: content()? },
+            Column::List { .. } => Column::List { offsets: numbers(self.numbers), content: content()? },
+            Column::Text { .. } => Column::Text { offsets: numbers(self.numbers), bytes: bytes(self.bytes) },
+            Column::Record { class_name, members, .. } => {
+                let members = members.into_iter().map(|(name, _)| name).zip(rest).collect();
+                Column::Record { class_name, count: self.count, members }
+            }
+            Column::Tuple { .. } => Column::Tuple { count: self.count, items: rest.collect() },
+            Column::Option { .. } => Column::Option { valid: bytes(self.bytes), content: content()? },
+            Column::Union { .. } => Column::Union { tags: bytes(self.bytes), contents: rest.collect() },
+        })
     }
 }
 
@@ -365,6 +487,41 @@ mod tests {
             .append(Column::Union { tags: vec![0, 1, 1], contents: vec![record("B", &[3]), record("A", &[4, 5])] })
             .unwrap();
         assert_eq!(column, Column::Union { tags: vec![0, 1, 1, 0, 0], contents: contents(&[1, 4, 5], &[2, 3]) });
+    }
+
+    fn joined(pieces: Vec<Column>) -> Column {
+        let mut numbers = |parts: Vec<Vec<i64>>| {
+            let mut parts = parts.into_iter();
+            let mut all = parts.next().unwrap();
+            parts.for_each(|more| append_offsets(&mut all, &more));
+            all
+        };
+        Column::joined_by(pieces, &mut |parts| parts.concat(), &mut numbers).unwrap().unwrap()
+    }
+
+    #[test]
+    fn columns_are_joined_as_they_are_appended() {
+        let flat = |values: &[u8]| Column::Flat { dtype: "u1", values: values.to_vec() };
+        let list = |offsets: &[i64], content| Column::List { offsets: offsets.to_vec(), content: Box::new(content) };
+        let text = |offsets: &[i64], bytes: &[u8]| Column::Text { offsets: offsets.to_vec(), bytes: bytes.to_vec() };
+        let pair = |one, other| Column::Tuple { count: 2, items: vec![one, other] };
+        let arrays = |content| Column::Regular { size: 2, content: Box::new(content) };
+        let whole = |offsets: &[i64], values: &[u8], class: &str| {
+            let lists = list(offsets, pair(text(&[0, 1], b"a"), arrays(flat(values))));
+            let member = pointers(&[1, 0], record(class, &[7]));
+            let members = vec![("lists".to_string(), lists), ("pointers".to_string(), member)];
+            Column::Record { class_name: None, count: 2, members }
+        };
+        for other_class in ["A", "B"] {
+            let pieces = [
+                whole(&[0, 2, 3], &[1, 2], "A"),
+                whole(&[0, 0, 1], &[3, 4], other_class),
+                whole(&[0, 1, 1], &[5], "A"),
+            ];
+            let mut appended = pieces[0].clone();
+            pieces[1..].iter().for_each(|piece| appended.append(piece.clone()).unwrap());
+            assert_eq!(joined(pieces.to_vec()), appended);
+        }
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub(crate) fn assemble(
     needed: &[Needed],
     sources: Vec<BasketSource>,
     countings: &Countings,
+    decoders: usize,
 ) -> Result<Vec<Task>> {
     let mut by_column: Vec<Vec<Fetched>> = columns.clone().map(|_| Vec::new()).collect();
     for (one, source) in needed.iter().zip(sources) {
@@ -83,7 +84,7 @@ pub(crate) fn assemble(
     }
     let mut tasks = Vec::with_capacity(needed.len());
     for (column, baskets) in columns.zip(by_column) {
-        let assembly = Assembly { chunk, column, countings, tasks: &mut tasks };
+        let assembly = Assembly { chunk, column, countings, decoders, tasks: &mut tasks };
         match assembly.assemble(baskets) {
             Ok(column_parts) => chunk.begin_column(column, column_parts),
             Err(error) => {
@@ -100,6 +101,7 @@ struct Assembly<'a> {
     chunk: &'a Arc<Chunk>,
     column: usize,
     countings: &'a Countings,
+    decoders: usize,
     tasks: &'a mut Vec<Task>,
 }
 
@@ -187,9 +189,11 @@ impl Assembly<'_> {
 impl Assembly<'_> {
     /// Small baskets that lie behind each other give one piece together.
     fn in_shared_pieces(&mut self, baskets: Vec<Fetched>) -> UnfinishedColumn {
+        let scratches: Vec<_> = baskets.iter().map(|one| one.source.scratch(one.entries_count)).collect();
+        let shared = baskets.iter().zip(&scratches).filter_map(|(one, scratch)| one.shared_bytes(*scratch));
+        let piece_bytes = piece_bytes(shared.sum(), self.decoders);
         let (mut pieces, mut room) = (0, 0);
-        for one in baskets {
-            let scratch = one.source.scratch(one.entries_count);
+        for (one, scratch) in baskets.into_iter().zip(scratches) {
             let bytes = one.shared_bytes(scratch);
             match (self.tasks.last_mut(), bytes.filter(|bytes| pieces > 0 && *bytes <= room)) {
                 (Some(task), Some(bytes)) => {
@@ -200,7 +204,7 @@ impl Assembly<'_> {
                     task.followers.push_back(Follower { source, basket, basket_start, entries_count, entries });
                 }
                 _ => {
-                    room = bytes.map_or(0, |bytes| limits::PIECE_BYTES.saturating_sub(bytes));
+                    room = bytes.map_or(0, |bytes| piece_bytes.saturating_sub(bytes));
                     let target = Target::Piece { index: pieces, counting: None };
                     self.tasks.push(one.task(self.chunk, self.column, target));
                     pieces += 1;
@@ -209,6 +213,13 @@ impl Assembly<'_> {
         }
         UnfinishedColumn::Pieces((0..pieces).map(|_| None).collect())
     }
+}
+
+/// How many of this many bytes of a column become one piece: what is one piece is not copied to be joined, but each
+/// decoder needs some.
+fn piece_bytes(all: u64, decoders: usize) -> u64 {
+    let pieces = if decoders > 1 { limits::PIECES_PER_DECODER.saturating_mul(decoders as u64) } else { 1 };
+    (all / pieces).clamp(limits::PIECE_BYTES, limits::PIECE_BYTES_MAX)
 }
 
 /// Whether the bytes of a basket can fill the entries that the file claims: only then memory is allocated for them.
@@ -247,5 +258,22 @@ fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> O
         // pages.
         (Shape::Baskets(_), BasketSource::Shared(_) | BasketSource::Embedded(_) | BasketSource::Pages(_)) => None,
         (Shape::Clusters(_), BasketSource::Record(_) | BasketSource::Shared(_) | BasketSource::Embedded(_)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decoder_alone_makes_large_pieces_and_several_share_them_out() {
+        for (bytes, decoders, expected) in [
+            (1 << 20, 1, 1 << 20),
+            (100 << 20, 1, limits::PIECE_BYTES_MAX),
+            (16 << 20, 2, 2 << 20),
+            (1 << 20, 8, limits::PIECE_BYTES),
+        ] {
+            assert_eq!(piece_bytes(bytes, decoders), expected);
+        }
     }
 }

@@ -12,6 +12,7 @@ use branchline_trace::Counter;
 
 use crate::error::{guarded, ReadError, Result};
 use crate::read::effort::ColumnCost;
+use crate::read::joining::{joined_bytes, joined_offsets};
 use crate::tree::content::{Numbers, Shape};
 use crate::tree::Tree;
 
@@ -164,9 +165,12 @@ impl Chunk {
                     let object = format!("tree {}, branch {}", self.tree.path(), self.tree.branch_path(branch));
                     ReadError::from_format(self.tree.file().path(), &error.in_object(object))
                 };
-                let joined = Column::joined(pieces.into_iter().flatten().collect()).map_err(named)?;
-                let whole = joined.unwrap_or_else(|| shape.empty());
-                Ok(whole.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
+                let pieces = pieces.into_iter().flatten().collect();
+                let joined = Column::joined_by(pieces, &mut |parts| joined_bytes(parts, &self.pool), &mut |parts| {
+                    joined_offsets(parts, &self.pool)
+                });
+                let whole = joined.map_err(named)?;
+                Ok(whole.unwrap_or_else(|| shape.empty().map(&mut Buffer::Bytes, &mut Buffer::Numbers)))
             }
             None => Err(self.internal("a column was never begun")),
         }

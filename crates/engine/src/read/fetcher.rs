@@ -351,7 +351,8 @@ impl Fetcher {
         let (budget, prefetcher) = (&self.budget, &self.prefetcher);
         let room = Room::Leased(LeasedRoom { budget, too_large: &too_large, prefetcher });
         let sources = fetch_carrying(chunk, group.needed, before, carried, room)?;
-        let mut tasks = tasks_of(chunk, group.columns.clone(), group.needed, sources, room)?;
+        let decoders = self.opening.options.threads;
+        let mut tasks = tasks_of(chunk, group.columns.clone(), group.needed, sources, room, decoders)?;
         // The plan only knew the average basket of each branch.
         let most = plan.scratch_bytes.max(self.opening.shares.own_scratch);
         let largest = tasks.iter().filter(|task| task.scratch.sum() > most).max_by_key(|task| task.scratch.sum());

@@ -45,21 +45,22 @@ fn prepare_with(chunk: &Arc<Chunk>, fetched: &mut BasketsInMemory, room: Room<'_
     let missing: Vec<Needed> = needed.iter().filter(|one| !fetched.contains_key(&id(one))).copied().collect();
     fetched.extend(missing.iter().map(id).zip(fetch(chunk, &missing, room)?));
     let sources = needed.iter().filter_map(|one| fetched.get(&id(one)).cloned()).collect();
-    let tasks = tasks_of(chunk, 0..chunk.columns.len(), &needed, sources, room)?;
+    let tasks = tasks_of(chunk, 0..chunk.columns.len(), &needed, sources, room, 1)?;
     own.done();
     Ok(tasks)
 }
 
-/// The tasks of these columns, whose baskets are all in memory.
+/// The tasks of these columns, whose baskets are all in memory, for this number of decoders.
 pub(crate) fn tasks_of(
     chunk: &Arc<Chunk>,
     columns: Range<usize>,
     needed: &[Needed],
     sources: Vec<BasketSource>,
     room: Room<'_>,
+    decoders: usize,
 ) -> Result<Vec<Task>> {
     let countings = countings_of(chunk, &columns, needed, &sources, room)?;
-    assemble(chunk, columns, needed, sources, &countings)
+    assemble(chunk, columns, needed, sources, &countings, decoders)
 }
 
 /// The first stage: the countings that baskets need. Baskets of counting branches that are not in memory are fetched.

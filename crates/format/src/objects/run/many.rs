@@ -1,4 +1,4 @@
-//! Reads many texts, or many lists of numbers, that lie behind each other: step by step each takes several times as long.
+//! Reads many texts, or many lists of numbers, that lie behind each other: step by step it takes several times as long.
 
 use crate::cursor::Cursor;
 use crate::error::Result;
