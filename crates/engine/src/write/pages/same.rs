@@ -11,9 +11,12 @@ const SAMPLE_BYTES: usize = 256;
 /// Pages that one is compared with at most: of those with equal samples the first ones.
 const COMPARED_COUNT_MAX: usize = 4;
 
+/// A page as it is compared: its number, how it is stored, its elements before that.
+type Page<'p> = (usize, &'p Encoding, &'p [u8]);
+
 /// For each page the first that has the same elements and is stored in the same way, which may be itself.
 pub(crate) fn firsts_of<'p>(pages: impl Iterator<Item = (&'p Encoding, &'p [u8])>) -> Vec<usize> {
-    let mut known: HashMap<(usize, u64), Vec<(usize, &Encoding, &[u8])>> = HashMap::new();
+    let mut known: HashMap<(usize, u64), Vec<Page<'p>>> = HashMap::new();
     let first = |(number, (encoding, elements)): (usize, (&'p Encoding, &'p [u8]))| {
         let begin = elements.get(..SAMPLE_BYTES).unwrap_or(elements);
         let end = elements.last_chunk::<SAMPLE_BYTES>().map_or(elements, |end| end);
