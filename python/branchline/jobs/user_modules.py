@@ -32,6 +32,8 @@ def load_uncached() -> None:
     """From now on this process compiles every module of the user that it imports. Installed ones stay cached."""
     if _uncached_finder in sys.path_hooks:
         return
+    # Python 3.13 imports a module to learn these folders, and fails if the finder below asks for them meanwhile.
+    _installed_folders()
     sys.path_hooks.insert(0, _uncached_finder)
     # Finders that Python made before for folders of the user. Looking may import, which adds to this dict: copy it.
     for path in [one for one in list(sys.path_importer_cache) if not is_cached(one)]:
