@@ -33,6 +33,15 @@ class UnknownValueError(ValueError):
 # Takes an object of a module: a class, a function, or the module itself (None); what it is follows from its code.
 CodeUsed = Callable[[ModuleType, str | None], None]
 
+#: Flags of classes (CPython's object.h): made while the program runs, and never changed. Since Python 3.12 classes in C
+#: are also made so.
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
+_POINTER_BYTES = 8
+
+
+class _Plain:
+    """What any object of a class in Python has."""
+
 
 class Canonical:
     """A digest over values. ``uses`` is called for every class, function and module that values refer to."""
@@ -182,11 +191,17 @@ def attributes_of(value: Any) -> dict[str, Any]:
     """What an object of a class in Python holds: its ``__dict__`` and its slots."""
     found = dict(getattr(value, "__dict__", {}))
     for base in type(value).__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
+        found |= {name: getattr(value, name) for name in _slots_of(base) if hasattr(value, name)}
     return found
+
+
+def _slots_of(kind: type) -> list[str]:
+    """The names that a class itself keeps outside of the ``__dict__`` of its objects."""
+    slots = kind.__dict__.get("__slots__", ())
+    names = [one for one in ((slots,) if isinstance(slots, str) else slots) if one not in ("__dict__", "__weakref__")]
+    # Python mangles private names, see its reference, 6.2.1.
+    own = kind.__name__.lstrip("_")
+    return [f"_{own}{one}" if one.startswith("__") and not one.endswith("__") else one for one in names]
 
 
 def digest_of_file(text: str, folder: str = "") -> str | None:
@@ -211,11 +226,13 @@ def digest_of_file(text: str, folder: str = "") -> str | None:
 
 def _is_plain_object(value: Any) -> bool:
     """Whether an object is all in its attributes: of a class in Python without a base in C but ``object``."""
-    heap_type = 1 << 9
-    for base in type(value).__mro__[:-1]:
-        if not base.__flags__ & heap_type or base.__module__ == "builtins":
+    kind = type(value)
+    for base in kind.__mro__[:-1]:
+        if not base.__flags__ & _HEAP_TYPE or base.__flags__ & _IMMUTABLE_TYPE:
             return False
         path = getattr(sys.modules.get(base.__module__), "__file__", None)
-        if path is not None and not path.endswith(".py"):
+        if base.__module__ in sys.builtin_module_names or (path is not None and not path.endswith(".py")):
             return False
-    return True
+    # A class in C that looks like one in Python has more in its instances than their slots.
+    slots = sum(len(_slots_of(base)) for base in kind.__mro__)
+    return kind.__itemsize__ == 0 and kind.__basicsize__ <= _Plain.__basicsize__ + _POINTER_BYTES * slots

@@ -221,6 +221,12 @@ UNKNOWN = {
     ),
     "the environment": ("log.info(", "__import__('os').environ['X']\n        log.info(", "uses "),
     "evaluated code": ("log.info(", "eval('1 + 1')\n        log.info(", "uses eval"),
+    "a collection in C": (
+        "self.cut = cut",
+        "self.cut = __import__('collections').deque([cut])",
+        "is a collections.deque",
+    ),
+    "a generator in C": ("self.cut = cut", "self.cut = __import__('random').Random(1)", "whose content is not known"),
     "an object of a circle": ("self.cut = cut", "self.cut = [self]", "refers to itself"),
 }
 
@@ -400,3 +406,25 @@ def test_a_companion_that_was_written_again_changes_the_key(tmp_path: Path) -> N
 def test_a_file_of_unknown_time_has_no_key() -> None:
     with pytest.raises(UnknownValueError, match=r"a\.root"):
         ShareKeys(None).key_of(replace(SHARE, files=(replace(FILE, version=""),)), 10)
+
+
+def test_what_an_object_keeps_in_private_slots_changes_its_digest() -> None:
+    assert len({_digest_of(Kept(value)) for value in (1.0, 1.0, 2.0)}) == 2
+
+
+def _digest_of(value: object) -> str:
+    canonical = Canonical(lambda _module, _name: None)
+    canonical.add(value, "value")
+    return canonical.hexdigest()
+
+
+class Kept:
+    """Has no ``__dict__``."""
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: float) -> None:
+        self.__value = value
+
+    def doubled(self) -> float:
+        return 2 * self.__value
