@@ -112,6 +112,12 @@ class Extents:
         """Bytes of all extents."""
         return int(self.size.sum())
 
+    def shown_before(self) -> Extents:
+        """The extents that lie where an earlier one does: pages that an RNTuple stores once for several fields."""
+        is_repeated = np.ones(len(self), dtype=bool)
+        is_repeated[np.unique(self.offset, return_index=True)[1]] = False
+        return self.rows(is_repeated)
+
     def of(self, branches: list[int]) -> Extents:
         """The extents of some of the branches."""
         return self.rows(np.isin(self.branch, branches))

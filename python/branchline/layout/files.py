@@ -27,6 +27,8 @@ class BranchLayout:
     plain_bytes: int
     entries_per_basket: Spread
     bytes_per_basket: Spread
+    #: Of the compressed bytes those in pages of an RNTuple that another field, or a part of this one, has before.
+    shared_bytes: int = 0
 
     @property
     def factor(self) -> float:
@@ -64,8 +66,8 @@ class FileLayout:
 
     @property
     def compressed_bytes(self) -> int:
-        """Bytes of all branches in the file."""
-        return sum(branch.compressed_bytes for branch in self._own)
+        """Bytes of all branches in the file; those of several branches count once."""
+        return sum(branch.compressed_bytes - branch.shared_bytes for branch in self._own)
 
     @property
     def plain_bytes(self) -> int:
@@ -77,7 +79,7 @@ class FileLayout:
         """Bytes in the file by the codec that its branches were written with."""
         found: dict[str, int] = {}
         for branch in self._own:
-            found[branch.codec] = found.get(branch.codec, 0) + branch.compressed_bytes
+            found[branch.codec] = found.get(branch.codec, 0) + branch.compressed_bytes - branch.shared_bytes
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def as_json(self) -> dict[str, object]:
@@ -121,6 +123,7 @@ def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes
     every = _extents(tree, owners)
     wanted = owners if branches is None else _named(tree, owners, branches)
     extents = every.of([branch.number for branch in wanted])
+    shared = every.shown_before()
     return FileLayout(
         path=tree.file_path,
         size_bytes=file.size_bytes,
@@ -128,7 +131,10 @@ def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes
         is_ntuple=tree.outline.nests,
         format=_format_of(tree),
         entries=tree.entries_count,
-        branches=tuple(_branch(*pair, every) for pair in zip(owners, codecs_of(tree, owners), strict=True)),
+        branches=tuple(
+            _branch(branch, codec, every, shared, is_ntuple=tree.outline.nests)
+            for branch, codec in zip(owners, codecs_of(tree, owners), strict=True)
+        ),
         wanted=tuple(branch.path for branch in wanted),
         extents=extents,
         all_extents=every,
@@ -202,8 +208,9 @@ def codecs_of(tree: Tree, branches: Sequence[Branch]) -> list[str]:
     return [branch.codec or by_number[branch.number] or "none" for branch in branches]
 
 
-def _branch(branch: Branch, codec: str, every: Extents) -> BranchLayout:
+def _branch(branch: Branch, codec: str, every: Extents, shared: Extents, *, is_ntuple: bool) -> BranchLayout:
     own = every.of([branch.number])
+    new_bytes = own.stored_bytes - shared.of([branch.number]).stored_bytes
     return BranchLayout(
         path=branch.path,
         typename=branch.typename,
@@ -214,4 +221,5 @@ def _branch(branch: Branch, codec: str, every: Extents) -> BranchLayout:
         plain_bytes=branch.plain_bytes,
         entries_per_basket=Spread.of(own.entry_stop - own.entry_start),
         bytes_per_basket=Spread.of(own.size),
+        shared_bytes=max(0, branch.compressed_bytes - new_bytes) if own.stored_bytes and is_ntuple else 0,
     )
