@@ -10,6 +10,7 @@ from functools import partial
 
 import cloudpickle
 
+from branchline.errors import InternalError
 from branchline.jobs.messages import DrawRequest, Farewell, SentError, SentNote, SentResult, WorkerMessage
 from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import ModuleFile, WorkerStart, own_path
@@ -139,8 +140,10 @@ class LocalProcesses:
             raise message.in_job()
         if isinstance(message, SentNote):
             yield Note(message.value.value(), process.number)
-        if not isinstance(message, SentResult):
             return
+        if not isinstance(message, SentResult):
+            # Only sub-jobs with neighbours are held and folded, and here none has any.
+            raise InternalError(f"{process.name} sent a {type(message).__name__}, which nobody asked for")
         elapsed_s, subjobs = time.monotonic() - process.first_since_s, {one.index: one for one in process.holds}
         yield process.finished(message)
         self._tail.finished(elapsed_s)
