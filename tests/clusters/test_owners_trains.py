@@ -215,6 +215,8 @@ def test_a_train_runs_as_its_owner_and_reads_what_the_owner_may(shared: Shared) 
         ("here", "finished", FILES * 600_000),
     }
     assert {one["identity"]["user"] for one in jobs} == {"ada"}
+    places = {one["identity"]["job"]: one["identity"]["place"] for one in jobs}
+    assert (places[shared.values(f"/trains/{number}")["job"]], places[here["job"]]) == ("slurm", "here")
     total = shared.values("/sites")["table"]["total"]
     # Each sub-job reads a part of one file, which a worker opens once for all its parts.
     parts = shown["status"]["subjobs"] + here["status"]["subjobs"]

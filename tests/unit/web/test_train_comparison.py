@@ -71,6 +71,15 @@ def test_the_same_train_again_is_identical(server: Server) -> None:
     assert server.get("/trains/1/compare.json").json()["other"] == 0
 
 
+def test_each_train_leads_to_the_job_that_reported_it(server: Server) -> None:
+    out = {one["identity"]["job"]: one["identity"]["out"] for one in server.get("/jobs.json").json()["rows"]}
+    for number in (1, 2, 3):
+        job = server.get(f"/trains/{number}.json").json()["job"]
+        assert f"/trains/{number}/" in out.pop(job)
+        assert f"/jobs/{job}" in server.get(f"/trains/{number}").text
+    assert not out
+
+
 def test_another_parameter_is_seen_in_bins_and_values(server: Server) -> None:
     found: Any = server.get("/trains/3/compare.json?with=1").json()
     parts = {one["name"]: one for one in found["compared"]["parts"]}

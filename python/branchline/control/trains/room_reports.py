@@ -118,6 +118,13 @@ class RoomReports:
         self._note_end(train.number, job, reads if train.order.is_submitted else TrainReads())
         return refused
 
+    def job(self, number: int) -> str:
+        """The job that a train is, or was last; empty if nothing was reported of it."""
+        query = "SELECT job FROM train_jobs JOIN jobs ON job = json_extract(identity, '$.job') WHERE train = ?"
+        with self._database.reading() as connection:
+            row = connection.execute(query, (number,)).fetchone()
+        return "" if row is None else str(row[0])
+
     def at_work(self) -> set[int]:
         """Numbers of the trains whose jobs have no end yet."""
         with self._database.reading() as connection:

@@ -89,7 +89,9 @@ class Trains:
         self._sources = sources
         self._trials = trials
         self._folder = folder
-        self._runners = Runners(running or CodeRunning(), unix_user_of, folder.parent)
+        code = running or CodeRunning()
+        self._is_shared = code.is_shared
+        self._runners = Runners(code, unix_user_of, folder.parent)
         self._reports = RoomReports(database, take)
         self._is_stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -253,6 +255,16 @@ class Trains:
         except (ValueError, NoSuchEntryError):
             return 0
         return train.number if self.results(train) == results else 0
+
+    def job(self, train: Train) -> str:
+        """The job that a train was last reported as; empty if it was not."""
+        if self._is_shared:
+            # Anybody may report a job with this name, command and place of results.
+            return self._reports.job(train.number)
+        query = "SELECT job FROM jobs WHERE started >= ? AND out = ? ORDER BY started DESC, id DESC LIMIT 1"
+        with self._database.reading() as connection:
+            row = connection.execute(query, (train.ordered, str(self.results(train)))).fetchone()
+        return "" if row is None else str(row[0])
 
     def status(self, train: Train) -> TrainStatus | None:
         """The state of its run, as `branchline status` says it; None as long as there is none."""

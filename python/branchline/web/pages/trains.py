@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from starlette.exceptions import HTTPException
 
 from branchline.control.errors import NoSuchEntryError
-from branchline.control.jobs import JobQuery
 from branchline.control.trains.results import files_of
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, WARNED
@@ -85,14 +84,13 @@ def train(ask: Ask) -> Page:
     results = ask.room.trains.results(found)
     record = job_of(results)
     names = files_of(record)
-    jobs = ask.room.jobs(JobQuery(search=str(results), count=1)).rows
     shown = TrainShown(
         found,
         ask.room.trains.status(found),
         record,
         names,
         record.failures if record is not None else [],
-        jobs[0].identity.job if jobs else "",
+        ask.room.trains.job(found),
         shlex.join(found.command),
         "" if found.is_over and not found.why else ask.room.trains.log(found),
     )

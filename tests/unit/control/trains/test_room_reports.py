@@ -8,11 +8,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.unit.control.batches import batch, identity
 from tests.unit.control.killed import killed
 from tests.unit.control.trains.shared_room import ADA, SharedRoom, until
 from tests.unit.control.trains.test_sandboxed_trains import GATE, source
@@ -74,6 +76,7 @@ def test_a_train_is_a_job_while_it_runs_and_its_reads_are_in_all_tables_at_its_e
     assert (row.status, who.name, who.user, who.host) == (RUNNING, "first", "ada", host())
     assert (who.wagons, who.datasets, who.place) == (["Wagon"], ["ada/events"], "here")
     assert who.out == str(shared.results(number))
+    assert shared.room.trains.job(shared.room.trains.train(number)) == who.job
     gate.touch()
     assert shared.ended(number).state == FINISHED
     row = only_job(shared.room)
@@ -113,6 +116,7 @@ def test_a_train_that_is_run_again_is_another_job_with_what_it_read_itself(
     until(lambda: shared.room.trains.train(number).state == FINISHED)
     first, second = jobs(shared.room)
     assert (first.status, second.status) == (FAILED, FINISHED)
+    assert shared.room.trains.job(shared.room.trains.train(number)) == second.identity.job
     assert shared.room.site_table(Period()).total.every.files == 3
 
 
@@ -212,6 +216,19 @@ def test_a_record_with_a_status_that_is_none_ends_its_train_all_the_same(
 
 
 @pytest.mark.long
+def test_a_job_of_somebody_else_is_never_shown_as_that_of_a_train(made: list[SharedRoom], tmp_path: Path) -> None:
+    """A report may say any name, command and place of results."""
+    shared = SharedRoom(tmp_path, source("pass"))
+    made.append(shared)
+    number = shared.ordered()
+    train = shared.ended(number)
+    out = str(shared.results(number))
+    who = replace(identity(out), command=f"branchline run -o {out}", out=out, started=datetime.now(UTC).isoformat())
+    assert shared.room.take(batch(who, 0), "eve")
+    [theirs] = [one.identity.job for one in jobs(shared.room) if one.identity.job != who.job]
+    assert shared.room.trains.job(train) == theirs
+
+
 def test_nobody_else_reports_such_a_job(made: list[SharedRoom], tmp_path: Path) -> None:
     shared = SharedRoom(tmp_path, source("pass"))
     made.append(shared)
