@@ -13,10 +13,13 @@ from tests.storage.machine import Room
 from tests.storage.xrootdfs import mounted
 
 from branchline.lab.cold import fuse_remark
+from branchline.lab.comparing import Plan, compare
 from branchline.lab.readings import Reading, ReadingOptions
+from branchline.lab.samples import Command
 from branchline.lab.study import JobSettings
 from branchline.lab.study_files import files_of
 from branchline.lab.taking import HereAtOnce, Turn
+from branchline.lab.verdict import verdict
 
 WAIT_S = 120.0
 
@@ -49,6 +52,13 @@ def test_cold_samples_from_a_mount_say_that_its_own_cache_is_not_known(place: Pa
 def test_a_comparison_of_readings_says_so_too(place: Path) -> None:
     reading = Reading.of("a", str(place), "", ReadingOptions())
     assert "is a FUSE mount" in reading.taken(0, 0, None, WAIT_S).temperature.remark  # type: ignore[union-attr]
+
+
+def test_a_comparison_of_commands_says_so_too(place: Path) -> None:
+    one, other = (Command(name, ("cat", str(place / "f.root"))) for name in "AB")
+    cold = (str(place / "f.root"),)
+    lines = verdict(compare(Plan(one, other, precision=0.9, budget_s=1.0, cold=cold)))
+    assert any(line.startswith("cold: ") and "is a FUSE mount" in line for line in lines)
 
 
 def test_files_of_the_kernels_own_file_systems_have_no_remark(place: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.cold import cached_bytes, make_cold
+from branchline.lab.cold import cached_bytes, fuse_remark, make_cold
 from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 from branchline.lab.samples import Sample, Subject
 from branchline.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
@@ -71,6 +71,7 @@ class Comparison:
     """What was found: how many times the time of the first subject the second one takes, and the first one itself.
     ``cpu`` is None where there was too little CPU time. ``lost`` counts rounds in which one failed. ``commands`` are
     their words. ``phases`` are those of both records of jobs; with ``is_from_outside`` what can be seen of any program.
+    ``cold_remark`` says what is not known of the files that were made cold for commands.
     """
 
     commands: list[list[str]]
@@ -84,6 +85,7 @@ class Comparison:
     lost: int = 0
     is_precise: bool = False
     is_from_outside: bool = False
+    cold_remark: str = ""
     comparison_version: int = COMPARISON_VERSION
 
 
@@ -91,7 +93,8 @@ def compare(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Comparis
     """Compares two subjects. ``say`` is called after each round with how it stands.
 
     Raises OptionError for a plan that cannot be, and for a program that is not there; FailedCommandError when a command
-    fails again and again, or in the first round; StillCachedError for files that stay in the page cache.
+    fails again and again, or in the first round, or a file cannot be made cold; StillCachedError for files that stay in
+    the page cache.
     """
     plan.check()
     for one in (plan.first, plan.second):
@@ -126,16 +129,22 @@ def _round(plan: Plan, number: int, draw: random.Random) -> dict[str, Sample]:
     order = draw.sample(ARMS, len(ARMS))
     found: dict[str, Sample] = {}
     for position, arm in enumerate(order):
-        cached = None
-        if plan.cold:
-            make_cold(list(plan.cold))
-            cached = sum(map(cached_bytes, plan.cold))
+        cached = _made_cold(plan.cold) if plan.cold else None
         subject = plan.second if arm == SECOND else plan.first
         sample = subject.taken(number, position, cached, plan.wait_s)
         found[arm] = _named(sample, arm)
         if sample.code:
             break
     return found
+
+
+def _made_cold(files: Sequence[str]) -> int:
+    """What the page cache holds of files that were thrown out of it."""
+    try:
+        make_cold(list(files))
+        return sum(map(cached_bytes, files))
+    except OSError as error:
+        raise FailedCommandError(f"it cannot be made cold: {error.strerror}", path=str(error.filename or "")) from None
 
 
 def _named(sample: Sample, arm: str) -> Sample:
@@ -190,6 +199,7 @@ def _comparison(plan: Plan, rounds: Sequence[dict[str, Sample]], lost: int) -> C
         lost=lost,
         is_precise=len(rounds) >= PAIRS_MIN and _is_precise(rounds, plan.precision),
         is_from_outside=not is_recorded,
+        cold_remark=fuse_remark(plan.cold),
     )
 
 

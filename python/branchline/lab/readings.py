@@ -81,7 +81,11 @@ class Reading:
         load = os.getloadavg()[0]
         is_cold, local = self.settings.cold, self.files.local
         # What is warm is looked at before the process starts, what has to be cold is made so behind that.
-        before = Temperature.of(local)
+        try:
+            before = Temperature.of(local)
+        except OSError as error:
+            said = f"{error.filename}: {error.strerror}"
+            return Sample(self.name, round_number, position, 0.0, 0.0, _FAILED, load=load, said=said)
         turn = Turn(round_number, position, self.name, "arm")
         found = HereAtOnce(Path.cwd()).take(self.settings, self.files, turn, wait_s)
         if found.error or not found.jobs:

@@ -17,6 +17,7 @@ from typing import IO, Protocol
 
 from branchline.errors import OptionError
 from branchline.lab.cold import Temperature
+from branchline.lab.machine import Moment, Surroundings
 from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.job_files import JOB
 from branchline.report.texts import printable
@@ -114,7 +115,7 @@ class Command:
 
     def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
         """Runs it once. Raises OptionError for a program that is not there."""
-        load = os.getloadavg()[0]
+        load, before = os.getloadavg()[0], Moment.now()
         with tempfile.TemporaryFile() as log:
             begin_s = time.perf_counter()
             process = _started(self.whole, log)
@@ -130,18 +131,21 @@ class Command:
             wall_s = time.perf_counter() - begin_s
             process.returncode = code = os.waitstatus_to_exitcode(status)
             said = _said(log) if code else ""
+        cpu_s = usage.ru_utime + usage.ru_stime
+        beside = Surroundings.between(before, Moment.now(), cpu_s, Path.cwd())
         return Sample(
             self.name,
             round_number,
             position,
             wall_s,
-            usage.ru_utime + usage.ru_stime,
+            cpu_s,
             code,
             _phases(self.output) if not code else {},
             load,
             cached_bytes,
             said,
             disk_bytes=usage.ru_inblock * _BLOCK_BYTES,
+            notes=list(beside.notes),
         )
 
 

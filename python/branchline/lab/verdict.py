@@ -33,7 +33,8 @@ def _temperatures(found: Comparison) -> list[str]:
         return [_temperature(arm, found) for arm in (FIRST, SECOND)]
     held = [one.cached_bytes for one in found.samples if one.cached_bytes is not None]
     if held:
-        return [f"cold: before each run {size(max(held))} of the files were in the page cache, as mincore(2) says"]
+        line = f"cold: before each run {size(max(held))} of the files were in the page cache, as mincore(2) says"
+        return ["; ".join(filter(None, [line, found.cold_remark]))]
     return ["nothing was made cold: each run found in the page cache what those before it left there"]
 
 

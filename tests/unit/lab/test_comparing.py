@@ -19,6 +19,7 @@ from branchline.lab.samples import Command
 from branchline.lab.verdict import verdict
 
 PYTHON = sys.executable
+BUSY = "other programs were at work"
 
 
 def waiting(name: str, seconds: float) -> Command:
@@ -80,6 +81,20 @@ def test_a_round_in_which_one_fails_is_left_out_and_counted(tmp_path: Path) -> N
     assert len(found.samples) % 3 == 0
     assert all(one.code == 0 for one in found.samples)
     assert any(line.startswith("1 round left out") for line in verdict(found))
+
+
+def test_what_disturbs_a_command_is_noted_and_told(busy: None) -> None:
+    found = compare(plan(waiting("A", 0.6), waiting("B", 0.6), budget_s=1.0))
+    assert all(BUSY in one.notes for one in found.samples)
+    assert f"in 3 of 3 runs {BUSY}" in verdict(found)
+
+
+def test_a_file_that_cannot_be_made_cold_any_more_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "gone.root"
+    file.write_bytes(b"x" * 5000)
+    removing = Command("B", ("rm", "-f", str(file)))
+    with pytest.raises(FailedCommandError, match=r"gone\.root: it cannot be made cold: No such file"):
+        compare(plan(removing, removing, cold=(str(file),)))
 
 
 def test_a_command_that_hangs_is_ended_with_what_it_started() -> None:

@@ -75,6 +75,13 @@ def test_a_reading_that_fails_is_told_with_its_error(file: str) -> None:
         Reading.of("A", file, "", ReadingOptions(tree="Events", is_cold=False)).prepare(60.0)
 
 
+def test_a_file_that_goes_away_is_a_reading_that_fails(file: str) -> None:
+    reading = Reading.of("A", file, "", ReadingOptions())
+    os.unlink(file)
+    taken = reading.taken(0, 0, None, 60.0)
+    assert (taken.code, taken.said) == (1, f"{file}: No such file or directory")
+
+
 def test_an_access_has_a_mode_and_fields() -> None:
     assert options_of("plain,read_ahead=1 MiB,requests-in-flight=4") == {
         "mode": "plain",

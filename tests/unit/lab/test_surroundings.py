@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,17 +19,6 @@ from branchline.lab.taking import HereAtOnce, Turn
 
 WAIT_S = 60.0
 BUSY = "other programs were at work"
-
-
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """A program that computes on every core."""
-    words = [sys.executable, "-c", "while True: pass"]
-    programs = [subprocess.Popen(words) for _ in range(os.cpu_count() or 1)]
-    yield
-    for one in programs:
-        one.kill()
-        one.wait()
 
 
 def sample(folder: Path, command: str, kind: str = "arm") -> StudySample:
