@@ -1,4 +1,4 @@
-"""The control room: batches that it takes a second, how long what is behind its pages takes, and its memory.
+"""The control room: batches that it takes a second, how long its pages and what is behind them take, and its memory.
 
 Jobs come in batches, as jobs send them; rows of files beyond those are written to the history directly.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -21,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow
 from pyarrow import compute
 
 from benches.conditions import machine_lines
 from benches.rounds import Spread
+from benches.serving import Load, serving
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
 from branchline.control.history.rows import row_schema
@@ -54,6 +57,15 @@ TRAINS, DATASETS, ENABLED = 5000, 50, 20
 FILES_A_BATCH = 20
 JOBS_A_TRANSACTION = 200
 PAGE_MS_MAX, GROUPS_S_MAX = 100, 3
+# Pages by their addresses, beside those of one job.
+SHOWN = (
+    "/jobs", "/jobs?order=events", "/jobs?search=run77", "/sites", "/elements", "/costs", "/findings", "/measures",
+    "/grid", "/wagons/bench/Wagon1", "/datasets/bench/data1", "/changes", "/trains", "/trains/1", "/plans",
+    "/plans/bench/plan1", "/new-train?dataset=bench/data1",
+)  # fmt: skip
+SETTLE_S = 10.0
+_HTML = {"Accept": "text/html"}
+_PAGE_OF_JOB = re.compile(r"/jobs/[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -239,6 +251,36 @@ def pages(folder: str, repeats: int) -> list[Timed]:
     return found
 
 
+def whole_pages(folder: Path, repeats: int) -> list[Timed]:
+    """Whole pages of a room as a browser gets them, each drawn anew, after what a server does at its start."""
+    room = ControlRoom(folder)
+    job = room.jobs(JobQuery(first=10)).rows[0].identity.job
+    room.close()
+    paths = [*SHOWN, f"/jobs/{job}", f"/jobs/{job}/files"]
+    with serving(folder) as (address, process):
+        load = Load(address)
+        time.sleep(SETTLE_S)
+        return [_asked(load, process, path, repeats) for path in paths]
+
+
+def _asked(load: Load, process: psutil.Process, path: str, repeats: int) -> Timed:
+    wall_s, cpu_s = [], []
+    for number in range(repeats + 1):
+        before_s = _used_s(process)
+        # The same address would be answered with the page that was drawn for others a moment ago.
+        wall_s.append(load.ask("GET", f"{path}{'&' if '?' in path else '?'}drawn={number}", headers=_HTML))
+        cpu_s.append(_used_s(process) - before_s)
+    assert not load.failures, path
+    # The first one compiles the template.
+    return Timed(path, wall_s[1:], cpu_s[1:], process.memory_info().rss)
+
+
+def _used_s(process: psutil.Process) -> float:
+    """The CPU time of all threads of a process so far, which Linux counts in ns."""
+    threads = Path(f"/proc/{process.pid}/task").iterdir()
+    return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
+
+
 def with_measure(room: ControlRoom) -> Measure:
     """A measure of the room, which has one from then on."""
     if not room.measures.measures()[1]:
@@ -302,6 +344,8 @@ def control_room_page(
     folder = filled(cache, jobs, rows, progress)
     progress("asking for pages")
     asked = [Timed(**one) for one in in_a_process(f"pages({str(folder)!r}, {repeats})")]
+    progress("asking a server for whole pages")
+    shown = whole_pages(folder, repeats)
     progress("taking batches")
     count = max(20, min(1000, jobs))
     taken = {
@@ -318,18 +362,12 @@ def control_room_page(
         "",
         *machine_lines(repeats),
         "",
-        table(
-            ["asked", "ms", "CPU ms", "memory MB"],
-            [
-                [
-                    one.what,
-                    spread(Spread.of(one.seconds), 1e3, 1),
-                    spread(Spread.of(one.cpu_seconds), 1e3, 1),
-                    f"{one.memory_bytes / 1e6:.0f}",
-                ]
-                for one in asked
-            ],
-        ),
+        _timed_table("asked", asked),
+        "",
+        "Whole pages as a browser gets them from a server on this machine, each drawn anew; CPU time and memory are "
+        "those of the server.",
+        "",
+        _timed_table("page", [replace(one, what=_PAGE_OF_JOB.sub("/jobs/JOB", one.what)) for one in shown]),
         "",
         f"Batches of {FILES_A_BATCH} files are acknowledged when they are on the disk. Their rows are written to the "
         "history later, many at once.",
@@ -348,5 +386,20 @@ def control_room_page(
         ),
         "",
     ]
-    every = [*asked, *(one for found in taken.values() for each in found for one in each)]
+    every = [*asked, *shown, *(one for found in taken.values() for each in found for one in each)]
     return "\n".join(lines), [asdict(one) for one in every]
+
+
+def _timed_table(what: str, rows: list[Timed]) -> str:
+    return table(
+        [what, "ms", "CPU ms", "memory MB"],
+        [
+            [
+                one.what,
+                spread(Spread.of(one.seconds), 1e3, 1),
+                spread(Spread.of(one.cpu_seconds), 1e3, 1),
+                f"{one.memory_bytes / 1e6:.0f}",
+            ]
+            for one in rows
+        ],
+    )

@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -162,26 +162,32 @@ def filled(folder: Path, jobs: int, progress: Callable[[str], None]) -> None:
     room.close()
 
 
-def served(folder: Path, known_jobs: int, jobs: int, viewers: int, seconds: float) -> Served:
-    """Measures once, with a server in a process of its own."""
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """A server of a control room in a process of its own: its address with the token, and the process."""
     command = [sys.executable, "-m", "branchline", "serve", str(folder), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
     try:
         assert server.stdout is not None
-        load = Load(server.stdout.readline().split()[1])
+        yield server.stdout.readline().split()[1], psutil.Process(server.pid)
+    finally:
+        server.terminate()
+        server.communicate(timeout=WAIT_S)
+
+
+def served(folder: Path, known_jobs: int, jobs: int, viewers: int, seconds: float) -> Served:
+    """Measures once, with a server in a process of its own."""
+    with serving(folder) as (address, process):
+        load = Load(address)
         threads = [threading.Thread(target=load.view, args=(seed,)) for seed in range(viewers)]
         threads += [threading.Thread(target=load.report, args=(1000 + seed,)) for seed in range(jobs)]
         for one in threads:
             one.start()
         time.sleep(seconds)
-        used = psutil.Process(server.pid)
-        memory_bytes, times = used.memory_info().rss, used.cpu_times()
+        memory_bytes, times = process.memory_info().rss, process.cpu_times()
         load.end.set()
         for one in threads:
             one.join()
-    finally:
-        server.terminate()
-        server.communicate(timeout=WAIT_S)
     return Served(
         known_jobs, jobs, viewers, seconds,
         len(load.report_s), *percentiles(load.report_s), len(load.page_s), *percentiles(load.page_s),

@@ -57,6 +57,14 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class TrialState:
+    """The number of a trial, and its state."""
+
+    number: int
+    state: str
+
+
+@dataclass(frozen=True)
 class _Wanted:
     """Wagons (one, or those of a train), each behind those that it requires, and the dataset."""
 
@@ -154,6 +162,13 @@ class Trials:
                 if row is not None:
                     found[pair] = _trial(row)
         return found
+
+    def states(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TrialState]:
+        """How the last trial of each pair stands that has one. What trials found is not read: it has profiles."""
+        query = "SELECT number, state FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
+        with self._database.reading() as connection:
+            rows = {pair: connection.execute(query, pair).fetchone() for pair in pairs}
+        return {pair: TrialState(int(row[0]), str(row[1])) for pair, row in rows.items() if row is not None}
 
     def cpu_forecasts(self) -> dict[str, float]:
         """CPU seconds that wagons take for an event, by their names in trains: those of the dataset on which their

@@ -118,7 +118,7 @@ def grid(ask: Ask) -> Page:
 def _cells(ask: Ask, found: Grid) -> list[list[Cell]]:
     """For each wagon its cell for each dataset."""
     pairs = {(wagon.address, dataset.address) for wagon in found.wagons for dataset in found.datasets}
-    trials = ask.room.trials.last(found.enabled & pairs)
+    trials = ask.room.trials.states(found.enabled & pairs)
 
     def cell(wagon: WagonEntry, dataset: DatasetEntry) -> Cell:
         pair = (wagon.address, dataset.address)

@@ -26,7 +26,7 @@ from branchline.control.trials.profiles import hot_lines
 from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.starting import run_trial
 from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, WARNED, TrialRequest
-from branchline.control.trials.trials import TABLES, Trial, Trials
+from branchline.control.trials.trials import TABLES, Trial, Trials, TrialState
 
 ADA = Person("ada")
 SOURCE = """
@@ -120,6 +120,16 @@ def test_what_is_enabled_is_tried_once_and_again_when_it_changes(room: Room) -> 
         assert time.monotonic() < end
         time.sleep(0.05)
     assert len(room.trials.history("ada/total", "ada/events")) == 2
+
+
+def test_how_trials_stand_is_told_without_reading_what_they_found(room: Room) -> None:
+    """A page shows a thousand of them, and each may have a profile."""
+    pairs = [(f"ada/{name}", "ada/events") for name in ("total", "other", "never")]
+    rows = [(*pairs[0], "old", FAILED), (*pairs[0], "new", DONE), (*pairs[1], "new", QUEUED)]
+    with room.database.writing() as connection:
+        query = "INSERT INTO trials (wagon, dataset, key, state, queued, outcome) VALUES (?, ?, ?, ?, '', 'no outcome')"
+        connection.executemany(query, rows)
+    assert room.trials.states(pairs) == {pairs[0]: TrialState(2, DONE), pairs[1]: TrialState(3, QUEUED)}
 
 
 def test_a_slow_wagon_has_the_profile_of_its_time(room: Room) -> None:
