@@ -161,6 +161,8 @@ def fitting(
         return layout if have == wanted else ak.contents.NumpyArray(_cast(layout.data, wanted, name, row_of))
     if layout.is_indexed and not layout.is_option:
         return fitting(layout.project(), sample, name, row_of)
+    if sample.is_option:
+        return _fitting_option(layout, sample, name, row_of)
     if layout.is_regular and sample.is_regular and layout.size == sample.size:
         content = fitting(layout.content, sample.content, name, lambda place: row_of(place // layout.size))
         return ak.contents.RegularArray(content, layout.size, len(layout))
@@ -176,6 +178,19 @@ def fitting(
         contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}", row_of) for one in sample.fields]
         return ak.contents.RecordArray(contents, sample.fields, len(layout), parameters=sample.parameters)
     return layout
+
+
+def _fitting_option(
+    layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int]
+) -> ak.contents.Content:
+    """Values of which some may miss: those that are there have to fit."""
+    index = layout.to_IndexedOptionArray64().index.data if layout.is_option else np.arange(len(layout))
+    is_there = index >= 0
+    rows = np.flatnonzero(is_there)
+    values = layout.project() if layout.is_option else layout
+    content = fitting(values, sample.content, name, lambda place: row_of(int(rows[place])))
+    places = np.where(is_there, np.cumsum(is_there) - 1, -1)
+    return ak.contents.IndexedOptionArray(ak.index.Index64(places), content)
 
 
 def _cast(numbers: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]) -> np.ndarray:

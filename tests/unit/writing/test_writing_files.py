@@ -233,6 +233,43 @@ def test_numbers_that_a_branch_cannot_hold_are_refused(
     assert read["jagged"].to_list() == ROWS["jagged"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        ("?int32", [1, None, 2**40], r"branch x holds int32, which cannot be 1099511627776 as in row 2"),
+        ("?int32", [1, 2**40], r"branch x holds int32, which cannot be 1099511627776 as in row 1"),
+        ("?int32", [None, 1.5], r"branch x holds int32, and is given float64"),
+        ("?float32", [None, None, 1e300], r"branch x holds float32, which cannot be 1e\+300 as in row 2"),
+        ("var * ?int8", [[1, None], [], [None, 300]], r"branch x holds int8, which cannot be 300 as in row 2"),
+    ],
+)
+def test_numbers_that_a_field_whose_values_may_miss_cannot_hold_are_refused(
+    tmp_path: Path, kind: str, values: list[object], text: str
+) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        tree = file.mkrntuple("t", {"x": kind})
+        with pytest.raises(OptionError, match=text):
+            tree.extend({"x": ak.Array(values)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("?int32", [[1, None, 7], [None, 2], [3, 4]]),
+        ("?float32", [[None, 0.5], [1, None]]),
+        ("var * ?int8", [[[1, None], [], [None, -128]], [[5]]]),
+    ],
+)
+def test_numbers_that_may_miss_become_those_of_the_field(tmp_path: Path, kind: str, parts: list[object]) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        tree = file.mkrntuple("t", {"x": kind})
+        for part in parts:
+            tree.extend({"x": ak.Array(part)})
+    read = branchline.open(tmp_path / "a.root")["t"]["x"].array()
+    assert read.to_list() == [one for part in parts for one in part]
+    assert str(read.type.content) == kind
+
+
 @pytest.mark.parametrize("kind", ["floatt", "var *", "3 * var * nothing", float | None])
 def test_what_is_no_type_of_a_branch_is_said(tmp_path: Path, kind: object) -> None:
     with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: .* is no type"):
