@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from branchline import _core
+from branchline.access import Access
 from branchline.forecast.laid import LaidFile
 from branchline.forecast.pieces import Piece
-from branchline.forecast.pipeline import FileCosts, ReadingConditions, timing
+from branchline.forecast.pipeline import STAGE_THREADS, FileCosts, ReadingConditions, timing
 from branchline.forecast.planning import PlannedReads, PlanRequest
 from branchline.forecast.rates import Rates
 
@@ -110,7 +111,13 @@ def conditions_of(work: Work, rates: Rates) -> ReadingConditions:
         connect_trips=CONNECT_TRIPS,
         first_in_flight=_files_at_first(work.request) if is_remote else 0,
         cores=max(1, work.cores // max(1, work.workers)) if work.cores else 0,
+        staging_threads=_staging_threads(work.request.access),
     )
+
+
+def _staging_threads(access: Access) -> int:
+    """Threads that copy a file: no more than requests may be in flight."""
+    return min(STAGE_THREADS, access.requests_in_flight or STAGE_THREADS)
 
 
 def _files_at_first(request: PlanRequest) -> int:

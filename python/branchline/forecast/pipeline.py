@@ -23,7 +23,7 @@ CHUNKS_AHEAD = 2
 UNKNOWN_FILES = 64
 #: What is prefetched takes at most this part of the memory limit (`PREFETCH_MEMORY_SHARE`).
 PREFETCH_SHARE = 8
-#: Threads that copy a file to the local disk (`STAGE_THREADS`).
+#: Threads that copy a file to the local disk, at most (`STAGE_THREADS`).
 STAGE_THREADS = 8
 #: From this round trip on connections are made before they are needed (`FAR_ROUND_TRIP_MIN`).
 FAR_S = 0.02
@@ -56,6 +56,7 @@ class ReadingConditions:
 
     ``first_in_flight`` files are opened at a time before the link is known; ``prefetches_chunks`` says whether more is
     asked for ahead than files. ``cores`` are those for all threads of the reader; 0 for one for each.
+    ``staging_threads`` copy a file.
     """
 
     round_trip_s: float
@@ -68,6 +69,7 @@ class ReadingConditions:
     connect_trips: float = 0.0
     first_in_flight: int = 0
     cores: int = 0
+    staging_threads: int = STAGE_THREADS
 
 
 @dataclass(frozen=True)
@@ -307,10 +309,11 @@ class _Run:
     def staged(self, number: int, sizes: Sequence[float]) -> Process:
         """Threads that copy, each one call after the other."""
         gates = []
-        for first in range(STAGE_THREADS):
+        threads = self.conditions.staging_threads
+        for first in range(threads):
             gate = Gate()
             gates.append(gate)
-            self.clock.start(self.copied(number, sizes[first::STAGE_THREADS], gate))
+            self.clock.start(self.copied(number, sizes[first::threads], gate))
         for gate in gates:
             yield gate
 

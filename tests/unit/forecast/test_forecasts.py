@@ -74,6 +74,21 @@ def test_a_longer_way_takes_longer_and_a_shorter_one_never_does(subject: Subject
     assert nothing.now.bytes_read == nothing.then.bytes_read
 
 
+def test_staging_keeps_to_the_requests_in_flight(subject: Subject) -> None:
+    """A file is copied with 20 requests."""
+    large = replace(subject, files=subject.files[:1], laid=(replace(subject.laid[0], size_bytes=20 * (4 << 20)),))
+
+    def seconds(requests: int | None) -> float:
+        access = Access(mode="stage", requests_in_flight=requests)
+        return what_if(replace(large, access=access), Conditions(round_trip_s=1.0)).then.wall_s.value
+
+    eight_s = seconds(8)
+    assert seconds(None) == pytest.approx(eight_s)
+    assert seconds(64) == pytest.approx(eight_s)
+    assert seconds(2) - eight_s == pytest.approx(10 - 3, rel=0.1)
+    assert seconds(1) - eight_s == pytest.approx(20 - 3, rel=0.1)
+
+
 def test_branches_behind_each_other_are_fewer_ranges_for_who_reads_one(subject: Subject) -> None:
     (file,) = (laid_file(one, ("x",)) for one in subject.files[:1])
     behind = in_order_of_branches(file)

@@ -75,6 +75,13 @@ def test_calls_ahead_share_a_round_trip() -> None:
     assert seconds([plan(calls, in_flight=2)], prefetches_chunks=True) == pytest.approx(5 * TRIP_S)
 
 
+def test_a_staged_file_is_copied_by_eight_threads_or_fewer() -> None:
+    staged = plan([*(("staging", 1000, 0) for _ in range(16)), ("baskets", 1000, 0)])
+    assert seconds([staged]) == pytest.approx(3 * TRIP_S)
+    assert seconds([staged], staging_threads=2) == pytest.approx(9 * TRIP_S)
+    assert seconds([staged], staging_threads=1) == pytest.approx(17 * TRIP_S)
+
+
 def test_files_are_opened_while_others_are_read() -> None:
     whole = plan([("opening", MB, 0)], in_flight=8, whole=True)
     assert seconds([whole] * 8, prefetches_chunks=True, first_in_flight=8) == pytest.approx(TRIP_S)
