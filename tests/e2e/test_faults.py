@@ -10,9 +10,11 @@ import os
 import re
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import uproot
 from tests.sampled import long_but
 
 from branchline import run
+from branchline.jobs.ledger import LEDGER_NAME, Ledger
 
 FILES = 6
 EVENTS_PER_FILE = 60_000
@@ -376,6 +379,28 @@ def test_a_full_disk_is_told_and_what_fits_is_kept(wagons: Path, data: Path, tmp
     assert not [name for name in names if name.startswith(".")]
     if "job.json" in names:
         assert json.loads((tmp_path / "seen" / "job.json").read_text())["status"] == "partial"
+
+
+def test_a_full_disk_does_not_cost_the_ledger_of_a_later_version(wagons: Path, data: Path, tmp_path: Path) -> None:
+    can_mount = subprocess.run(["unshare", "--map-root-user", "--mount", "true"], check=False, capture_output=True)
+    if can_mount.returncode:
+        pytest.skip("needs a kernel that lets this user mount a file system of his own")
+    for name in ("out", "seen"):
+        (tmp_path / name).mkdir()
+    later = tmp_path / LEDGER_NAME
+    Ledger(later).close()
+    with closing(sqlite3.connect(later)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    content = later.read_bytes()
+    size_kb = len(content) // 1024 + 24
+    script = f'mount -t tmpfs -o size={size_kb}k none out && cp -p {LEDGER_NAME} out && "$@"; code=$?; '
+    script += "cp -r out/. seen/; exit $code"
+    ended = run_with(["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"], tmp_path, wagons, data)
+    assert ended.returncode == 1, ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert (tmp_path / "seen" / LEDGER_NAME).read_bytes() == content
+    assert "out/ledger.sqlite is of version 99" in ended.stderr
+    assert "move it away" in ended.stderr
 
 
 def test_a_limit_on_the_size_of_files_is_told(wagons: Path, data: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -213,6 +213,9 @@ def counts_in(path: Path) -> list[LedgerCount]:
         connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
         try:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            version = _version_of(connection)
+            if version > LEDGER_VERSION:
+                raise _OtherVersionError(version)
             rows = connection.execute(
                 "SELECT name, count(*), sum(length(content)), sum(run = (SELECT max(number) FROM runs)) "
                 "FROM results GROUP BY name ORDER BY name"
@@ -223,7 +226,14 @@ def counts_in(path: Path) -> list[LedgerCount]:
 
 
 def remove_ledger(folder: Path) -> None:
-    """Removes the ledger of a folder, if there is one. Raises OSError."""
+    """Removes the ledger of a folder, if there is one. One of a later version stays: only that knows what is in it.
+    Raises LedgerError then, and OSError.
+    """
+    path = folder / LEDGER_NAME
+    version = _version_at(path)
+    if version > LEDGER_VERSION:
+        what = f"{path} is of version {version}, where this Branchline knows {LEDGER_VERSION}, so it is not removed"
+        raise LedgerError(what, path=str(path), hint="use the Branchline that made it, or move it away")
     for name in LEDGER_NAMES:
         (folder / name).unlink(missing_ok=True)
 
@@ -270,6 +280,20 @@ def _connected_to_read(path: Path) -> sqlite3.Connection:
 def _version_of(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
+
+
+def _version_at(path: Path) -> int:
+    """The version of the ledger in a file; 0 if there is none, or none that can be read."""
+    if not path.is_file():
+        return 0
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as connection:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA query_only = ON")
+        return _version_of(connection)
+    # It is in use: then its head has the version, if it was not raised just now.
+    with path.open("rb") as file:
+        head = file.read(100)
+    return int.from_bytes(head[60:64], "big", signed=True) if head.startswith(b"SQLite format 3\0") else 0
 
 
 def _set_aside(path: Path, why: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs import Interruption
-from branchline.jobs.ledger import LEDGER_NAME, remove_ledger
+from branchline.jobs.ledger import LEDGER_NAME, LedgerError, remove_ledger
 from branchline.running.claim import Claim
-from branchline.sensors import FINISHED, PARTIAL
+from branchline.sensors import FINISHED, PARTIAL, JobRecord
 from branchline.train import JobError, TrainResult
 
 if TYPE_CHECKING:
@@ -22,14 +21,15 @@ def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None
     """Writes results, pictures and records into a directory.
 
     What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
-    Results come before the ledger: if the disk is full, it is removed, and they are written once more. Ctrl-C keeps
-    what is written and goes on to the records, a second one ends at once.
+    Results come before the ledger: if the disk is full, it is removed, and they are written once more; one of a later
+    version stays, which is an error, too. Ctrl-C keeps what is written and goes on to the records, a second one ends at
+    once.
     """
     result.out = claim.out
     record = result.record
     status, errors = record.status, list(record.errors)
     error = _write(result, claim, pictures)
-    if error is not None and _is_full(error) and _removed_ledger(claim):
+    if error is not None and _is_full(error) and _removed_ledger(claim, record):
         record.status, record.errors = status, errors
         record.reuse_notes.append("the ledger was removed, since the disk had no room for the results beside it")
         error = _write(result, claim, pictures)
@@ -73,14 +73,18 @@ def _is_full(error: BranchlineError) -> bool:
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _removed_ledger(claim: Claim) -> bool:
-    """Removes the ledger, if there is one; whether that made room."""
+def _removed_ledger(claim: Claim, record: JobRecord) -> bool:
+    """Removes the ledger, if there is one; whether that made room. Where it has to stay, an error says what to do."""
     if not (claim.out / LEDGER_NAME).exists():
         return False
-    with suppress(OSError):
+    try:
         remove_ledger(claim.out)
-        return True
-    return False
+    except LedgerError as kept:
+        record.errors.append(JobError.of(kept).fault())
+        return False
+    except OSError:
+        return False
+    return True
 
 
 def _mark(result: TrainResult, claim: Claim) -> None:

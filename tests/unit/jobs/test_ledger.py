@@ -109,6 +109,38 @@ def test_a_file_of_a_later_version_is_refused_and_stays(path: Path) -> None:
     assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == {path.name: content}
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_file_of_a_later_version_is_not_removed(path: Path, *, is_open: bool) -> None:
+    """Also while its version is only in the write-ahead log."""
+    content = with_version(path, 99)
+    connection = sqlite3.connect(path, isolation_level=None)
+    if is_open:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("DELETE FROM results")
+    with pytest.raises(LedgerError, match=r"is of version 99, .*use the Branchline that made it, or move it away"):
+        remove_ledger(path.parent)
+    assert path.exists()
+    connection.close()
+    assert is_open or path.read_bytes() == content
+
+
+def test_what_a_later_version_left_when_it_was_killed_is_not_removed(path: Path) -> None:
+    script = (
+        "import os, signal, sqlite3, sys\n"
+        "from pathlib import Path\n"
+        "from branchline.jobs.ledger import Ledger\n"
+        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "ledger._connection.execute('PRAGMA user_version = 99')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    with pytest.raises(LedgerError, match="is of version 99"):
+        remove_ledger(path.parent)
+    with pytest.raises(LedgerError, match="is of version 99"):
+        counts_in(path)
+    assert path.exists()
+
+
 def test_a_file_of_an_earlier_version_is_set_aside(path: Path) -> None:
     content = with_version(path, -1)
     with pytest.raises(LedgerError, match="of version -1"):

@@ -51,7 +51,7 @@ def undone_if_new(out: Path, *, is_new: bool) -> Iterator[None]:
         yield
     except BaseException:
         if is_new:
-            with suppress(OSError):  # the error that stopped the train is the one to report
+            with suppress(OSError, LedgerError):  # the error that stopped the train is the one to report
                 remove_ledger(out)
         raise
 
