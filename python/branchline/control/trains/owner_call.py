@@ -80,8 +80,9 @@ class SubmitAs:
             said = output.said()
         try:
             answer = OwnerAnswer.from_json(content)
-        except ValueError:
-            what = f"the process of {user.pw_name} did not answer: {said or 'it wrote nothing that can be read'}"
+        except ValueError as error:
+            why = f"its answer cannot be read: {printable(str(error))}" if content else "it wrote nothing"
+            what = f"the process of {user.pw_name} did not answer: {said or why}"
             raise BatchError(what, hint="whoever runs the server looks at --submit-as", retry=True) from None
         if answer.error:
             raise BatchError(printable(answer.error[:_SAID_MAX_BYTES]))

@@ -6,7 +6,7 @@ Both are of one installed Branchline, and the process is a new one for each call
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from branchline.sensors import TrainStatus
 from branchline.sensors.plain import check_types, from_plain, to_plain
@@ -49,16 +49,22 @@ class OwnerAnswer:
 
     @classmethod
     def from_json(cls, content: bytes) -> OwnerAnswer:
-        """Raises ValueError for anything else: the process is another user's, who may have it say what they like."""
+        """Raises ValueError for anything else, which says what of it cannot be read: the process is another user's,
+        who may have it say what they like.
+        """
         try:
             plain = json.loads(content)
-            if not isinstance(plain, dict):
-                raise ValueError("this is no answer")
-            status = plain.pop("status", None)
-            answer: OwnerAnswer = from_plain(cls, plain)
+        except (ValueError, RecursionError):
+            raise ValueError("it is no JSON") from None
+        if not isinstance(plain, dict):
+            raise ValueError("it is no object of JSON")
+        status = plain.pop("status", None)
+        try:
             found = None if status is None else TrainStatus.from_dict(status)
-        except (TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(str(error)) from None
-        answer = cls(found, answer.log, answer.is_alive, answer.can_resume, error=answer.error)
+            if found is not None:
+                check_types(found)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"its status cannot be read: {error}") from None
+        answer: OwnerAnswer = from_plain(cls, plain)
         check_types(answer)
-        return answer
+        return replace(answer, status=found)

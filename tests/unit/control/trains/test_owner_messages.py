@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
@@ -23,20 +21,20 @@ def test_a_request_arrives_as_it_was_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "part"),
     [
-        b"",
-        b"[]",
-        b"\xff",
-        b"[" * 100_000,
-        b'{"log": 1}',
-        b'{"is_alive": "yes"}',
-        b'{"status": []}',
-        b'{"status": {"status_version": 10000}}',
-        json.dumps({"status": {"status_version": 1, "events": "many"}}).encode(),
-        b'{"error": {"a": 1}}',
+        (b"", "it is no JSON"),
+        (b"[]", "it is no object of JSON"),
+        (b"\xff", "it is no JSON"),
+        (b"[" * 100_000, "it is no JSON"),
+        (b'{"log": 1}', "log is 1, which is no str"),
+        (b'{"is_alive": "yes"}', "is_alive is 'yes', which is no bool"),
+        (b'{"status": []}', "its status cannot be read"),
+        (b'{"status": {"status_version": 10000}}', "its status cannot be read: the state has version 10000"),
+        (b'{"status": {"status_version": 1, "events": "many"}}', "its status cannot be read: events is 'many'"),
+        (b'{"error": {"a": 1}}', "error is {'a': 1}, which is no str"),
     ],
 )
-def test_an_answer_of_another_form_is_refused(content: bytes) -> None:
-    with pytest.raises(ValueError):
+def test_an_answer_of_another_form_is_refused_with_what_cannot_be_read(content: bytes, part: str) -> None:
+    with pytest.raises(ValueError, match=part):
         OwnerAnswer.from_json(content)
