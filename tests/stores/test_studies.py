@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.stores.conftest import Served
 from tests.stores.servers import Folder, Nginx, certificates
 
 import branchline
 from branchline.lab.study import JobSettings
 from branchline.lab.study_file import load_study
-from branchline.lab.study_files import JobFiles
+from branchline.lab.study_files import JobFiles, files_of
 from branchline.lab.study_running import SAMPLES, StudyRun
 from branchline.lab.study_samples import SampleFile, StudySample
 from branchline.lab.study_verdict import sentences
@@ -112,6 +113,30 @@ def test_the_pair_in_which_a_server_dies_is_dropped_counted_and_named(
     assert any(one.startswith("storage server: left out 1 time: ") and "curl" in one for one in sentences(found))
 
 
+@pytest.mark.parametrize(
+    ("place", "folder", "wanted"),
+    [
+        ("{xrootd}//", "", "{xrootd}//small.root"),
+        ("{xrootd}//", "table.parquet", "{xrootd}//table.parquet/part.2.parquet"),
+        ("{xrootd}//table.parquet/", "/_temporary/", "{xrootd}//table.parquet/_temporary/part.1.parquet"),
+        ("{http}", "", "{http}/small.root"),
+        ("{http}/", "table.parquet", "{http}/table.parquet/part.2.parquet"),
+    ],
+)
+def test_files_are_below_their_place_at_servers(place: str, folder: str, wanted: str, served: Served) -> None:
+    """Two slashes behind a server's name begin a full path at XRootD: without them the server refuses it."""
+    servers = {
+        "xrootd": f"root://127.0.0.1:{served.xrootd.port}",
+        "http": f"http://127.0.0.1:{served.nginx.port}",
+    }
+    location = wanted.format(**servers)
+    name = location.rpartition("/")[2]
+    settings = JobSettings(where=(place.format(**servers),), folder=folder, files=(name,))
+    found = files_of(settings)
+    assert found.of_jobs == [[location]]
+    assert found.size_bytes == (served.data / wanted.partition("}")[2].lstrip("/")).stat().st_size
+
+
 BLOCKS = """
 question = "How fast is the server?"
 precision = "90%"
@@ -138,6 +163,7 @@ def test_the_ranges_of_a_server_are_repeated_on_the_disk_behind_it(server: tuple
         with branchline.create(data / f"{name}.root") as file:
             file["events"] = {"x": np.random.default_rng(1).random(30_000)}
     (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "other.root").write_bytes(b"of another server")
     text = BLOCKS.format(data=data, elsewhere=tmp_path / "elsewhere", url=f"http://127.0.0.1:{nginx.port}")
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     out = tmp_path / "out"

@@ -119,7 +119,13 @@ def _size_of(files: list[DataFile]) -> int | None:
 
 
 def _served(settings: JobSettings) -> tuple[str, ...]:
-    """The files below the folders from which a server of ours takes them."""
-    return tuple(
-        str(one) for folder in settings.served_from for one in sorted(Path(folder).rglob("*")) if one.is_file()
-    )
+    """The files below the folders from which a server of ours takes them. Raises OptionError for one without files: it
+    would seem that something is made cold.
+    """
+    found: list[str] = []
+    for folder in settings.served_from:
+        files = [str(one) for one in sorted(Path(folder).rglob("*")) if one.is_file()]
+        if not files:
+            raise OptionError("served_from names a folder that has no files", path=folder)
+        found += files
+    return tuple(found)

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from branchline.dataset.files import DataFile
-from branchline.lab import study_files
+from branchline.errors import OptionError
 from branchline.lab.study import JobSettings
+from branchline.lab.study_files import files_of
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with a file, and another one with one below it."""
+    (tmp_path / "set").mkdir()
+    for name in ("a.root", "set/a.root"):
+        (tmp_path / name).write_bytes(b"x" * (100 + len(name)))
+    return tmp_path
 
 
 @pytest.mark.parametrize(
-    ("where", "folder", "wanted"),
-    [
-        ("root://host:1094//", "", "root://host:1094//a.root"),
-        ("root://host//", "set", "root://host//set/a.root"),
-        ("root://host//data/", "/set/", "root://host//data/set/a.root"),
-        ("root://host/data", "", "root://host/data/a.root"),
-        ("https://host", "", "https://host/a.root"),
-        ("https://host/", "set", "https://host/set/a.root"),
-        ("/", "", "/a.root"),
-        ("/data//", "set", "/data/set/a.root"),
-    ],
+    ("behind", "folder", "wanted"),
+    [("", "", "a.root"), ("/", "", "a.root"), ("//", "set", "set/a.root"), ("/", "/set/", "set/a.root")],
 )
-def test_files_are_below_their_place(where: str, folder: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_files_are_below_their_place(behind: str, folder: str, wanted: str, data: Path) -> None:
+    found = files_of(JobSettings(where=(f"{data}{behind}",), folder=folder, files=("a.root",)))
+    assert found.of_jobs == [[str(data / wanted)]]
+    assert found.size_bytes == (data / wanted).stat().st_size
 
-    def expand(location: str, template: DataFile) -> list[DataFile]:
-        asked.append(location)
-        return [template.changed(path=location)]
 
-    monkeypatch.setattr(study_files, "expand", expand)
-    monkeypatch.setattr(study_files, "with_sizes", lambda files: files)
-    monkeypatch.setattr(study_files.os.path, "getsize", lambda _: 1)
-    files = study_files.files_of(JobSettings(where=(where,), folder=folder, files=("a.root",)))
-    assert asked == [wanted]
-    assert files.of_jobs == [[wanted]]
+def test_a_place_may_be_the_root_of_all_folders(data: Path) -> None:
+    found = files_of(JobSettings(where=("/",), files=(str(data / "a.root"),)))
+    assert found.of_jobs == [[str(data / "a.root")]]
+
+
+def test_a_folder_that_a_server_cannot_give_files_from_is_refused(data: Path) -> None:
+    settings = JobSettings(where=(str(data),), files=("a.root",), served_from=(str(data),))
+    assert sorted(files_of(settings).local)[-2:] == [str(data / "a.root"), str(data / "set/a.root")]
+    for folder in ("missing", "empty"):
+        (data / "empty").mkdir(exist_ok=True)
+        wrong = JobSettings(where=(str(data),), files=("a.root",), served_from=(str(data / folder),))
+        with pytest.raises(OptionError, match=rf"{folder}: served_from names a folder that has no files"):
+            files_of(wrong)
