@@ -16,7 +16,7 @@ from typing import Any
 from benches.conditions import machine_lines
 from benches.data import TREE
 from benches.passes import Ask, cpu_seconds, rounds, serve
-from benches.queries_arrays import BINS, QUERIES, TITLES
+from benches.queries_arrays import QUERIES, TITLES, filled
 from benches.queries_data import make
 from benches.root_loops import compile_headers
 from benches.rounds import Spread
@@ -46,18 +46,11 @@ class QueryPass:
     bins: list[float]
 
 
-def histogram_of(query: str) -> Any:
-    import hist
-
-    number, low, high = BINS[query]
-    return hist.Hist(hist.axis.Regular(number, low, high, name="x"), storage=hist.storage.Int64())
-
-
 def with_branchline(query: str, files: list[str], cores: int) -> Callable[[], list[float]]:
     import branchline
 
     def wagon(events: Any) -> Any:
-        return histogram_of(query).fill(QUERIES[query](events))
+        return filled(query, events)
 
     def run() -> list[float]:
         # On one core in this process, as coffea's executor and RDataFrame are; else in as many as there are cores.
@@ -74,7 +67,7 @@ def with_coffea(query: str, files: list[str], cores: int) -> Callable[[], list[f
 
     class Query(processor.ProcessorABC):  # type: ignore[misc]
         def process(self, events: Any) -> Any:
-            return {"x": histogram_of(query).fill(QUERIES[query](events))}
+            return {"x": filled(query, events)}
 
         def postprocess(self, accumulator: Any) -> Any:
             return accumulator

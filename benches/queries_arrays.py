@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import awkward as ak
+import hist
 import numpy as np
 
 #: The queries, with their bins: number, lowest and highest edge in GeV.
@@ -126,3 +127,10 @@ def q8(events: Any) -> Any:
 
 
 QUERIES: dict[str, Callable[[Any], Any]] = {f"Q{n}": q for n, q in enumerate((q1, q2, q3, q4, q5, q6, q7, q8), 1)}
+
+
+def filled(query: str, events: Any) -> Any:
+    """The histogram of a query."""
+    number, low, high = BINS[query]
+    histogram = hist.Hist(hist.axis.Regular(number, low, high, name="x"), storage=hist.storage.Int64())
+    return histogram.fill(QUERIES[query](events))

@@ -57,6 +57,8 @@ class LocalProcesses:
         self._reading_timeout_s = reading_timeout_s
         self._processes: list[WorkerProcess] = []
         self._stop_at: float | None = None
+        # Results may come every millisecond, and to look at the processes takes longer than to take one.
+        self._look_again_at = 0.0
         # Sub-jobs of workers that were ended, still to be given to others, and the indices of all that ever were.
         self._again: deque[SubJob] = deque()
         self._lost: set[int] = set()
@@ -241,8 +243,10 @@ class LocalProcesses:
 
     def _replace_silent(self) -> Iterator[Lost]:
         """Ends workers that are silent, and puts others in their places."""
-        if self._timeout_s is None or self._stop_at is not None:
+        now_s = time.monotonic()
+        if self._timeout_s is None or self._stop_at is not None or now_s < self._look_again_at:
             return
+        self._look_again_at = now_s + self._look_interval_s()
         for place, process in enumerate(self._processes):
             silence = process.silence(self._timeout_s, self._reading_timeout_s)
             if silence is None:

