@@ -87,8 +87,10 @@ def _what_limits(job: JobRecord) -> str:
     share = {cause.phase: whole_share(tenths.get(cause.phase, 0), phase_s(job, cause.phase)) for cause in found}
     first, second = found[:2]
     first_s, second_s = phase_s(job, first.phase), phase_s(job, second.phase)
+    named = found[:1]
     if first_s < LEADING_SHARE * job.wall_s and second_s > CLOSE_TO_LEADING * first_s:
-        shown = [f"{share[cause.phase]} into {cause.clause}" for cause in found[:3] if phase_s(job, cause.phase) > 0]
+        named = [cause for cause in found[:3] if phase_s(job, cause.phase) > 0]
+        shown = [f"{share[cause.phase]} into {cause.clause}" for cause in named]
         listed = ", ".join(shown[:-1]) + " and " + shown[-1]
         sentence = f"No single step limits this job: {listed.replace(' into', ' of the time went into', 1)}"
     else:
@@ -98,7 +100,8 @@ def _what_limits(job: JobRecord) -> str:
     idle = next(cause for cause in found if cause.phase == IDLE)
     if idle not in found[:1] and idle.detail and tenths.get(IDLE, 0) >= IDLE_TENTHS:
         # Workers that wait for another one are idle for less time than that one works, so idling is never first.
-        sentence += f"; {share[IDLE]} more went into {idle.clause}: {idle.detail}"
+        more = "" if idle in named else f"{share[IDLE]} more went into {idle.clause}: "
+        sentence += f"; {more}{idle.detail}"
     return f"{sentence}."
 
 

@@ -184,6 +184,15 @@ def test_no_single_step(job_with: Maker) -> None:
     )
 
 
+def test_idle_workers_among_several_steps_are_counted_once(job_with: Maker) -> None:
+    job = job_with(phases={"wagons": 0.37, "idle": 0.33, "decompress": 0.3})
+    for index, row in enumerate(job["worker_phases"]):
+        row["idle"] = job["wall_s"] * (0.0 if index == 0 else 0.44)
+    sentence = diagnosis(job)
+    assert "33 % into workers that had nothing to do and 30 % into decompressing zlib; the busiest of 4 had" in sentence
+    assert sentence.count("33 %") == sentence.count("nothing to do") == 1
+
+
 def test_too_short_to_say(job_with: Maker) -> None:
     assert diagnosis(job_with(wall_s=0.31)) == (
         "There is too little data to say what limits this job: its 60 000 events took 288 ms."
