@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
-
-import pytest
+from pathlib import Path
 
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures
 from branchline.sites import ElementSites, SiteMap, Spot
-from branchline.train import locality
 from branchline.train.locality import Locality
 from branchline.train.obeying import MeasuresTold, Obedience
+from branchline.tree import ChunkStream, Source
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AVOID_A = JobMeasure(1, AVOID, "root://se.a", seconds_left=60.0)
@@ -70,13 +70,37 @@ def test_an_experiment_on_reading_is_not_changed_and_says_so() -> None:
     assert (record.files, record.refused) == (0, "access plain is there to be compared")
 
 
-def test_avoided_replicas_come_behind_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks: dict[str, int] = {}
-    monkeypatch.setattr(locality._core, "prefer_replicas", lambda found: ranks.update(found))
+def test_avoided_replicas_are_read_after_all_others(folder: Path, tmp_path: Path) -> None:
+    """Files in two folders, the first at the worker's site. The near replica of one is to be avoided, then of all."""
+    near, far = tmp_path / "near", tmp_path / "far"
+    names = ("f0.root", "f1.root")
+    for own in (near, far):
+        own.mkdir()
+        for name in names:
+            shutil.copy(folder / name, own)
+    sites = ElementSites.of({str(near): "A", str(far): "B"})
+    files = [DataFile(str(far / name), replicas=(str(near / name),), sites=sites) for name in names]
     here = Locality(Spot("node", "A"), SiteMap(), Access())
-    here.prefer_near([BOTH], avoided=here.obey([BOTH], [AVOID_A]).avoided)
-    assert ranks["root://se.a//f"] > ranks["root://se.b"]
-    assert "root://se.a" not in ranks
+
+    def read_at(measures: list[JobMeasure]) -> list[str]:
+        here.prefer_near(files, avoided=here.obey(files, measures).avoided)
+        return [replica_read(one) for one in files]
+
+    try:
+        assert read_at([]) == [str(near / name) for name in names]
+        assert read_at([JobMeasure(1, AVOID, str(near / "f0.root"))]) == [str(far / "f0.root"), str(near / "f1.root")]
+        assert read_at([JobMeasure(1, AVOID, str(near))]) == [str(far / name) for name in names]
+    finally:
+        Locality(Spot(), SiteMap(), Access()).prefer_near(files)
+
+
+def replica_read(file: DataFile) -> str:
+    """The location from which the engine reads a file."""
+    with ChunkStream([Source(file.opens)], ["px"], step_size=1000) as stream:
+        for chunk in stream:
+            chunk.release()
+        [record] = stream.records().files
+    return max(record.replicas, key=lambda one: one.bytes_read).path
 
 
 def test_what_was_told_holds_until_something_else_is_told_or_its_time_is_over() -> None:
