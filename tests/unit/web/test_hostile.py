@@ -6,15 +6,18 @@ import http.client
 import logging
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from tests.unit.web.server import WAIT_S, Answer, Server
+from tests.unit.web.test_disk_troubles import serving_here
 from tests.unit.web.test_shared import PASSWORD, PEOPLE, SharedServer, people
 
+from branchline.control.accounts.accounts import READ, Account
+from branchline.control.people import Person
 from branchline.limits import (
     LIVE_VIEWERS_OF_PERSON_MAX,
     LOG_LINES_MAX,
@@ -24,6 +27,7 @@ from branchline.limits import (
     LOGINS_AT_ONCE,
     REQUEST_MAX_BYTES,
 )
+from branchline.web import security
 from branchline.web.rates import Rates
 from branchline.web.server_log import BoundedLines
 
@@ -174,6 +178,30 @@ def test_rates_count_names_that_came_too_late() -> None:
     rates.add("later")
     assert rates.is_over("late")
     assert not rates.is_over("0")
+
+
+def test_who_asks_too_often_has_to_wait_and_others_have_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "REQUESTS_PER_MINUTE_MAX", 5)
+    with serving_here(tmp_path / "room", is_shared=True) as served:
+
+        def asked(name: str) -> Callable[[], http.client.HTTPResponse]:
+            served.room.accounts.add(Account(name), PASSWORD, "ada")
+            secret = served.room.accounts.make_token(Person(name), "script", READ, 1)
+
+            def ask() -> http.client.HTTPResponse:
+                with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=WAIT_S)) as connection:
+                    connection.request("GET", "/jobs.json", headers={"Authorization": f"Bearer {secret}"})
+                    answer = connection.getresponse()
+                    answer.read()
+                    return answer
+
+            return ask
+
+        lise, max_ = asked("lise"), asked("max")
+        answers = [lise() for _ in range(7)]
+        assert [one.status for one in answers] == [200] * 5 + [429] * 2
+        assert int(answers[-1].headers["Retry-After"]) > 0
+        assert max_().status == 200
 
 
 def test_a_session_does_not_try_passwords(server: SharedServer) -> None:
