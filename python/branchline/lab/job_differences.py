@@ -33,7 +33,7 @@ class JobDifferences:
 
 def pairs_of_jobs(study: Study, samples: Sequence[StudySample]) -> dict[str, list[tuple[JobOutcome, JobOutcome]]]:
     """For each arm with enough jobs: a job that did not fail, and the job with the same files of the same round of the
-    baseline, which did not, either.
+    baseline, which did not, either, and ran on the same kind of processor.
     """
     taken = {one.key: one for one in samples if not one.error}
     found: dict[str, list[tuple[JobOutcome, JobOutcome]]] = {}
@@ -47,7 +47,7 @@ def pairs_of_jobs(study: Study, samples: Sequence[StudySample]) -> dict[str, lis
             if (kind, name) == ("arm", arm.name) and (other := taken.get((number, "arm", baseline))) is not None
             for theirs in [{one.number: one for one in other.good_jobs}]
             for mine in sample.good_jobs
-            if mine.number in theirs
+            if mine.number in theirs and mine.processor == theirs[mine.number].processor
         ]
         if pairs:
             found[arm.name] = pairs
@@ -59,9 +59,8 @@ def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDiffere
     baselines = {one.name: study.baseline_of(one) for one in study.arms()}
     found = []
     for arm, pairs in pairs_of_jobs(study, samples).items():
-        alike = [(mine, other) for mine, other in pairs if mine.processor == other.processor]
-        for processor in dict.fromkeys(mine.processor for mine, _ in alike):
-            own = [(mine, other) for mine, other in alike if mine.processor == processor]
+        for processor in dict.fromkeys(mine.processor for mine, _ in pairs):
+            own = [(mine, other) for mine, other in pairs if mine.processor == processor]
             wall = [mine.wall_s - other.wall_s for mine, other in own]
             cpu = [mine.cpu_s - other.cpu_s for mine, other in own]
             found.append(

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from branchline.lab.job import JobOutcome
 from branchline.lab.job_differences import JOBS_MIN, pairs_of_jobs
 from branchline.lab.study import Study
-from branchline.lab.study_pictures import COLOURS, SERIES_MAX, Picture, Series, lines
+from branchline.lab.study_pictures import COLOURS, Picture, Series, lines
 from branchline.lab.study_samples import StudySample
 from branchline.quantities import duration, significant
 
+_T = TypeVar("_T")
 #: Bins of a picture, of which every so many have a text.
 _BINS, _LABEL_EVERY = 40, 5
 
 
 @dataclass(frozen=True)
 class JobSpread:
-    """How the times of an arm's jobs spread, as texts; ``network`` is MB/s over the interfaces of their machines."""
+    """How the times of an arm's jobs spread, as texts, of those on one kind of processor or of all; there is no kind
+    where all are the same. ``network`` is MB/s over the interfaces of their machines.
+    """
 
     arm: str
+    processor: str
     jobs: int
     failed: int
     wall: str
@@ -33,8 +38,23 @@ class JobSpread:
 
 
 def spreads(samples: Sequence[StudySample]) -> list[JobSpread]:
-    """Of all arms that have enough jobs in a sample."""
-    return [_spread(arm, own) for arm, own in _by_arm(samples).items()]
+    """Of all arms that have enough jobs in a sample; of each kind of processor, too, where there are several."""
+    by_arm = _by_arm(samples)
+    kinds = _kinds(job for own in by_arm.values() for one in own for job in one.good_jobs)
+    found = []
+    for arm, own in by_arm.items():
+        jobs = [job for one in own for job in one.jobs]
+        found.append(_spread(arm, "all" if len(kinds) > 1 else "", jobs, _network(own)))
+        for kind in kinds if len(kinds) > 1 else ():
+            alike = [one for one in jobs if one.processor == kind]
+            if sum(not one.error for one in alike) >= JOBS_MIN:
+                found.append(_spread(arm, kind, alike, ""))
+    return found
+
+
+def _kinds(jobs: Iterable[JobOutcome]) -> list[str]:
+    """The kinds of their processors."""
+    return list(dict.fromkeys(one.processor for one in jobs))
 
 
 def _by_arm(samples: Sequence[StudySample]) -> dict[str, list[StudySample]]:
@@ -45,20 +65,25 @@ def _by_arm(samples: Sequence[StudySample]) -> dict[str, list[StudySample]]:
     return found
 
 
-def _spread(arm: str, samples: Sequence[StudySample]) -> JobSpread:
-    jobs = [job for one in samples for job in one.jobs]
-    good = [one for one in jobs if not one.error]
-    wall, cpu = [one.wall_s for one in good], [one.cpu_s for one in good]
-    low, middle, high = statistics.quantiles(wall, n=4)
-    cpu_low, cpu_middle, cpu_high = statistics.quantiles(cpu, n=4)
-    twentieths = statistics.quantiles(wall, n=20, method="inclusive")
+def _network(samples: Sequence[StudySample]) -> str:
+    """What the machines of the jobs received, in MB/s."""
     moved = [
         (one.surroundings.network_bytes + one.surroundings.loopback_bytes) / one.wall_s / 1e6
         for one in samples
         if one.wall_s > 0
     ]
+    return significant(statistics.median(moved)) if moved and max(moved) > 0 else ""
+
+
+def _spread(arm: str, processor: str, jobs: Sequence[JobOutcome], network: str) -> JobSpread:
+    good = [one for one in jobs if not one.error]
+    wall, cpu = [one.wall_s for one in good], [one.cpu_s for one in good]
+    low, middle, high = statistics.quantiles(wall, n=4)
+    cpu_low, cpu_middle, cpu_high = statistics.quantiles(cpu, n=4)
+    twentieths = statistics.quantiles(wall, n=20, method="inclusive")
     return JobSpread(
         arm,
+        processor,
         len(jobs),
         len(jobs) - len(good),
         duration(middle),
@@ -66,7 +91,7 @@ def _spread(arm: str, samples: Sequence[StudySample]) -> JobSpread:
         f"{duration(twentieths[0])} to {duration(twentieths[-1])}",
         duration(cpu_middle),
         f"{duration(cpu_low)} to {duration(cpu_high)}",
-        significant(statistics.median(moved)) if moved and max(moved) > 0 else "",
+        network,
     )
 
 
@@ -77,8 +102,8 @@ def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
         return []
     good = {arm: [job for one in own for job in one.good_jobs] for arm, own in by_arm.items()}
     made = [
-        _histogram("Wall time of jobs", {arm: [one.wall_s for one in jobs] for arm, jobs in good.items()}),
-        _histogram("CPU time of jobs", {arm: [one.cpu_s for one in jobs] for arm, jobs in good.items()}),
+        _histogram("Wall time of jobs", _by_kind(good, _wall_s, _kind_of)),
+        _histogram("CPU time of jobs", _by_kind(good, _cpu_s, _kind_of)),
         _over_time(by_arm),
     ]
     for what, seconds in (("wall", _wall_s), ("CPU", _cpu_s)):
@@ -86,6 +111,22 @@ def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
         if found:
             made.append(_histogram(f"The same job: {what} time more than in the baseline", found))
     return made
+
+
+def _by_kind(
+    every: Mapping[str, Sequence[_T]], seconds: Callable[[_T], float], kind: Callable[[_T], str]
+) -> dict[str, list[float]]:
+    """The seconds of each arm, parted by the kind of processor where there are several."""
+    is_parted = len({kind(one) for own in every.values() for one in own}) > 1
+    found: dict[str, list[float]] = {}
+    for arm, own in every.items():
+        for one in own:
+            found.setdefault(f"{arm}, {kind(one)}" if is_parted else arm, []).append(seconds(one))
+    return found
+
+
+def _kind_of(job: JobOutcome) -> str:
+    return job.processor
 
 
 def _wall_s(job: JobOutcome) -> float:
@@ -99,10 +140,8 @@ def _cpu_s(job: JobOutcome) -> float:
 def _differences(
     study: Study, samples: Sequence[StudySample], seconds: Callable[[JobOutcome], float]
 ) -> dict[str, list[float]]:
-    found = {
-        arm: [seconds(mine) - seconds(other) for mine, other in pairs]
-        for arm, pairs in pairs_of_jobs(study, samples).items()
-    }
+    pairs = pairs_of_jobs(study, samples)
+    found = _by_kind(pairs, lambda pair: seconds(pair[0]) - seconds(pair[1]), lambda pair: pair[0].processor)
     every = [one for values in found.values() for one in values]
     # Where nothing differs there is nothing to draw.
     return found if every and max(every) > min(every) else {}
@@ -114,7 +153,7 @@ def _histogram(title: str, values: dict[str, list[float]]) -> Picture:
     low, high = min(every), max(every)
     width = (high - low) / _BINS or 1.0
     series = []
-    for number, (arm, own) in enumerate(list(values.items())[:SERIES_MAX]):
+    for number, (arm, own) in enumerate(values.items()):
         counts = [0.0] * _BINS
         for one in own:
             counts[min(int((one - low) / width), _BINS - 1)] += 1
@@ -124,7 +163,7 @@ def _histogram(title: str, values: dict[str, list[float]]) -> Picture:
 
 def _over_time(by_arm: dict[str, list[StudySample]]) -> Picture:
     """MB of files, or jobs, a second: each job's work is spread over its time."""
-    last = dict(list({arm: own[-1] for arm, own in by_arm.items()}.items())[:SERIES_MAX])
+    last = {arm: own[-1] for arm, own in by_arm.items()}
     has_bytes = all(job.file_bytes for one in last.values() for job in one.good_jobs)
     longest_s = max(one.wall_s for one in last.values()) or 1.0
     width = longest_s / _BINS

@@ -8,7 +8,7 @@ from pathlib import Path
 from branchline.errors import BranchlineError
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import Picture, Span, spans
-from branchline.lab.traces import Reads, reads_of, trace_path
+from branchline.lab.traces import TRACED_CLIENTS, Reads, reads_of, trace_path
 from branchline.quantities import counted
 
 #: More arms would make the page longer than people look.
@@ -29,6 +29,15 @@ def offset_pictures(study: Study, folder: Path) -> list[Picture]:
         if reads and len(made) < ARMS_MAX:
             made.append(_picture(arm.name, reads))
     return made
+
+
+def offset_remark(study: Study, folder: Path) -> str:
+    """How many of the arms that could have a picture have one, if not all."""
+    arms = [one.name for one in study.arms() if one.settings.client in TRACED_CLIENTS]
+    shown = min(ARMS_MAX, sum(trace_path(folder, one, 0).exists() for one in arms))
+    if shown == len(arms):
+        return ""
+    return f"{shown} of {counted(len(arms), 'arm')} are shown: those that there was time to record, up to {ARMS_MAX}."
 
 
 def _picture(arm: str, reads: Sequence[Reads]) -> Picture:

@@ -13,7 +13,7 @@ from branchline.lab.estimates import Ratio
 from branchline.lab.job_differences import differences
 from branchline.lab.job_spreads import job_pictures, spreads
 from branchline.lab.limits_of_storages import limit_words
-from branchline.lab.offset_pictures import offset_pictures
+from branchline.lab.offset_pictures import offset_pictures, offset_remark
 from branchline.lab.sample_table import write_samples
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import COLOURS, Interval, Picture, Series, intervals, is_number, lines
@@ -58,6 +58,7 @@ def write_report(folder: Path) -> Path:
         limits=_limits(kept.study, found),
         pictures=_pictures(kept.study, found),
         offsets=offset_pictures(kept.study, folder),
+        offset_remark=offset_remark(kept.study, folder),
         per_job=per_job,
         spreads=spreads(samples),
         job_pictures=job_pictures(kept.study, samples),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -15,6 +15,8 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44
 _ROW = 26
 #: Half of the line of a limit that stands alone.
 _LONE = 24
+#: Texts of ratios that are nearer to each other would touch.
+_TICKS_APART = 32
 #: More lines in one picture cannot be told apart.
 SERIES_MAX = 9
 
@@ -60,9 +62,12 @@ class Picture:
 
 def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series], axis: str) -> Picture:
     """Lines against the levels of a factor, which stand at equal distances. Only numbers, and places between them that
-    have no name, are joined: others have no order that a line could show.
+    have no name, are joined: others have no order that a line could show. Of many lines the first are drawn, which the
+    unit says.
     """
-    series = series[:SERIES_MAX]
+    if len(series) > SERIES_MAX:
+        unit = "; ".join(filter(None, [unit, f"{SERIES_MAX} of {len(series)} lines are drawn"]))
+        series = series[:SERIES_MAX]
     known = [one for line in series for one in line.values if one is not None]
     top = max(known, default=1.0) * 1.05 or 1.0
     ticks = nice_ticks(top)
@@ -123,7 +128,7 @@ def intervals(title: str, unit: str, rows: Sequence[Interval]) -> Picture:
         return left + (_WIDTH - _RIGHT - left) * math.log(value / low) / math.log(high / low)
 
     parts = []
-    for one in _ratio_ticks(low, high):
+    for one in _apart(_ratio_ticks(low, high), x):
         parts.append(_line(x(one), 4, x(one), height - _BOTTOM + 6, "zero" if one == 1.0 else "grid"))
         parts.append(_text(x(one), height - _BOTTOM + 22, f"{one:g}", "middle"))
     parts.append(_text((left + _WIDTH - _RIGHT) / 2, height - 4, unit, "middle", "axis"))
@@ -134,6 +139,15 @@ def intervals(title: str, unit: str, rows: Sequence[Interval]) -> Picture:
             parts.append(_line(x(row.low), middle, x(row.high), middle, "span"))
         parts.append(Markup('<circle cx="{:.1f}" cy="{:.1f}" r="4" class="dot"/>').format(x(row.value), middle))
     return Picture(title, "", _svg(height, title, parts), [])
+
+
+def _apart(ticks: Sequence[float], x: Callable[[float], float]) -> list[float]:
+    """Those whose texts do not touch, the ones near 1 first."""
+    kept: list[float] = []
+    for one in sorted(ticks, key=lambda tick: abs(math.log(tick))):
+        if all(abs(x(one) - x(other)) >= _TICKS_APART for other in kept):
+            kept.append(one)
+    return kept
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:

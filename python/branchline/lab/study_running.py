@@ -21,7 +21,7 @@ from branchline.lab.study_result import StudyResult, result_of
 from branchline.lab.study_samples import SampleFile, SampleKind, StudySample
 from branchline.lab.taking import Taker, Turn
 from branchline.lab.traces import TRACED_CLIENTS
-from branchline.quantities import duration
+from branchline.quantities import counted, duration
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import from_plain, to_plain
 
@@ -156,10 +156,9 @@ class StudyRun:
         """Behind the rounds, so that these are not fewer: records the reads of each arm, and repeats them on the disk
         where that is one of this machine, while there is some time.
         """
-        for arm in self._arms:
+        traced = [one for one in self._arms if self._taker.has_traces and one.settings.client in TRACED_CLIENTS]
+        for position, arm in enumerate(traced):
             settings = arm.settings
-            if not self._taker.has_traces or settings.client not in TRACED_CLIENTS:
-                continue
             repeated = dataclasses.replace(settings, client="ranges", options={})
             behind = files_of_blocks(settings, self._files[arm.name])
             entries = [_Entry("trace", arm.name, settings), *[_Entry(BLOCKS, arm.name, repeated)] * STUDY_BLOCK_ROUNDS]
@@ -167,6 +166,8 @@ class StudyRun:
                 key = (number, entry.kind, entry.arm)
                 took_s = self._progress.took_s.get(("arm", arm.name), 0.0)
                 if self._progress.spent_now_s + took_s > (1 + STUDY_TRACES_PART) * self._study.budget_s:
+                    left = counted(len(traced) - position, "arm")
+                    self._say(f"the budget is spent: the reads of {left} are not all recorded and repeated on the disk")
                     return
                 if key not in self._progress.taken and not self._is_given_up(entry):
                     self._take(entry, Turn(number, 0, entry.arm, entry.kind), behind if entry.kind == BLOCKS else None)

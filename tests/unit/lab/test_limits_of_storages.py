@@ -68,6 +68,20 @@ def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: 
     page = write_report(out).read_text(encoding="utf-8")
     assert page.count("Offset against time: reading") >= 2
     assert "raw disk, the same ranges one after another" in page
+    assert "are shown" not in page
+    # Of another arm there is no trace, as if there had been no time for it.
+    trace_path(out, "reading planned", 0).unlink()
+    assert "1 of 2 arms are shown: those that there was time to record" in write_report(out).read_text(encoding="utf-8")
+
+
+def test_it_is_said_that_there_was_no_time_to_record_what_arms_read(tmp_path: Path) -> None:
+    with branchline.create(tmp_path / "a.root") as file:
+        file["events"] = {"x": list(range(1000))}
+    text = STUDY.replace("2 min", "0.01 s").replace("jobs = 2", "jobs = 1")
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    study, said = load_study(tmp_path / "study.toml", {"HERE": str(tmp_path)}), list[str]()
+    StudyRun(study, tmp_path / "out", 1, HereAtOnce(tmp_path / "out"), said.append).run()
+    assert said[-1] == "the budget is spent: the reads of 2 arms are not all recorded and repeated on the disk"
 
 
 def test_a_bare_socket_moves_as_many_bytes_as_are_wanted(tmp_path: Path) -> None:
