@@ -25,7 +25,7 @@ from benches.places import LARGE_TREE, large_file, served
 from benches.tables import table
 from branchline.forecast.jobs_at_once import JobsRequest, simulate_counted, simulate_jobs
 from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_plan import Block, BlockPlan, Reading, plans_of
+from branchline.forecast.simulated_plan import Block, BlockPlan, ReadingAhead, plans_of
 from branchline.lab.at_once import run_at_once
 from branchline.lab.cold import make_cold
 from branchline.lab.job import JobRequest
@@ -198,7 +198,7 @@ FARMS = (
 def scale_row(farm: Farm, jobs: int, seed: int) -> dict[str, Any]:
     """A simulation of so many jobs with 31 blocks each: the seconds that it takes, and counts, which the seed gives."""
     chance = Random(seed)
-    reading = Reading(requests_in_flight=1, blocks_ahead=1)
+    reading = ReadingAhead(requests_in_flight=1, blocks_ahead=1)
 
     def block() -> Block:
         return Block(f"s{chance.randrange(farm.disks)}", chance.uniform(1e6, 9e6), chance.uniform(0.1, 1.0))

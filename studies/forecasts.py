@@ -12,7 +12,7 @@ from docs.generate.tables import table
 from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, simulate_jobs
 from branchline.forecast.kernel_requests import KernelSettings, Read, kernel_requests
 from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, Reading
+from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
 from branchline.lab.study_result import ArmResult, StudyResult
 from branchline.quantities import counted, percent, significant
 from studies import curves, reads, records
@@ -24,7 +24,7 @@ from studies.yard.places import WIDE_AREA, WIDE_AREA_LOADED
 #: The card of the machine, which holds nothing back here.
 _CARD_BYTES_PER_S = 10e9
 #: The kernel reads on from a disk while a program computes what it has.
-_READ_AHEAD = Reading(requests_in_flight=1, blocks_ahead=1)
+_READ_AHEAD = ReadingAhead(requests_in_flight=1, blocks_ahead=1)
 #: Blocks of a job on a disk: enough that jobs mix, few enough to be simulated at once.
 _BLOCKS_MAX = 200
 #: A forecast within this part of the measurement is near it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from branchline.lab.study_pictures import COLOURS, SERIES_MAX, Interval, Picture, Series, intervals, lines
+from branchline.lab.study_pictures import COLOURS, SERIES_MAX, IntervalRow, Picture, Series, intervals, lines
 from branchline.lab.study_result import ArmResult, StudyResult
 
 _ROWS_MAX = 24
@@ -27,7 +27,9 @@ def pictures_of(result: StudyResult) -> list[tuple[str, str]]:
         made.append(_against_jobs(result, "Throughput of all jobs, MB/s", jobs, _megabytes))
         made.append(_against_jobs(result, "CPU efficiency, %", jobs, _efficiency))
     ratios = [
-        Interval(one.name, one.time.value, one.time.low, one.time.high) for one in result.arms if one.time is not None
+        IntervalRow(one.name, one.time.value, one.time.low, one.time.high)
+        for one in result.arms
+        if one.time is not None
     ]
     if ratios:
         unit = "times the time of the baseline for the same work (left is faster)"

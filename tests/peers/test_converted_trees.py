@@ -8,7 +8,7 @@ import pytest
 
 from branchline.access import Access
 from branchline.dataset import DataFile
-from branchline.forecast.changing import CONVERTED, Change, write_changed
+from branchline.forecast.changing import CONVERTED, AdvisedChange, write_changed
 from branchline.forecast.laid import laid_file, names_of
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.rates import Rates
@@ -20,7 +20,7 @@ from branchline.forecast.trying import try_change
 def test_real_trees_with_counters_become_ntuples_that_are_the_same(shared: Path, tmp_path: Path, name: str) -> None:
     path, _, tree = name.partition(":")
     file = DataFile(str(shared / "root" / path), tree)
-    (written,) = write_changed(Change(CONVERTED), [file], tmp_path, is_verified=True)
+    (written,) = write_changed(AdvisedChange(CONVERTED), [file], tmp_path, is_verified=True)
     assert set(names_of(file)) <= set(names_of(written))
 
 

@@ -13,7 +13,7 @@ from tests.storage.machine import Room
 from tests.storage.xrootdfs import mounted
 
 from branchline.lab.cold import fuse_remark
-from branchline.lab.comparing import Plan, compare
+from branchline.lab.comparing import ComparisonPlan, compare
 from branchline.lab.readings import Reading, ReadingOptions
 from branchline.lab.samples import Command
 from branchline.lab.study import JobSettings
@@ -57,7 +57,7 @@ def test_a_comparison_of_readings_says_so_too(place: Path) -> None:
 def test_a_comparison_of_commands_says_so_too(place: Path) -> None:
     one, other = (Command(name, ("cat", str(place / "f.root"))) for name in "AB")
     cold = (str(place / "f.root"),)
-    lines = verdict(compare(Plan(one, other, precision=0.9, budget_s=1.0, cold=cold)))
+    lines = verdict(compare(ComparisonPlan(one, other, precision=0.9, budget_s=1.0, cold=cold)))
     assert any(line.startswith("cold: ") and "is a FUSE mount" in line for line in lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 # A drawer with such a name takes anything; a thing that two rooms need has a name of its own.
@@ -12,6 +13,14 @@ EMPTY_NAMES = {"util", "utils", "common", "core", "manager", "managers", "helper
 MACHINE_PATHS = re.compile(r"/(?:home|root|Users|work|opt)/[\w.]+|/tmp/\w")
 REGISTRY_HOSTS = re.compile(r"\b(?:pypi|pythonhosted|anaconda|conda-forge)[.](?:org|io)\b|crates[.]io|--index[-]url")
 LEFTOVERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|\bdbg!|\bbreak" + r"point\(\)")
+
+#: Names that classes of several rooms have. A new class gets a name of its own; this list may only get shorter.
+SHARED_NAMES = """
+BranchRow Cell Column Columns Command Compared Comparison Difference Entry Expected Failure FileRow Group
+JobFiles Line Mapped Members MergeLimits Nodes Others Parameter Parameters ParquetFile Picture Progress Rates
+Read ReadCounts Reads Record Results RootAxis Schedule Series Share SiteRow SkippedFile Source Step Subject
+Tail Tick Totals Waiting Watch Work
+"""
 
 LOCKS = {"Cargo.lock"}
 TEXT_SUFFIXES = {
@@ -77,3 +86,10 @@ def test_no_line_ends_in_blanks_and_every_file_ends_in_one_newline(repository: P
     assert not found(re.compile(r"[ \t\r]+$"), paths, repository)
     ragged = [path for path in paths if not re.search(rb"[^\n]\n\Z", path.read_bytes())]
     assert not ragged, ragged
+
+
+def test_a_name_of_a_class_means_one_thing(repository: Path, sources: list[Path]) -> None:
+    package = repository / "python" / "branchline"
+    paths = [path for path in sources if path.suffix == ".py" and package in path.parents]
+    counts = Counter(line.rpartition(" ")[2] for line in found(re.compile(r"^class [A-Z]\w*"), paths, repository))
+    assert {name for name, count in counts.items() if count > 1} == set(SHARED_NAMES.split())

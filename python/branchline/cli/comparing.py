@@ -77,7 +77,7 @@ def compare(
             branchline compare 'root -b -q macro.C' 'branchline run wagons.py data -o out'
 
     """
-    from branchline.lab.comparing import Plan, local_files
+    from branchline.lab.comparing import ComparisonPlan, local_files
     from branchline.lab.comparing import compare as compared
     from branchline.lab.readings import ReadingOptions
     from branchline.lab.verdict import verdict
@@ -88,7 +88,7 @@ def compare(
     files = tuple(file for path in cold for file in local_files(path))
     wanted = ReadingOptions(tree, tuple(one for one in branches.split(",") if one), not warm, files)
     one, other = _subjects(first, second, access, wanted)
-    wished = Plan(one, other, _part(plan.precision), plan.minutes * 60.0, seed=drawn, cold=files)
+    wished = ComparisonPlan(one, other, _part(plan.precision), plan.minutes * 60.0, seed=drawn, cold=files)
     wished.check()
     if plan.output is not None:
         check_writable(plan.output)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
 from branchline.quantities import count, counted, size
 
@@ -43,7 +43,7 @@ def convert(
     ],
     output: Annotated[Path, Option("--output", "-o", metavar="OUT", help="The file to write.")],
     layout: OutputLayout,
-    reading: Reading,
+    reading: ReadingSettings,
     to: Annotated[
         Literal["rntuple", "ttree", "parquet"] | None,
         Option("--to", help="Format of OUT (default: Parquet for *.parquet, else the other of TTree and RNTuple)."),

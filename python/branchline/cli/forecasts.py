@@ -8,7 +8,7 @@ from typing import Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.errors import OptionError
 
 Work = Annotated[
@@ -26,7 +26,7 @@ AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 
 def forecast(
     location: Work,
-    reading: Reading,
+    reading: ReadingSettings,
     conditions: Annotated[
         list[str],
         Option(
@@ -131,7 +131,7 @@ def check(
 
 
 def calibrate(
-    reading: Reading,
+    reading: ReadingSettings,
     location: Annotated[
         list[str] | None, Argument(metavar="DATASET...", help="Files at a storage that is measured, too.")
     ] = None,
@@ -171,7 +171,7 @@ def calibrate(
 
 def advise(
     location: Work,
-    reading: Reading,
+    reading: ReadingSettings,
     branches: Branches = None,
     do_in: Annotated[
         Path | None,

@@ -13,7 +13,7 @@ from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.layout.merging import MergeProgress, MergeResult
 from branchline.layout.merging import merge as merge_files
 from branchline.quantities import count, counted, size
@@ -130,7 +130,7 @@ def merge(
     files: FilesToMerge,
     baskets: NewBaskets,
     limits: MergeLimits,
-    reading: Reading,
+    reading: ReadingSettings,
     tree: TreeToMerge = None,
     fill_missing_branches: FillMissing = False,
     order: Order = "entry",
@@ -162,7 +162,7 @@ def merge(
     return run_merge(make, files, reading, limits)
 
 
-def run_merge(make: MakeMerge, files: FilesToMerge, reading: Reading, limits: MergeLimits) -> int:
+def run_merge(make: MakeMerge, files: FilesToMerge, reading: ReadingSettings, limits: MergeLimits) -> int:
     """Merges with a function, and prints the result."""
     with requests_recorded(reading.trace_to), _progress() as progress:
         merged = make(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from branchline.forecast.advising import Advised
     from branchline.forecast.checked import Checked
     from branchline.forecast.subject import Subject
-    from branchline.lab.samples import Command, Sample
+    from branchline.lab.samples import ArmRun, Command
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ReadingProcess:
     def prepare(self, wait_s: float) -> None:
         """Nothing is to be done."""
 
-    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
+    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> ArmRun:
         """Reads once."""
         from branchline.forecast.reading import ReadingDone
         from branchline.lab.samples import Command
@@ -84,7 +84,7 @@ def measured_proof(
     """
     from branchline.forecast.checked import Checked
     from branchline.forecast.machine import machine_name, now_text
-    from branchline.lab.comparing import FIRST, Plan, compare
+    from branchline.lab.comparing import FIRST, ComparisonPlan, compare
 
     advice, gain = advised.advice, advised.advice.gain
     with tempfile.TemporaryDirectory(prefix="branchline-proof-") as name:
@@ -94,7 +94,7 @@ def measured_proof(
             if subject.job is None
             else _job_commands(advised, subject.job.command, folder)
         )
-        found = compare(Plan(before, after, precision=0.03, budget_s=budget_s, seed=1), log)
+        found = compare(ComparisonPlan(before, after, precision=0.03, budget_s=budget_s, seed=1), log)
     # The machine is now as busy as it is: the part is what was forecast.
     now_s = statistics.median(one.wall_s for one in found.samples if one.arm == FIRST)
     low, high = (None if part is None else now_s * (1 - part) for part in (found.wall.high, found.wall.low))

@@ -18,7 +18,7 @@ Trace = Annotated[
 ]
 
 
-class Reading(NamedTuple):
+class ReadingSettings(NamedTuple):
     """How a command reads. The help lists the fields of Access under two headings: reading, and experiments."""
 
     access: Access

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.merging import Codec, FilesToMerge, MergeLimits, NewBaskets, Order, TreeToMerge, run_merge
 from branchline.cli.parameters import Option
-from branchline.cli.reading import Reading
+from branchline.cli.reading import ReadingSettings
 from branchline.errors import OptionError
 from branchline.layout.merging import merge as merge_files
 
@@ -27,7 +27,7 @@ OnlyTree = Annotated[
 def reorder(
     files: FilesToMerge,
     limits: MergeLimits,
-    reading: Reading,
+    reading: ReadingSettings,
     tree: TreeToMerge = None,
     order: Order = "entry",
     codec: Codec = None,
@@ -51,7 +51,7 @@ def recompress(
         Option("--codec", metavar="CODEC", help="zstd:5, zlib:1, lz4:4, lzma:8, none, or a number of ROOT, as 505."),
     ],
     limits: MergeLimits,
-    reading: Reading,
+    reading: ReadingSettings,
     tree: TreeToMerge = None,
     order: Order = "entry",
 ) -> int:
@@ -69,7 +69,7 @@ def slim(
     files: FilesToMerge,
     baskets: NewBaskets,
     limits: MergeLimits,
-    reading: Reading,
+    reading: ReadingSettings,
     branches: Annotated[
         str | None,
         Option("--branches", metavar="NAMES", help="Branches to keep: names and patterns, separated by commas."),
@@ -115,7 +115,7 @@ def skim(
     files: FilesToMerge,
     baskets: NewBaskets,
     limits: MergeLimits,
-    reading: Reading,
+    reading: ReadingSettings,
     where: Annotated[
         str | None,
         Option(

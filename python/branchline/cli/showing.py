@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
-from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.quantities import counted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def show(
     location: Annotated[
         str, Argument(metavar="FILE[:NAME]", help="A ROOT file, or a tree, a directory or another object in it.")
     ],
-    reading: Reading,
+    reading: ReadingSettings,
     filter_name: Annotated[
         str | None,
         Option(

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from branchline.quantities import count, counted, duration, percent, significant, size
-from branchline.tracing.comparing import TOTALS, Change, Comparison, RowChange, sentences
+from branchline.tracing.comparing import TOTALS, Comparison, RowChange, ValueChange, sentences
 from branchline.tracing.replaying import Replayed
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary_rows import FileRow, KindRow, Summary
@@ -98,7 +98,7 @@ def _pair(row: RowChange) -> tuple[str, ...]:
     )
 
 
-def _factor(change: Change) -> str:
+def _factor(change: ValueChange) -> str:
     return "-" if change.factor is None else significant(change.factor, 3)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.cli.reporting import ReportTo, command_reported
 
 TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace (.parquet).")]
@@ -144,7 +144,7 @@ def recover(
 
 def replay(
     path: TraceFile,
-    reading: Reading,
+    reading: ReadingSettings,
     on: Annotated[
         str | None,
         Option(

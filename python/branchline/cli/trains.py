@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
-from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.cli.submitted import Farm, print_submitted
 from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
@@ -91,7 +91,7 @@ def run(
     wagons: Wagons,
     dataset: Data,
     out: Annotated[Path, Option("--output", "-o", metavar="OUT", help="Directory to write the results to.")],
-    reading: Reading,
+    reading: ReadingSettings,
     pace: Pace,
     farm: Farm,
     parameters: Parameters,
@@ -159,7 +159,14 @@ def run(
 
 
 def _carried_out(
-    request: TrainRequest, out: Path, reading: Reading, farm: Farm, *, force: bool, pictures: Pictures, debug: bool
+    request: TrainRequest,
+    out: Path,
+    reading: ReadingSettings,
+    farm: Farm,
+    *,
+    force: bool,
+    pictures: Pictures,
+    debug: bool,
 ) -> int:
     """Submits a train, or runs it with a bar of its progress."""
     # Imported here since it imports awkward.
@@ -228,7 +235,7 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
 def try_wagons(
     wagons: Wagons,
     dataset: Data,
-    reading: Reading,
+    reading: ReadingSettings,
     parameters: Parameters,
     tree: TreeName = None,
     companion: Companions = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.reading import Reading, requests_recorded
+from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.quantities import count, counted
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_OK
 
@@ -21,7 +21,7 @@ DIFFERENCES_SHOWN = 20
 def verify(
     output: Annotated[Path, Argument(metavar="OUT", help="The output of a merge.")],
     inputs: Annotated[list[str], Argument(metavar="IN...", help="Its inputs: files, patterns, lists of files (.txt).")],
-    reading: Reading,
+    reading: ReadingSettings,
     more: Annotated[
         list[Path] | None,
         Option("--and", metavar="OUT_1", help="A further output of the same merge (--max-size); may be repeated."),

@@ -27,7 +27,7 @@ COUNTER, GAUGE = "counter", "gauge"
 
 
 @dataclass(frozen=True)
-class Reading:
+class MetricValue:
     """A value, and what it is of."""
 
     value: float
@@ -41,7 +41,7 @@ class Metric:
     name: str
     kind: str
     help: str
-    readings: list[Reading]
+    readings: list[MetricValue]
     unit: str = ""
 
 
@@ -52,7 +52,7 @@ def metrics_of(room: ControlRoom) -> list[Metric]:
         found = [*_reads(connection), *_sites(connection), *_jobs(connection, now), *_states(connection)]
         found += _upkeep(connection, room)
     found += [_findings(room), *_disk(room.folder)]
-    about = Reading(1, {"version": version("branchline")})
+    about = MetricValue(1, {"version": version("branchline")})
     return [*found, Metric("branchline_build_info", GAUGE, "The version of Branchline that serves this.", [about])]
 
 
@@ -76,9 +76,9 @@ def _reads(connection: sqlite3.Connection) -> Iterator[Metric]:
     shown = rows[:METRICS_CELLS_MAX]
     labels = [{"site": row[0], "storage_element": row[1], "distance": NEAR if row[2] else FAR} for row in shown]
     for index, (name, _, text, unit) in enumerate(_CELLS, 3):
-        readings = [Reading(row[index], own) for row, own in zip(shown, labels, strict=True)]
+        readings = [MetricValue(row[index], own) for row, own in zip(shown, labels, strict=True)]
         yield Metric(name, COUNTER, text, readings, unit)
-    left = Reading(len(rows) - len(shown))
+    left = MetricValue(len(rows) - len(shown))
     yield Metric("branchline_places_left_out", GAUGE, "Places with too few bytes to have series of their own.", [left])
 
 
@@ -89,7 +89,7 @@ def _sites(connection: sqlite3.Connection) -> Iterator[Metric]:
     ).fetchall()
     texts = {1: "Time of the workers of ended jobs.", 2: "Time in which workers of ended jobs waited for data or work."}
     for index, name in ((1, "branchline_worker_seconds"), (2, "branchline_worker_waiting_seconds")):
-        readings = [Reading(row[index], {"site": row[0]}) for row in rows]
+        readings = [MetricValue(row[index], {"site": row[0]}) for row in rows]
         yield Metric(name, COUNTER, texts[index], readings, "seconds")
 
 
@@ -97,22 +97,22 @@ def _jobs(connection: sqlite3.Connection, now: datetime) -> Iterator[Metric]:
     counts = dict(connection.execute("SELECT status, count(*) FROM jobs GROUP BY status").fetchall())
     silent = silent_jobs(connection, now)
     counts |= {SILENT: silent, RUNNING: max(0, counts.get(RUNNING, 0) - silent)}
-    readings = [Reading(count, {"state": state}) for state, count in sorted(counts.items())]
+    readings = [MetricValue(count, {"state": state}) for state, count in sorted(counts.items())]
     yield Metric("branchline_jobs", GAUGE, "Jobs that are known now.", readings)
     ended = connection.execute("SELECT status, jobs FROM ended_jobs ORDER BY status").fetchall()
-    readings = [Reading(count, {"state": state}) for state, count in ended]
+    readings = [MetricValue(count, {"state": state}) for state, count in ended]
     yield Metric("branchline_jobs_ended", COUNTER, "Jobs that have ended, by how.", readings)
     [seen] = connection.execute("SELECT max(seen) FROM jobs").fetchone()
     if seen is not None:
         age_s = max(0.0, (now - datetime.fromisoformat(seen)).total_seconds())
         text = "Time since the last report of any job."
-        yield Metric("branchline_last_report_age_seconds", GAUGE, text, [Reading(age_s)], "seconds")
+        yield Metric("branchline_last_report_age_seconds", GAUGE, text, [MetricValue(age_s)], "seconds")
 
 
 def _states(connection: sqlite3.Connection) -> Iterator[Metric]:
     for table, text in (("trials", "Trials of wagons."), ("trains", "Trains.")):
         rows = connection.execute(f"SELECT state, count(*) FROM {table} GROUP BY state ORDER BY state")  # noqa: S608
-        readings = [Reading(count, {"state": state}) for state, count in rows]
+        readings = [MetricValue(count, {"state": state}) for state, count in rows]
         yield Metric(f"branchline_{table}", GAUGE, text, readings)
 
 
@@ -120,14 +120,16 @@ def _findings(room: ControlRoom) -> Metric:
     counts: dict[str, int] = {}
     for one in room.findings.last("day").findings:
         counts[one.kind] = counts.get(one.kind, 0) + 1
-    readings = [Reading(count, {"kind": kind}) for kind, count in sorted(counts.items())]
+    readings = [MetricValue(count, {"kind": kind}) for kind, count in sorted(counts.items())]
     return Metric("branchline_findings", GAUGE, "What was found wrong in the last day.", readings)
 
 
 def _upkeep(connection: sqlite3.Connection, room: ControlRoom) -> Iterator[Metric]:
     [rows] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending").fetchone()
-    yield Metric("branchline_waiting_rows", GAUGE, "Rows of files that are not in the history yet.", [Reading(rows)])
-    readings = [Reading(int(bool(one.why)), {"part": one.part}) for one in troubles_of(room)]
+    yield Metric(
+        "branchline_waiting_rows", GAUGE, "Rows of files that are not in the history yet.", [MetricValue(rows)]
+    )
+    readings = [MetricValue(int(bool(one.why)), {"part": one.part}) for one in troubles_of(room)]
     yield Metric("branchline_trouble", GAUGE, "1 if the last round of this part failed.", readings)
 
 
@@ -136,6 +138,8 @@ def _disk(folder: Path) -> Sequence[Metric]:
     size_bytes = sum(path.stat().st_size for name in names if (path := folder / name).exists())
     free_bytes = shutil.disk_usage(folder).free
     return (
-        Metric("branchline_database_bytes", GAUGE, "Size of the database.", [Reading(size_bytes)], "bytes"),
-        Metric("branchline_disk_free_bytes", GAUGE, "Free space where all is kept.", [Reading(free_bytes)], "bytes"),
+        Metric("branchline_database_bytes", GAUGE, "Size of the database.", [MetricValue(size_bytes)], "bytes"),
+        Metric(
+            "branchline_disk_free_bytes", GAUGE, "Free space where all is kept.", [MetricValue(free_bytes)], "bytes"
+        ),
     )

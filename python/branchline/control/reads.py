@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from branchline.control.buckets import DAY, bounds, ranges, text_of
 from branchline.control.readings import Cost, ElementHour, Period, Reads, SiteElementTable, SiteRow
-from branchline.control.spans import LOCAL, Place, jobs_at
+from branchline.control.spans import LOCAL, ReadPlace, jobs_at
 
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 
@@ -121,7 +121,7 @@ def _site_row(
     site: str | None,
     cells: Sequence[_Cell],
     times: tuple[float, float] | None,
-    jobs: Mapping[Place, int],
+    jobs: Mapping[ReadPlace, int],
     elements: Sequence[str],
 ) -> SiteRow:
     local = [one for one in cells if one.nearness in LOCAL]
@@ -129,7 +129,7 @@ def _site_row(
     by_element = {one: [cell for cell in cells if cell.element == one] for one in elements}
 
     def added(of: Sequence[_Cell], element: str | None = None, is_local: bool | None = None) -> Reads:
-        return _added(of, jobs.get(Place.of(site, element, is_local), 0))
+        return _added(of, jobs.get(ReadPlace.of(site, element, is_local), 0))
 
     every = added(cells)
     return SiteRow(

@@ -28,7 +28,7 @@ _COUNT = (
 )
 
 
-class Place(NamedTuple):
+class ReadPlace(NamedTuple):
     """Where jobs read: at a site, from a storage element, near or far; ``ALL`` stands for all of them."""
 
     site: str = ALL
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     distance: str = ALL
 
     @classmethod
-    def of(cls, site: str | None, element: str | None, is_local: bool | None) -> Place:
+    def of(cls, site: str | None, element: str | None, is_local: bool | None) -> ReadPlace:
         """A place; None stands for all."""
         distance = ALL if is_local is None else NEAR if is_local else FAR
         return cls(ALL if site is None else site, ALL if element is None else element, distance)
@@ -74,8 +74,8 @@ def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: I
         "INSERT OR REPLACE INTO job_places VALUES (?, ?, ?, ?, ?, ?)", [(job_id, *one) for one in changed]
     )
     before, after = _spans(known.values()), _spans(now.values())
-    began: Counter[tuple[str, Place]] = Counter()
-    ended: Counter[tuple[str, Place]] = Counter()
+    began: Counter[tuple[str, ReadPlace]] = Counter()
+    ended: Counter[tuple[str, ReadPlace]] = Counter()
     for place, span in after.items():
         old_span = before.get(place)
         if span != old_span:
@@ -95,9 +95,9 @@ def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: I
     )
 
 
-def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[Place, int]:
+def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[ReadPlace, int]:
     """The number of jobs at each place in a period."""
-    counts: dict[Place, int] = {}
+    counts: dict[ReadPlace, int] = {}
     for place, began in _before(connection, "began", period.until):
         counts[place] = counts.get(place, 0) + began
     if period.since:
@@ -108,7 +108,7 @@ def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[Place, int]:
 
 def _before(
     connection: sqlite3.Connection, column: Literal["began", "ended"], until: str
-) -> Iterator[tuple[Place, int]]:
+) -> Iterator[tuple[ReadPlace, int]]:
     """How many spans began, or ended, before a time."""
     query = (
         f"SELECT site, element, distance, sum({column}) FROM place_jobs WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608
@@ -116,20 +116,20 @@ def _before(
     )
     for one in ranges(Period(until=until)):
         for *place, count in connection.execute(query, (one.size, one.begin, one.end)):
-            yield Place(*place), count
+            yield ReadPlace(*place), count
 
 
-def _spans(reads: Iterable[_Read]) -> dict[Place, _Span]:
+def _spans(reads: Iterable[_Read]) -> dict[ReadPlace, _Span]:
     """The spans of a job at each place that a table shows."""
-    spans: dict[Place, _Span] = {}
+    spans: dict[ReadPlace, _Span] = {}
     for one in reads:
         for place in (
-            Place.of(one.site, one.element, None),
-            Place.of(one.site, None, one.is_local),
-            Place.of(one.site, None, None),
-            Place.of(None, one.element, None),
-            Place.of(None, None, one.is_local),
-            Place(),
+            ReadPlace.of(one.site, one.element, None),
+            ReadPlace.of(one.site, None, one.is_local),
+            ReadPlace.of(one.site, None, None),
+            ReadPlace.of(None, one.element, None),
+            ReadPlace.of(None, None, one.is_local),
+            ReadPlace(),
         ):
             old = spans.get(place, _Span(one.first, one.last))
             spans[place] = _Span(min(old.first, one.first), max(old.last, one.last))

@@ -12,7 +12,7 @@ import awkward as ak
 
 from branchline.access import Access
 from branchline.delayed.parts import given_trees
-from branchline.delayed.plan import Plan
+from branchline.delayed.plan import PartitionPlan
 from branchline.delayed.readers import BranchReader, MappedReader, NumpyReader, Reader
 from branchline.delayed.stored import FormMapping, StoredColumns
 from branchline.errors import BAD_FILE_ERRORS, OptionError
@@ -83,9 +83,9 @@ def dask(
     if given[0].steps is not None and (step_size, steps_per_file) != (None, None):
         raise OptionError("the files have steps, and so has the call", hint="leave out step_size and steps_per_file")
     if open_files:
-        plan = Plan.of(given, of_trees, step_size, steps_per_file or 1)
+        plan = PartitionPlan.of(given, of_trees, step_size, steps_per_file or 1)
     else:
-        plan = Plan.unopened(given, of_trees, steps_per_file or 1, known_base_form)
+        plan = PartitionPlan.unopened(given, of_trees, steps_per_file or 1, known_base_form)
     plan = plan.with_full_paths() if full_paths else plan
     if library_of(library) == "np":
         return _numpy(plan, of_trees.access)
@@ -129,7 +129,7 @@ def _at_top(chosen: BranchFilter | None) -> BranchFilter:
 
 
 def _reader(
-    plan: Plan, request: ReadRequest, form_mapping: FormMapping | None, known_base_form: ak.forms.Form | None
+    plan: PartitionPlan, request: ReadRequest, form_mapping: FormMapping | None, known_base_form: ak.forms.Form | None
 ) -> Reader:
     """What reads the partitions of awkward arrays. Raises OptionError for attributes that branches do not have."""
     if known_base_form is not None:
@@ -158,7 +158,7 @@ def _reader(
     )
 
 
-def _collection(reader: Reader, plan: Plan) -> Any:
+def _collection(reader: Reader, plan: PartitionPlan) -> Any:
     """The array of dask-awkward, or with reports a pair of it and of these."""
     from dask_awkward.lib.io.io import from_map
 
@@ -169,7 +169,7 @@ def _collection(reader: Reader, plan: Plan) -> Any:
     return made
 
 
-def _numpy(plan: Plan, access: Access) -> dict[str, Array]:
+def _numpy(plan: PartitionPlan, access: Access) -> dict[str, Array]:
     """Arrays of dask by the names of branches, those of groups by their paths."""
     from dask.array.core import concatenate, from_delayed
     from dask.delayed import delayed

@@ -24,7 +24,7 @@ from branchline.tree.selection import BranchField, Field
 
 
 @dataclass(frozen=True)
-class Plan:
+class PartitionPlan:
     """Partitions, their lengths if these are known, and the fields of all trees. ``tree`` is the first one; None if no
     file was opened.
     """
@@ -39,14 +39,14 @@ class Plan:
         """Entries at which partitions begin, over all files, and the end."""
         return None if self.lengths is None else (0, *itertools.accumulate(self.lengths))
 
-    def with_full_paths(self) -> Plan:
+    def with_full_paths(self) -> PartitionPlan:
         """The same with fields under their paths in the tree."""
         return replace(self, fields={getattr(one, "path", name): one for name, one in self.fields.items()})
 
     @classmethod
     def of(
         cls, given: Sequence[GivenTree], request: ReadRequest, step_size: int | str | None, steps_per_file: int
-    ) -> Plan:
+    ) -> PartitionPlan:
         """That of files which are opened now."""
         trees = opened_trees(given, request.access, allow_missing=request.allow_missing)
         ranges = []
@@ -65,7 +65,7 @@ class Plan:
         request: ReadRequest,
         steps_per_file: int,
         known_base_form: ak.forms.Form | None,
-    ) -> Plan:
+    ) -> PartitionPlan:
         """That of files which are opened when something is computed, but for the first."""
         parts = shares(given, steps_per_file)
         lengths = [len(one) for one in parts if isinstance(one, Range)] if given[0].steps is not None else None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from branchline.errors import OptionError
-from branchline.forecast.changing import ACCESS, CLUSTERED, CONVERTED, OTHER, RECOMPRESSED, Change
+from branchline.forecast.changing import ACCESS, CLUSTERED, CONVERTED, OTHER, RECOMPRESSED, AdvisedChange
 from branchline.forecast.conditions import Conditions
 from branchline.forecast.forecasting import WhatIf, what_if
 from branchline.forecast.ideas import RECORD_ERROR, best, gain_between
@@ -18,7 +18,7 @@ from branchline.forecast.other_codec import OtherCodec, try_clusters, try_codec
 from branchline.forecast.proposal import Proposal, is_far
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.subject import Subject
-from branchline.forecast.trying import SAMPLE_BYTES, Trial, try_change
+from branchline.forecast.trying import SAMPLE_BYTES, TriedChange, try_change
 from branchline.quantities import percent
 from branchline.report.records import phase_s
 from branchline.sensors.advice import Advice, Gain
@@ -38,7 +38,7 @@ class Advised:
     """A piece of advice, with the change that follows it, and the forecast of the model where it was asked."""
 
     advice: Advice
-    change: Change
+    change: AdvisedChange
     forecast: WhatIf | None = None
 
 
@@ -54,14 +54,14 @@ def advise(subject: Subject) -> list[Advised]:
     if subject.job is not None:
         # What the files do not show: workers, wagons, results, places.
         record = [one for one in advise_job(subject.job) if one.id.partition("-")[0] not in planned | _FROM_FILES]
-        found += [Advised(one, Change(OTHER, option=one.change)) for one in record]
+        found += [Advised(one, AdvisedChange(OTHER, option=one.change)) for one in record]
     by_advice = {id(one.advice): one for one in found}
     return [by_advice[id(one)] for one in best(one.advice for one in found)]
 
 
 def advise_without_files(job: JobRecord) -> list[Advised]:
     """Advice for a job whose files cannot be read any more: what its record says. Nothing is tried or planned."""
-    return [Advised(one, Change(OTHER, option=one.change)) for one in advise_job(job)]
+    return [Advised(one, AdvisedChange(OTHER, option=one.change)) for one in advise_job(job)]
 
 
 #: Kinds that the files show better than a record does.
@@ -92,7 +92,7 @@ def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
     return Advised(_advice(proposal, gain, forecast.now.wall_s.value), proposal.change, forecast)
 
 
-def _can_be_tried(subject: Subject, change: Change) -> bool:
+def _can_be_tried(subject: Subject, change: AdvisedChange) -> bool:
     """What is near is tried; of what is far away only another way of reading, and only where a sample takes not long:
     new files would not be far.
     """
@@ -104,7 +104,7 @@ def _can_be_tried(subject: Subject, change: Change) -> bool:
     return what_if(subject, Conditions()).now.wall_s.value * part < TRIED_FAR_S
 
 
-def _tried(subject: Subject, proposal: Proposal, trial: Trial) -> Advised:
+def _tried(subject: Subject, proposal: Proposal, trial: TriedChange) -> Advised:
     job = subject.job
     if job is None:
         # A try reads again and again, and a program reads once: the first time takes longer, whatever is changed.
@@ -121,7 +121,7 @@ def _tried(subject: Subject, proposal: Proposal, trial: Trial) -> Advised:
     return Advised(_advice(proposal, gain, now_s), proposal.change)
 
 
-def _forecast(subject: Subject, change: Change) -> WhatIf | None:
+def _forecast(subject: Subject, change: AdvisedChange) -> WhatIf | None:
     """What the model says of a change; None where it does not know it."""
     if change.kind == ACCESS and change.access is not None:
         other = replace(subject, access=change.access)

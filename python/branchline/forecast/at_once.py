@@ -14,7 +14,7 @@ from branchline.forecast.jobs_at_once import JobsAtOnce, JobsRequest, counts_bet
 from branchline.forecast.model import Work, file_costs
 from branchline.forecast.other_codec import OtherCodec
 from branchline.forecast.platform import Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_plan import Block, BlockPlan, Reading, plans_of
+from branchline.forecast.simulated_plan import Block, BlockPlan, ReadingAhead, plans_of
 from branchline.forecast.subject import Subject
 from branchline.sensors import cpu_count
 from branchline.tracing import Trace, read_trace
@@ -86,10 +86,10 @@ def of_subject(
     return _at_once((whole,), link, platform)
 
 
-def _reading(work: Work, ahead: int) -> Reading:
+def _reading(work: Work, ahead: int) -> ReadingAhead:
     if ahead == 0:
-        return Reading(requests_in_flight=1, blocks_ahead=0, threads=work.threads)
-    return Reading(requests_in_flight=ahead, blocks_ahead=ahead, threads=work.threads)
+        return ReadingAhead(requests_in_flight=1, blocks_ahead=0, threads=work.threads)
+    return ReadingAhead(requests_in_flight=ahead, blocks_ahead=ahead, threads=work.threads)
 
 
 def _at_once(plans: tuple[BlockPlan, ...], conditions: Conditions, platform: Platform | None) -> JobsAtOnce:

@@ -27,7 +27,7 @@ ACCESS, OTHER = "access", "other"
 
 
 @dataclass(frozen=True)
-class Change:
+class AdvisedChange:
     """What is otherwise once advice is followed. ``kind`` is one of those above; ``access`` the way of reading of
     `ACCESS`; ``codec``, ``basket_size`` (before compression), ``cluster_bytes`` (compressed), ``max_bytes`` of a file,
     and ``branches`` are those of new files.
@@ -51,7 +51,7 @@ class Change:
 
 
 def write_changed(
-    change: Change, files: Sequence[DataFile], folder: Path, *, is_verified: bool
+    change: AdvisedChange, files: Sequence[DataFile], folder: Path, *, is_verified: bool
 ) -> tuple[DataFile, ...]:
     """Writes files as a change asks for, into a folder. ``is_verified`` compares them with the old ones.
 
@@ -76,7 +76,7 @@ def write_changed(
     return tuple(written)
 
 
-def _write(change: Change, file: DataFile, path: Path, *, is_verified: bool) -> None:
+def _write(change: AdvisedChange, file: DataFile, path: Path, *, is_verified: bool) -> None:
     inputs = [file.opens]
     if change.kind == SLIMMED:
         # What is left out is no difference here.

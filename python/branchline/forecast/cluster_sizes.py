@@ -8,7 +8,7 @@ import numpy as np
 
 from branchline.errors import MemoryLimitError
 from branchline.forecast.changed_clusters import clusters_of, data_bytes
-from branchline.forecast.changing import CLUSTERED, Change
+from branchline.forecast.changing import CLUSTERED, AdvisedChange
 from branchline.forecast.conditions import Conditions
 from branchline.forecast.laid import LaidFile
 from branchline.forecast.planning import PlanRequest, planned
@@ -40,7 +40,7 @@ def cluster_proposals(subject: Subject) -> Iterator[Proposal]:
     if what is None:
         return
     words = f"branchline merge {inputs_of(subject)} -o clusters.root {CLUSTER_OPTION} --verify"
-    change = Change(CLUSTERED, cluster_bytes=CLUSTER_BYTES, conditions=Conditions(cluster_bytes=CLUSTER_BYTES))
+    change = AdvisedChange(CLUSTERED, cluster_bytes=CLUSTER_BYTES, conditions=Conditions(cluster_bytes=CLUSTER_BYTES))
     cost = f"{written_cost(subject)}, with CPU to compress"
     yield Proposal("layout-clusters", what, words, cost, MANAGER, change, then_s)
 

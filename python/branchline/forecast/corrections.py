@@ -17,7 +17,7 @@ ACTIONS = (AVOID_ELEMENT, STAGE_ELEMENT, SEND_AGAIN)
 
 
 @dataclass(frozen=True)
-class Interval:
+class Estimate:
     """An estimate, and the interval that holds the true value with the probability ``level``."""
 
     value: float = 0.0
@@ -37,20 +37,20 @@ class Correction:
     storage_element: str = ""
     job: str = ""
     gain: str = ""
-    gain_s: Interval = Interval()
+    gain_s: Estimate = Estimate()
 
 
-def stage_from_afar(site: str, element: str, lost_s: Interval) -> Correction:
+def stage_from_afar(site: str, element: str, lost_s: Estimate) -> Correction:
     """For a site whose way to a storage is slow; ``lost_s`` is what the workers there lose to that."""
     return _of(STAGE_ELEMENT, site, element, lost_s, ", if the same files were read at the speed of other sites")
 
 
-def stage_remote(site: str, element: str, lost_s: Interval) -> Correction:
+def stage_remote(site: str, element: str, lost_s: Estimate) -> Correction:
     """For a site that reads from elsewhere what it might have itself."""
     return _of(STAGE_ELEMENT, site, element, lost_s, ", if these files were local; less what copying them takes")
 
 
-def avoid_slow(element: str, lost_s: Interval, site: str = "") -> Correction:
+def avoid_slow(element: str, lost_s: Estimate, site: str = "") -> Correction:
     """For a storage that is slow, or only for workers at one site."""
     if site:
         return _of(AVOID_ELEMENT, site, element, lost_s, f" at {site}, where the files have replicas elsewhere")
@@ -67,5 +67,5 @@ def send_again(job: str, failed: int) -> Correction:
     return Correction(SEND_AGAIN, job=job, gain=f"the results of {counted(failed, 'sub-job')}")
 
 
-def _of(kind: str, site: str, element: str, lost_s: Interval, where: str) -> Correction:
+def _of(kind: str, site: str, element: str, lost_s: Estimate, where: str) -> Correction:
     return Correction(kind, site, element, gain=f"up to {duration(lost_s.value)} of workers{where}", gain_s=lost_s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from branchline import _core
 from branchline.access import Access
 from branchline.forecast.laid import LaidFile
-from branchline.forecast.pieces import Piece
+from branchline.forecast.pieces import FilePiece
 from branchline.forecast.pipeline import STAGE_THREADS, FileCosts, ReadingConditions, timing
 from branchline.forecast.planning import PlannedReads, PlanRequest
 from branchline.forecast.rates import Rates
@@ -30,7 +30,7 @@ class Work:
     """
 
     files: tuple[LaidFile, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FilePiece, ...]
     plans: tuple[PlannedReads, ...]
     request: PlanRequest
     scale: float = 1.0
@@ -79,7 +79,7 @@ def costs(work: Work, rates: Rates) -> Costs:
     return Costs(cpu_s, work.fixed_s + wall_s, workers)
 
 
-def file_costs(piece: Piece, plan: PlannedReads, rates: Rates) -> FileCosts:
+def file_costs(piece: FilePiece, plan: PlannedReads, rates: Rates) -> FileCosts:
     """What a file, or a part of it, takes besides its calls."""
     file = piece.file
     decompress = rates.decompress_of(file.codec)

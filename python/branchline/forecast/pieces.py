@@ -14,7 +14,7 @@ Opening = Literal["stream", "apart", "before"]
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePiece:
     """Entries of a file that a worker reads; None for all. Its tree is opened by the stream that reads it, or ``apart``
     from it, or was so ``before``. ``begins_stream`` says that nothing is learned from the piece before. One that
     ``only_reads`` hands no events to wagons.
@@ -34,16 +34,16 @@ class Piece:
         return 0 if self.only_reads else stop - start
 
 
-def pieces_of(files: Sequence[LaidFile], workers: int, *, learns_by_cache: bool = False) -> list[Piece]:
+def pieces_of(files: Sequence[LaidFile], workers: int, *, learns_by_cache: bool = False) -> list[FilePiece]:
     """The pieces of all workers, in the order in which they draw them, one worker after the other. The first file of a
     job is opened once more: to find branches in it that were named. Where branches are learned on it instead, the first
     entries of each are read alone, unless a cache learns them.
     """
     if not any(one.subjobs for one in files):
-        return [Piece(one, number % workers) for number, one in enumerate(files)]
+        return [FilePiece(one, number % workers) for number, one in enumerate(files)]
     drawn = _Drawn(workers)
     learned = files[0].late_reads > 0
-    found = [] if learned else [Piece(files[0], 0, (0, 0), "apart", only_reads=True)]
+    found = [] if learned else [FilePiece(files[0], 0, (0, 0), "apart", only_reads=True)]
     for number, file in enumerate(files):
         own = list(drawn.parts(number, file) if file.parts > 1 else drawn.file(file))
         if number == 0 and learned and own:
@@ -52,7 +52,7 @@ def pieces_of(files: Sequence[LaidFile], workers: int, *, learns_by_cache: bool 
     return found
 
 
-def openings(pieces: Sequence[Piece]) -> int:
+def openings(pieces: Sequence[FilePiece]) -> int:
     """How often a file is opened."""
     return sum(one.opening != "before" for one in pieces)
 
@@ -67,7 +67,7 @@ class _Drawn:
         self.subjobs = 0.0
         self.last = -1
 
-    def file(self, file: LaidFile) -> Iterator[Piece]:
+    def file(self, file: LaidFile) -> Iterator[FilePiece]:
         """A file that is not cut, often with others in one sub-job."""
         begins = int(self.subjobs) != self.last
         self.last = int(self.subjobs)
@@ -77,9 +77,9 @@ class _Drawn:
         worker = self.turn % self.workers
         self.open.pop(worker, None)
         # Sub-jobs over files that are far away are read as one stream.
-        yield Piece(file, worker, begins_stream=begins and not file.is_at_a_server)
+        yield FilePiece(file, worker, begins_stream=begins and not file.is_at_a_server)
 
-    def parts(self, number: int, file: LaidFile) -> Iterator[Piece]:
+    def parts(self, number: int, file: LaidFile) -> Iterator[FilePiece]:
         """A file that is cut. A worker opens it for its first part, also if no basket begins in that."""
         for part in range(file.parts):
             self.turn += 1
@@ -89,7 +89,7 @@ class _Drawn:
             if is_open and start == stop:
                 continue
             self.open[worker] = number
-            yield Piece(file, worker, (start, stop), "before" if is_open else "apart", begins_stream=True)
+            yield FilePiece(file, worker, (start, stop), "before" if is_open else "apart", begins_stream=True)
 
 
 def entries_of_part(file: LaidFile, part: int) -> tuple[int, int]:
@@ -99,7 +99,7 @@ def entries_of_part(file: LaidFile, part: int) -> tuple[int, int]:
     return borders[bisect_left(borders, first)], borders[bisect_left(borders, last)]
 
 
-def _learning(piece: Piece, *, reads: bool) -> Iterator[Piece]:
+def _learning(piece: FilePiece, *, reads: bool) -> Iterator[FilePiece]:
     """The first piece of a job that learns on it which branches its wagons read: of each the first entries are read
     when a wagon asks for it, then the rest, over the tree that is open.
     """
@@ -109,6 +109,6 @@ def _learning(piece: Piece, *, reads: bool) -> Iterator[Piece]:
     opening: Opening = "apart"
     for own in late:
         alone = replace(piece.file, extents=[own], unwanted_first=[])
-        yield Piece(alone, piece.worker, (start, learned), opening, begins_stream=True, only_reads=True)
+        yield FilePiece(alone, piece.worker, (start, learned), opening, begins_stream=True, only_reads=True)
         opening = "before"
-    yield Piece(piece.file, piece.worker, (learned if late else start, stop), opening, begins_stream=True)
+    yield FilePiece(piece.file, piece.worker, (learned if late else start, stop), opening, begins_stream=True)

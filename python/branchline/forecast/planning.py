@@ -11,7 +11,7 @@ from branchline import _core
 from branchline.access import Access
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import LaidFile
-from branchline.forecast.pieces import Opening, Piece
+from branchline.forecast.pieces import FilePiece, Opening
 from branchline.layout.extents import Numbers, as_numbers
 from branchline.limits import memory_limit_bytes, parse_bytes
 
@@ -147,10 +147,10 @@ def planned_in_order(files: Sequence[LaidFile], request: PlanRequest) -> list[Pl
     """The requests of files that one reader reads one after the other: it learns from each for the next. The bandwidth
     is only known to it after `LEARNED_BYTES` that came while the link was full.
     """
-    return planned_pieces([Piece(one) for one in files], request)
+    return planned_pieces([FilePiece(one) for one in files], request)
 
 
-def planned_pieces(pieces: Sequence[Piece], request: PlanRequest) -> list[PlannedReads]:
+def planned_pieces(pieces: Sequence[FilePiece], request: PlanRequest) -> list[PlannedReads]:
     """The same for what each of several workers reads."""
     workers = {one.worker: _Worker() for one in pieces}
     return [workers[one.worker].planned(one, request) for one in pieces]
@@ -163,7 +163,7 @@ class _Worker:
         self.learning = _Learning()
         self.seen: tuple[int, float] | None = None
 
-    def planned(self, piece: Piece, request: PlanRequest) -> PlannedReads:
+    def planned(self, piece: FilePiece, request: PlanRequest) -> PlannedReads:
         seen = self.seen if request.is_named and not piece.begins_stream else None
         now = replace(request, seen=seen, entries=piece.entries, opening=piece.opening)
         found = self._with_learning(piece.file, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from branchline.forecast.changing import Change
+from branchline.forecast.changing import AdvisedChange
 from branchline.forecast.ideas import inputs_words, tree_words
 from branchline.forecast.subject import Subject
 from branchline.quantities import size
@@ -24,7 +24,7 @@ class Proposal:
     words: str
     cost: str
     whom: str
-    change: Change
+    change: AdvisedChange
     then_s: float | None = None
 
 

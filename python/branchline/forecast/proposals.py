@@ -18,7 +18,7 @@ from branchline.forecast.changing import (
     REBASKETED,
     RECOMPRESSED,
     SLIMMED,
-    Change,
+    AdvisedChange,
 )
 from branchline.forecast.cluster_sizes import SMALL_BASKET_BYTES, cluster_proposals
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
@@ -118,7 +118,7 @@ def _whole_files(subject: Subject, how: str) -> Iterator[Proposal]:
 def _read_otherwise(access: Access, mode: str, how: str, cost: str) -> Proposal:
     option = f"--access {mode}"
     words = option if access.read_ahead is None else f"read with {option}, and without --read-ahead"
-    change = Change(ACCESS, access=replace(access, mode=mode, read_ahead=None), option=option)
+    change = AdvisedChange(ACCESS, access=replace(access, mode=mode, read_ahead=None), option=option)
     return Proposal(f"access-{mode}", how, words, cost, ANALYST, change)
 
 
@@ -133,7 +133,7 @@ def _near(subject: Subject) -> Iterator[Proposal]:
     what = f"{size(wanted)} come over a round trip of {rates.round_trip_s * 1e3:.2g} ms in each run"
     cost = f"{size(wanted)} of a disk; the first run takes as long as now"
     conditions = Conditions(round_trip_s=0.0, bytes_per_second=NEAR_BYTES_PER_S)
-    change = Change(OTHER, conditions=conditions, option=CACHE_OPTION)
+    change = AdvisedChange(OTHER, conditions=conditions, option=CACHE_OPTION)
     yield Proposal("near-cache", what, CACHE_OPTION, cost, ANALYST, change)
 
 
@@ -150,12 +150,12 @@ def _workers(subject: Subject) -> Iterator[Proposal]:
         threads = subject.cores // fewer
         cost = f"{counted(fewer, 'process', 'processes')} with {counted(threads, 'thread')} each"
         conditions = Conditions(cores=fewer, threads=threads)
-        change = Change(OTHER, conditions=conditions, option=f"--workers {fewer}")
+        change = AdvisedChange(OTHER, conditions=conditions, option=f"--workers {fewer}")
         yield Proposal("workers-threads", threads_words(job, subject.cores), change.option, cost, ANALYST, change)
     if wanted <= subject.workers or free < wanted:
         return
     what = f"{counted(subject.workers, 'worker')} on {count(subject.cores)} cores"
-    change = Change(OTHER, conditions=Conditions(cores=wanted), option=f"--workers {wanted}")
+    change = AdvisedChange(OTHER, conditions=Conditions(cores=wanted), option=f"--workers {wanted}")
     yield Proposal("workers", what, change.option, f"{wanted} cores, each time", ANALYST, change)
 
 
@@ -171,7 +171,7 @@ def _small_files(subject: Subject) -> Iterator[Proposal]:
         return
     what = f"{counted(len(subject.files), 'file')} of {size(mean)}, each opened for itself"
     words = f"branchline merge {inputs_of(subject)} -o merged.root --max-size '1 GB' --verify"
-    change = Change(MERGED, max_bytes=MERGED_BYTES, conditions=Conditions(merged_bytes=MERGED_BYTES))
+    change = AdvisedChange(MERGED, max_bytes=MERGED_BYTES, conditions=Conditions(merged_bytes=MERGED_BYTES))
     cost = f"{written_cost(subject)}; then there is {counted(into, 'file')}"
     yield Proposal("merge", what, words, cost, MANAGER, change)
 
@@ -197,7 +197,7 @@ def _baskets(subject: Subject) -> Iterator[Proposal]:
     layout = f"--basket-size '{basket_size // 1000} kB' {CLUSTER_OPTION}"
     words = f"branchline merge {inputs_of(subject)} -o baskets.root {layout} --verify"
     conditions = Conditions(basket_bytes=LARGER_BASKET_BYTES)
-    change = Change(REBASKETED, basket_size=basket_size, cluster_bytes=CLUSTER_BYTES, conditions=conditions)
+    change = AdvisedChange(REBASKETED, basket_size=basket_size, cluster_bytes=CLUSTER_BYTES, conditions=conditions)
     cost = f"{written_cost(subject)}, with CPU to compress"
     if median < SMALL_BASKET_BYTES:
         what = f"half of the {count(len(sizes))} baskets have less than {size(median)}"
@@ -216,7 +216,7 @@ def _order(subject: Subject) -> Iterator[Proposal]:
     if back > JUMPS_BACK_SHARE * baskets:
         what = f"a reader turns back at {percent(back, baskets)} of the baskets"
         words = f"branchline reorder {inputs_of(subject)} -o ordered.root --verify"
-        change = Change(ORDERED, conditions=Conditions(by_entry=True))
+        change = AdvisedChange(ORDERED, conditions=Conditions(by_entry=True))
         yield Proposal("layout-order", what, words, written_cost(subject), MANAGER, change)
 
 
@@ -228,7 +228,7 @@ def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
 def _codec(subject: Subject) -> Iterator[Proposal]:
     codec = subject.laid[0].codec
     words = f"branchline recompress {inputs_of(subject)} -o zstd.root --codec {ZSTD}"
-    change = Change(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
+    change = AdvisedChange(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
     speed = subject.rates.bytes_per_second
     if codec == "none" and is_far(subject) and 0 < speed < NEAR_BYTES_PER_S:
         wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
@@ -253,7 +253,7 @@ def _objects(subject: Subject) -> Iterator[Proposal]:
     what = f"decoding takes {decode * 1e9:.2g} s for a GB: objects are not split into columns"
     words = f"branchline convert {inputs_of(subject)} -o columns.root --to rntuple{tree_of(subject)}"
     cost = f"{written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
-    yield Proposal("format-rntuple", what, words, cost, MANAGER, Change(CONVERTED))
+    yield Proposal("format-rntuple", what, words, cost, MANAGER, AdvisedChange(CONVERTED))
 
 
 def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
@@ -265,7 +265,7 @@ def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
     codec = SAME_CODECS.get(subject.laid[0].codec)
     if codec is None:
         return
-    change = Change(CONVERTED, codec=codec)
+    change = AdvisedChange(CONVERTED, codec=codec)
     what = f"no flaw: {counted(len(subject.files), 'file')} with TTrees, whose baskets are read and unpacked one by one"
     words = f"branchline convert {inputs_of(subject)} -o columns.root --to rntuple --codec {codec}{tree_of(subject)}"
     cost = f"{written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
@@ -294,4 +294,4 @@ def _slim(subject: Subject) -> Iterator[Proposal]:
     words = f"branchline slim {inputs_of(subject)} -o slim.root --branches {names_words(subject.branches)}"
     words += tree_of(subject)
     cost = f"about {size(subject.scale * wanted)} of space, and one reading of the files, once"
-    yield Proposal("slim", what, words, cost, MANAGER, Change(SLIMMED, branches=subject.branches))
+    yield Proposal("slim", what, words, cost, MANAGER, AdvisedChange(SLIMMED, branches=subject.branches))

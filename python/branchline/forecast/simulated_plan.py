@@ -26,7 +26,7 @@ _Seconds = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingAhead:
     """How reading runs ahead of computing.
 
     ``requests_in_flight`` and ``bytes_in_flight`` are due at a time; None for what the engine chooses for the link.
@@ -42,7 +42,7 @@ class Reading:
 
 
 #: Programs that read, compute, and read again.
-ONE_BY_ONE = Reading(requests_in_flight=1, blocks_ahead=0)
+ONE_BY_ONE = ReadingAhead(requests_in_flight=1, blocks_ahead=0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class BlockPlan:
     """What a job does, in order. ``prepare_s`` passes before its first request."""
 
     blocks: tuple[Block, ...]
-    reading: Reading = Reading()
+    reading: ReadingAhead = ReadingAhead()
     prepare_s: float = 0.0
     plan_version: int = PLAN_VERSION
 
@@ -140,7 +140,7 @@ def plans_of(trace: Trace, storage: str | None = None) -> list[BlockPlan]:
         if len(mine) > PLAN_BLOCKS_MAX:
             raise OptionError(f"a process of the trace has {len(mine)} requests", hint="trace a part of the job")
         computed = _computed(trace, requests, mine, int(one))
-        reading = Reading()
+        reading = ReadingAhead()
         if computed is None:
             computed, reading = _pauses(requests, mine), ONE_BY_ONE
         places = [storage or (stores[number] if number >= 0 else "") for number in store[mine].tolist()]

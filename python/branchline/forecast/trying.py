@@ -15,7 +15,7 @@ from pathlib import Path
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
-from branchline.forecast.changing import CONVERTED, MERGED, Change, is_same, write_changed
+from branchline.forecast.changing import CONVERTED, MERGED, AdvisedChange, is_same, write_changed
 from branchline.forecast.ideas import GAIN_MIN
 from branchline.forecast.reading import ReadingRequest, read_apart_s
 from branchline.forecast.subject import Subject
@@ -38,7 +38,7 @@ QUICK_PART = 8
 
 
 @dataclass(frozen=True)
-class Trial:
+class TriedChange:
     """The seconds that reading the sample took before and after, the quickest of each: what else the machine does only
     makes it slower. ``part`` is that of the sample in all files, by their bytes. ``noise`` is the error of the
     logarithm of `factor`, by how much the quickest rounds differ. ``growth`` is what new files have of bytes over the
@@ -59,7 +59,7 @@ class Trial:
         return self.after_s / max(1e-9, self.before_s)
 
 
-def try_change(subject: Subject, change: Change) -> Trial | None:
+def try_change(subject: Subject, change: AdvisedChange) -> TriedChange | None:
     """Tries a change; None where it cannot be tried: files are too large, or what they hold cannot be written so."""
     sample = _sample(subject, change)
     if not sample:
@@ -81,8 +81,8 @@ def try_change(subject: Subject, change: Change) -> Trial | None:
     growth = written / max(1, size) - 1 if change.writes else 0.0
     if is_apart:
         middle = statistics.median(before), statistics.median(others)
-        return Trial(*middle, part, noise_of_medians(before, others), growth, is_apart=True)
-    return Trial(min(before), min(others), part, noise_of(before, others), growth)
+        return TriedChange(*middle, part, noise_of_medians(before, others), growth, is_apart=True)
+    return TriedChange(min(before), min(others), part, noise_of(before, others), growth)
 
 
 def _sizes(subject: Subject) -> dict[str, int]:
@@ -121,7 +121,7 @@ def _above_quickest(seconds: Sequence[float]) -> float:
     return math.log(ordered[max(1, len(ordered) // QUICK_PART)] / ordered[0])
 
 
-def _sample(subject: Subject, change: Change) -> list[DataFile]:
+def _sample(subject: Subject, change: AdvisedChange) -> list[DataFile]:
     sizes, is_merged = _sizes(subject), change.kind == MERGED
     most = SMALL_FILES if is_merged else SAMPLE_FILES
     laid = {one.path for one in subject.laid}
@@ -138,7 +138,7 @@ def _sample(subject: Subject, change: Change) -> list[DataFile]:
 
 
 def _in_turns(
-    subject: Subject, change: Change, before: Sequence[DataFile], after: Sequence[DataFile], apart: Path | None
+    subject: Subject, change: AdvisedChange, before: Sequence[DataFile], after: Sequence[DataFile], apart: Path | None
 ) -> tuple[list[float], list[float]]:
     """The seconds of both, in turns; in processes of their own that find their work in a folder ``apart``."""
     branches, limit = subject.branches, subject.memory_limit_bytes

@@ -15,7 +15,7 @@ from pathlib import Path
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.cold import cached_bytes, fuse_remark, make_cold
 from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
-from branchline.lab.samples import Sample, Subject
+from branchline.lab.samples import ArmRun, Subject
 from branchline.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
 from branchline.quantities import counted
 
@@ -32,7 +32,7 @@ class FailedCommandError(BranchlineError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """What is compared, and when that ends: when half of the interval is within ``precision``, a part of the ratio; or
     after ``budget_s`` seconds. It never ends because a difference was found: then one would be found too often.
     ``cold`` are files that are thrown out of the page cache before each sample of commands; readings have their own.
@@ -76,7 +76,7 @@ class Comparison:
 
     commands: list[list[str]]
     seed: int
-    samples: list[Sample]
+    samples: list[ArmRun]
     wall: Ratio
     control: Ratio
     cpu: Ratio | None = None
@@ -89,7 +89,7 @@ class Comparison:
     comparison_version: int = COMPARISON_VERSION
 
 
-def compare(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Comparison:
+def compare(plan: ComparisonPlan, say: Callable[[str], None] = lambda _: None) -> Comparison:
     """Compares two subjects. ``say`` is called after each round with how it stands.
 
     Raises OptionError for a plan that cannot be, and for a program that is not there; FailedCommandError when a command
@@ -100,7 +100,7 @@ def compare(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Comparis
     for one in (plan.first, plan.second):
         one.prepare(plan.wait_s)
     draw = random.Random(plan.seed)  # noqa: S311 - an order that can be drawn again
-    rounds: list[dict[str, Sample]] = []
+    rounds: list[dict[str, ArmRun]] = []
     lost = 0
     begin_s = time.monotonic()
     while len(rounds) < COMPARED_ROUNDS_MAX:
@@ -124,10 +124,10 @@ def compare(plan: Plan, say: Callable[[str], None] = lambda _: None) -> Comparis
     return _comparison(plan, rounds, lost)
 
 
-def _round(plan: Plan, number: int, draw: random.Random) -> dict[str, Sample]:
+def _round(plan: ComparisonPlan, number: int, draw: random.Random) -> dict[str, ArmRun]:
     """One sample of each arm, in a drawn order; none after one that failed."""
     order = draw.sample(ARMS, len(ARMS))
-    found: dict[str, Sample] = {}
+    found: dict[str, ArmRun] = {}
     for position, arm in enumerate(order):
         cached = _made_cold(plan.cold) if plan.cold else None
         subject = plan.second if arm == SECOND else plan.first
@@ -147,11 +147,11 @@ def _made_cold(files: Sequence[str]) -> int:
         raise FailedCommandError(f"it cannot be made cold: {error.strerror}", path=str(error.filename or "")) from None
 
 
-def _named(sample: Sample, arm: str) -> Sample:
-    return Sample(**{**vars(sample), "arm": arm})
+def _named(sample: ArmRun, arm: str) -> ArmRun:
+    return ArmRun(**{**vars(sample), "arm": arm})
 
 
-def _check_same_work(found: Mapping[str, Sample]) -> None:
+def _check_same_work(found: Mapping[str, ArmRun]) -> None:
     """Raises FailedCommandError where both read different numbers of entries."""
     first, second = found[FIRST].events, found[SECOND].events
     if first is not None and second is not None and first != second:
@@ -159,32 +159,32 @@ def _check_same_work(found: Mapping[str, Sample]) -> None:
         raise FailedCommandError(what, hint="compare places that hold the same")
 
 
-def _failure(plan: Plan, sample: Sample) -> FailedCommandError:
+def _failure(plan: ComparisonPlan, sample: ArmRun) -> FailedCommandError:
     subject = plan.second if sample.arm == SECOND else plan.first
     said = f":\n{sample.said}" if sample.said else ""
     what = f"{' '.join(subject.whole)} ended with code {sample.code} after {sample.wall_s:.1f} s{said}"
     return FailedCommandError(what, hint="only what works can be compared")
 
 
-def _ratio(rounds: Sequence[dict[str, Sample]], arm: str, *, is_cpu: bool = False) -> Ratio:
+def _ratio(rounds: Sequence[dict[str, ArmRun]], arm: str, *, is_cpu: bool = False) -> Ratio:
     def times(of: str) -> list[float]:
         return [one[of].cpu_s if is_cpu else one[of].wall_s for one in rounds]
 
     return paired_ratio(times(FIRST), times(arm), LEVEL)
 
 
-def _is_precise(rounds: Sequence[dict[str, Sample]], precision: float) -> bool:
+def _is_precise(rounds: Sequence[dict[str, ArmRun]], precision: float) -> bool:
     width = _ratio(rounds, SECOND).half_width
     return width is not None and width <= precision
 
 
-def _standing(rounds: Sequence[dict[str, Sample]]) -> str:
+def _standing(rounds: Sequence[dict[str, ArmRun]]) -> str:
     found = _ratio(rounds, SECOND)
     interval = "" if found.low is None else f" ({found.low:.3f} to {found.high:.3f})"
     return f"{len(rounds)} rounds: B takes {found.value:.3f} times the time of A{interval}"
 
 
-def _comparison(plan: Plan, rounds: Sequence[dict[str, Sample]], lost: int) -> Comparison:
+def _comparison(plan: ComparisonPlan, rounds: Sequence[dict[str, ArmRun]], lost: int) -> Comparison:
     cpu_s = [one[arm].cpu_s for one in rounds for arm in (FIRST, SECOND)]
     is_recorded = all(one[arm].phases for one in rounds for arm in (FIRST, SECOND))
     return Comparison(
@@ -203,7 +203,7 @@ def _comparison(plan: Plan, rounds: Sequence[dict[str, Sample]], lost: int) -> C
     )
 
 
-def seen_from_outside(sample: Sample) -> dict[str, float]:
+def seen_from_outside(sample: ArmRun) -> dict[str, float]:
     """The phases of any program: on a core, and not. With several threads both are for one core. What it waits for,
     storage, network or others, cannot be seen from outside.
     """
@@ -212,7 +212,7 @@ def seen_from_outside(sample: Sample) -> dict[str, float]:
 
 
 def _phases(
-    rounds: Sequence[dict[str, Sample]], phases: Callable[[Sample], Mapping[str, float]]
+    rounds: Sequence[dict[str, ArmRun]], phases: Callable[[ArmRun], Mapping[str, float]]
 ) -> list[PhaseDifference]:
     """The difference in each phase, the largest first."""
     pairs = [(phases(one[FIRST]), phases(one[SECOND])) for one in rounds]

@@ -47,7 +47,7 @@ class HistoryPoint:
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """The level of a storage changed: from this turn on it takes ``factor`` times the time."""
 
     at: str
@@ -61,7 +61,7 @@ class StorageHistory:
 
     storage: str
     points: list[HistoryPoint]
-    changes: list[Change] = field(default_factory=list)
+    changes: list[LevelChange] = field(default_factory=list)
     ratio: float | None = None
     megabytes_per_s: float | None = None
     failed_part: float = 0.0
@@ -130,7 +130,7 @@ def histories(folder: Path) -> list[StorageHistory]:
 def _history(storage: str, points: list[HistoryPoint]) -> StorageHistory:
     known = [one for one in points if one.ratio]
     found = change_points([math.log(one.ratio) for one in known if one.ratio])
-    changes = [Change(known[one.index].at, one.factor, one.p_value) for one in found]
+    changes = [LevelChange(known[one.index].at, one.factor, one.p_value) for one in found]
     recent = [one for one in known[-RECENT:] if one.ratio]
     rates = [one.megabytes_per_s for one in recent if one.megabytes_per_s is not None]
     lost = sum(one.lost for one in points[-RECENT:])
@@ -179,7 +179,7 @@ def _of_storage(one: StorageHistory) -> list[str]:
     return lines
 
 
-def change_text(change: Change) -> str:
+def change_text(change: LevelChange) -> str:
     """A change with its date and its size."""
     word = "slower" if change.factor > 1 else "faster"
     times = significant(max(change.factor, 1 / change.factor))

@@ -10,7 +10,7 @@ from branchline.errors import BranchlineError, OptionError
 from branchline.lab.clients import reader_of
 from branchline.lab.cold import Temperature, fuse_remark
 from branchline.lab.job import JobRequest
-from branchline.lab.samples import Sample
+from branchline.lab.samples import ArmRun
 from branchline.lab.study import JobSettings, Value
 from branchline.lab.study_files import JobFiles, files_at
 from branchline.lab.taking import HereAtOnce, Turn
@@ -76,7 +76,7 @@ class Reading:
             if first.code:
                 raise BranchlineError(first.said, path=shown(self.place))
 
-    def taken(self, round_number: int, position: int, _cached_bytes: int | None, wait_s: float) -> Sample:
+    def taken(self, round_number: int, position: int, _cached_bytes: int | None, wait_s: float) -> ArmRun:
         """Reads everything once."""
         load = os.getloadavg()[0]
         is_cold, local = self.settings.cold, self.files.local
@@ -85,16 +85,16 @@ class Reading:
             before = Temperature.of(local)
         except OSError as error:
             said = f"{error.filename}: {error.strerror}"
-            return Sample(self.name, round_number, position, 0.0, 0.0, _FAILED, load=load, said=said)
+            return ArmRun(self.name, round_number, position, 0.0, 0.0, _FAILED, load=load, said=said)
         turn = Turn(round_number, position, self.name, "arm")
         found = HereAtOnce(Path.cwd()).take(self.settings, self.files, turn, wait_s)
         if found.error or not found.jobs:
             said = found.error or "it did not run"
-            return Sample(self.name, round_number, position, found.wall_s, 0.0, _FAILED, load=load, said=said)
+            return ArmRun(self.name, round_number, position, found.wall_s, 0.0, _FAILED, load=load, said=said)
         [job] = found.jobs
         remark = found.cold_remark or ("" if local else _OF_SERVER)
         before = replace(before, remark=before.remark or fuse_remark(local))
-        return Sample(
+        return ArmRun(
             self.name,
             round_number,
             position,

@@ -28,7 +28,7 @@ _BLOCK_BYTES = 512
 
 
 @dataclass(frozen=True)
-class Sample:
+class ArmRun:
     """A run of ``arm`` in a round: its position there, from 0, seconds of wall and CPU time with all that it started,
     its exit code, and the seconds of its phases if it was a train or a reading. ``load`` is that of the machine before
     it, ``cached_bytes`` what the page cache had of the files that had to be cold; None where none had to be.
@@ -70,7 +70,7 @@ class Subject(Protocol):
     def prepare(self, wait_s: float) -> None:
         """Is called once, before the first sample."""
 
-    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
+    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> ArmRun:
         """Runs once. What lasts longer than ``wait_s`` is ended, and has a code that is not 0."""
 
 
@@ -113,7 +113,7 @@ class Command:
     def prepare(self, wait_s: float) -> None:
         """Nothing is to be done."""
 
-    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> Sample:
+    def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> ArmRun:
         """Runs it once. Raises OptionError for a program that is not there."""
         load, before = os.getloadavg()[0], Moment.now()
         with tempfile.TemporaryFile() as log:
@@ -133,7 +133,7 @@ class Command:
             said = _said(log) if code else ""
         cpu_s = usage.ru_utime + usage.ru_stime
         beside = Surroundings.between(before, Moment.now(), cpu_s, Path.cwd())
-        return Sample(
+        return ArmRun(
             self.name,
             round_number,
             position,

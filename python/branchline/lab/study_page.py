@@ -16,7 +16,7 @@ from branchline.lab.limits_of_storages import limit_words
 from branchline.lab.offset_pictures import offset_pictures, offset_remark
 from branchline.lab.sample_table import write_samples
 from branchline.lab.study import Study
-from branchline.lab.study_pictures import COLOURS, Interval, Picture, Series, intervals, is_number, lines
+from branchline.lab.study_pictures import COLOURS, IntervalRow, Picture, Series, intervals, is_number, lines
 from branchline.lab.study_result import ArmResult, StudyResult, result_of
 from branchline.lab.study_running import SAMPLES, load_kept
 from branchline.lab.study_samples import SampleFile
@@ -141,7 +141,7 @@ def _pictures(study: Study, found: StudyResult) -> list[Picture]:
         if sum(map(is_number, levels)) >= _LEVELS_MIN or len(levels) >= _NAMES_MIN:
             made += _against(found, factor.name, levels)
     ratios = [
-        Interval(one.name, one.time.value, one.time.low, one.time.high) for one in found.arms if one.time is not None
+        IntervalRow(one.name, one.time.value, one.time.low, one.time.high) for one in found.arms if one.time is not None
     ]
     if ratios:
         unit = "times the time of the baseline for the same work (left is faster)"

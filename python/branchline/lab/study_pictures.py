@@ -32,7 +32,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Interval:
+class IntervalRow:
     """A ratio with its interval, for a row of a picture."""
 
     name: str
@@ -118,7 +118,7 @@ def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float],
     return Picture(title, unit, _svg(_HEIGHT, title, parts), [])
 
 
-def intervals(title: str, unit: str, rows: Sequence[Interval]) -> Picture:
+def intervals(title: str, unit: str, rows: Sequence[IntervalRow]) -> Picture:
     """Ratios with their intervals, a row each, on a logarithmic axis with a line where nothing differs."""
     ends = [one for row in rows for one in (row.value, row.low or row.value, row.high or row.value)]
     low, high = min([*ends, 0.95]) / 1.03, max([*ends, 1.05]) * 1.03

@@ -59,7 +59,7 @@ _TOKEN = re.compile(r"\\([A-Za-z]+|.)|(.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Piece:
+class Letters:
     """Letters with their size and height as parts of the text's size."""
 
     text: str
@@ -72,17 +72,17 @@ class Piece:
 class Words:
     """A text of several pieces."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Letters, ...]
 
     @classmethod
     def plain(cls, text: str) -> Words:
         """A text without formulas."""
-        return cls((Piece(text),) if text else ())
+        return cls((Letters(text),) if text else ())
 
     @classmethod
     def raised(cls, text: str) -> Words:
         """A power."""
-        return cls((Piece(text, _INDEX_SIZE, _RAISED),))
+        return cls((Letters(text, _INDEX_SIZE, _RAISED),))
 
     def then(self, other: Words) -> Words:
         """Both, one behind the other."""
@@ -120,10 +120,10 @@ def words_of(written: str) -> Words | None:
     parts = shown.split("$")
     if len(parts) % 2 == 0 or "\\$" in shown:
         return None
-    pieces: list[Piece] = []
+    pieces: list[Letters] = []
     for number, part in enumerate(parts):
         if number % 2 == 0:
-            pieces += [Piece(part)] if part else []
+            pieces += [Letters(part)] if part else []
             continue
         formula = _Formula(part).pieces()
         if formula is None:
@@ -143,22 +143,22 @@ class _Formula:
         self._tokens = [(one.group(1), one.group(2)) for one in _TOKEN.finditer(written)]
         self._place = 0
 
-    def pieces(self) -> list[Piece] | None:
+    def pieces(self) -> list[Letters] | None:
         """The pieces of all of it, None if it is not simple or empty."""
         try:
-            found = self._until_end(Piece(""), depth=0)
+            found = self._until_end(Letters(""), depth=0)
         except _NotSimpleError:
             return None
         return found if found and self._place == len(self._tokens) else None
 
-    def _until_end(self, style: Piece, depth: int) -> list[Piece]:
+    def _until_end(self, style: Letters, depth: int) -> list[Letters]:
         """Up to the end, or to the brace that closes."""
-        found: list[Piece] = []
+        found: list[Letters] = []
         while self._place < len(self._tokens) and self._tokens[self._place][1] != "}":
             found += self._next(style, depth)
         return found
 
-    def _next(self, style: Piece, depth: int) -> list[Piece]:
+    def _next(self, style: Letters, depth: int) -> list[Letters]:
         if self._place >= len(self._tokens) or depth > _DEPTH_MAX:
             raise _NotSimpleError
         command, letter = self._tokens[self._place]
@@ -181,7 +181,7 @@ class _Formula:
             return []
         return [replace(style, text="\N{MINUS SIGN}" if letter == "-" else letter, is_italic=letter.isalpha())]
 
-    def _command(self, command: str, style: Piece, depth: int) -> list[Piece]:
+    def _command(self, command: str, style: Letters, depth: int) -> list[Letters]:
         if command in _UPRIGHT:
             return [replace(one, is_italic=False) for one in self._next(style, depth + 1)]
         if command in _ACCENTS:

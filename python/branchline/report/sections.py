@@ -42,8 +42,8 @@ from branchline.report.tables import (
     BranchRow,
     ElementRow,
     Files,
+    LargestRows,
     Rows,
-    Table,
     WagonRow,
     branch_table,
     element_rows,
@@ -117,7 +117,7 @@ class PageContent(NamedTuple):
     misses: str
     cutflows: Rows[CutflowTable]
     cutflows_left_out: list[str]
-    branches: Table[BranchRow]
+    branches: LargestRows[BranchRow]
     files: Files
     unwanted_reads: str
     elements: Rows[ElementRow]

@@ -104,7 +104,7 @@ class BranchRow(NamedTuple):
     bar_decode: float
 
 
-class Table(NamedTuple, Generic[Row]):
+class LargestRows(NamedTuple, Generic[Row]):
     """The largest rows of a table, and one that adds up the rest (None when nothing is left out)."""
 
     rows: list[Row]
@@ -116,7 +116,7 @@ def _cost_s(branch: BranchRecord) -> float:
     return float(branch.decompress_s + branch.decode_s)
 
 
-def branch_table(job: JobRecord) -> Table[BranchRow]:
+def branch_table(job: JobRecord) -> LargestRows[BranchRow]:
     """Return the branches that cost most time, and the sums of the others."""
     branches = sorted(job.branches, key=lambda branch: (-_cost_s(branch), branch.name))
     shown, left = _cut(branches, BRANCHES_SHOWN_MAX)
@@ -131,7 +131,7 @@ def branch_table(job: JobRecord) -> Table[BranchRow]:
         for one in left:
             merged.add_baskets(one)
         rest = _branch_row(merged, f"{counted(len(left), 'other branch', 'other branches')}", tenths[-1], 0.0)
-    return Table(rows, rest, len(branches))
+    return LargestRows(rows, rest, len(branches))
 
 
 def _branch_row(branch: BranchRecord, name: str, tenths: int, largest_s: float) -> BranchRow:
@@ -175,7 +175,7 @@ class FileRow(NamedTuple):
 class Files(NamedTuple):
     """The slowest files, the folder that they have in common, the times of all, and a sentence on their median."""
 
-    table: Table[FileRow]
+    table: LargestRows[FileRow]
     folder: str
     columns: list[Column]
     ticks: list[Tick]
@@ -208,7 +208,7 @@ def file_costs(job: JobRecord) -> Files:
         summary = f"The median of the {counted(len(files), 'file')} is {duration(median_s)}, "
         summary += f"the slowest took {duration(longest_s)}"
         summary += f", {ratio(longest_s, median_s, 2)} times as long." if median_s > 0 else "."
-    return Files(Table(rows, rest, len(files)), folder, columns, ticks, summary)
+    return Files(LargestRows(rows, rest, len(files)), folder, columns, ticks, summary)
 
 
 def _common_folder(paths: Sequence[str]) -> str:

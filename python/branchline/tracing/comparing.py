@@ -49,7 +49,7 @@ _TIMES = ("reading_s", "wall_s", "in_flight_mean")
 
 
 @dataclass(frozen=True)
-class Change:
+class ValueChange:
     """A value in two traces; ``factor`` is second / first, None if the first is 0."""
 
     first: float
@@ -57,7 +57,7 @@ class Change:
     factor: float | None
 
     @classmethod
-    def of(cls, first: float, second: float) -> Change:
+    def of(cls, first: float, second: float) -> ValueChange:
         """The change between two numbers."""
         return cls(first, second, second / first if first else None)
 
@@ -68,7 +68,7 @@ class TotalChange:
 
     name: str
     label: str
-    change: Change
+    change: ValueChange
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class RowChange:
 
     name: str
     tree: str
-    read_calls: Change
-    read_bytes: Change
+    read_calls: ValueChange
+    read_bytes: ValueChange
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def compare(first: Trace, second: Trace) -> Comparison:
     totals = ((name, label, getattr(one.totals, name), getattr(two.totals, name)) for name, label, _ in TOTALS)
     return Comparison(
         jobs=(one.job, two.job),
-        totals=[TotalChange(name, label, Change.of(*values)) for name, label, *values in totals],
+        totals=[TotalChange(name, label, ValueChange.of(*values)) for name, label, *values in totals],
         kinds=_changes(one.kinds, two.kinds, lambda row: (row.what, "")),
         files=_changes(one.files, two.files, lambda row: (row.file.rpartition("/")[2], "")),
         branches=_changes(one.branches, two.branches, lambda row: (row.branch, row.tree)),
@@ -125,11 +125,11 @@ def _changes(first: Sequence[Row], second: Sequence[Row], name_of: Callable[[Row
     joined = []
     for key in dict.fromkeys((*sides[0], *sides[1])):
         one, two = sides[0].get(key, (0, 0)), sides[1].get(key, (0, 0))
-        joined.append(RowChange(*key, Change.of(one[0], two[0]), Change.of(one[1], two[1])))
+        joined.append(RowChange(*key, ValueChange.of(one[0], two[0]), ValueChange.of(one[1], two[1])))
     return sorted(joined, key=lambda row: (-_distance(row.read_bytes), -_distance(row.read_calls)))
 
 
-def _distance(change: Change) -> float:
+def _distance(change: ValueChange) -> float:
     return abs(change.second - change.first)
 
 
@@ -149,12 +149,12 @@ def sentences(found: Comparison) -> list[str]:
     return changed + _about_branches(found.branches)
 
 
-def _differs(change: Change, least: float) -> bool:
+def _differs(change: ValueChange, least: float) -> bool:
     one, two = change.first, change.second
     return bool(abs(two - one) > least * max(abs(one), abs(two)))
 
 
-def _in_words(change: Change, show: Shown) -> str:
+def _in_words(change: ValueChange, show: Shown) -> str:
     one, two = change.first, change.second
     values = f"{show(two)} instead of {show(one)}"
     if not one or not two:
@@ -241,5 +241,5 @@ def _pair(row: RowChange) -> list[Cell]:
     ]
 
 
-def _factor(change: Change) -> Cell:
+def _factor(change: ValueChange) -> Cell:
     return Cell("-", 0) if change.factor is None else Cell(significant(change.factor, 3), change.factor)

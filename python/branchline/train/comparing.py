@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from branchline.sensors.record import WagonFault
-from branchline.train.trial import Trial
+from branchline.train.trial import TrialRun
 from branchline.train.wagons import Wagon, with_required
 
 # Runs wagons together on the sample, in their order, in a process of their own.
-RunTogether = Callable[[tuple[Wagon, ...]], Trial]
+RunTogether = Callable[[tuple[Wagon, ...]], TrialRun]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Difference:
         )
 
 
-def differences(wagons: Sequence[Wagon], alone: Mapping[str, Trial], run: RunTogether) -> list[Difference]:
+def differences(wagons: Sequence[Wagon], alone: Mapping[str, TrialRun], run: RunTogether) -> list[Difference]:
     """What differs between the train and its wagons alone, in the order of the train.
 
     ``alone`` are the trials of each wagon by itself; wagons that failed there are left out of the train.
@@ -64,7 +64,12 @@ def differences(wagons: Sequence[Wagon], alone: Mapping[str, Trial], run: RunTog
 
 
 def _explained(
-    wagon: Wagon, running: tuple[Wagon, ...], alone: Trial, together: Trial, suspects: Sequence[str], run: RunTogether
+    wagon: Wagon,
+    running: tuple[Wagon, ...],
+    alone: TrialRun,
+    together: TrialRun,
+    suspects: Sequence[str],
+    run: RunTogether,
 ) -> Difference:
     """Runs the wagon again alone, and then with one other wagon at a time until one makes the difference."""
     by_name = {one.name: one for one in running}

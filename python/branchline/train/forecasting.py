@@ -27,7 +27,7 @@ from branchline.settings import whole_number
 from branchline.train.comparing import Difference, differences
 from branchline.train.faults import because_of
 from branchline.train.profiling import Profile
-from branchline.train.trial import Sample, Trial, TrialWork
+from branchline.train.trial import TrialInput, TrialRun, TrialWork
 from branchline.train.wagon_parameters import settings_of, with_settings
 from branchline.train.wagons import Wagon, wagons_of, with_required
 
@@ -108,20 +108,20 @@ def forecast(
     data = Dataset.of(dataset, tree, companions=companions)
     data.require_present()
     limit_bytes = memory_limit_bytes(memory_limit)
-    sample = Sample(_sample(data), limit_bytes, access_of(access), profile)
+    sample = TrialInput(_sample(data), limit_bytes, access_of(access), profile)
     by_name = {wagon.name: wagon for wagon in found}
-    trials: list[Trial] = []
+    trials: list[TrialRun] = []
     for wagon in found:
         failed = [trial.name for trial in trials if trial.error is not None and trial.name in wagon.requires]
         if failed:
-            trials.append(Trial(wagon.name, error=because_of(failed[0])))
+            trials.append(TrialRun(wagon.name, error=because_of(failed[0])))
         else:
             own = with_required(wagon, by_name)
             trials.append(_try(own, wagon.branches or (), sample, modules))
     branches = tuple(sorted({branch for trial in trials for branch in trial.branches}))
     reading = _try((), branches, sample, modules)
 
-    def run_together(some: tuple[Wagon, ...]) -> Trial:
+    def run_together(some: tuple[Wagon, ...]) -> TrialRun:
         named = tuple(sorted({branch for wagon in some for branch in wagon.branches or ()}))
         return _try(some, named, sample, modules, is_train=True)
 
@@ -142,11 +142,11 @@ def _sample(dataset: Dataset) -> tuple[DataFile, ...]:
 def _try(
     wagons: tuple[Wagon, ...],
     branches: Sequence[str],
-    sample: Sample,
+    sample: TrialInput,
     modules: Sequence[ModuleFile],
     *,
     is_train: bool = False,
-) -> Trial:
+) -> TrialRun:
     """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
     name = wagons[-1].name if wagons else "reading"
     subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {sample.files[0].path}")])
@@ -154,11 +154,11 @@ def _try(
     try:
         for message in LocalProcesses(1, modules).run(work, lambda *_: next(subjobs, None)):
             if isinstance(message, Finished):
-                trial: Trial = message.value
+                trial: TrialRun = message.value
                 return trial
     except WorkerDiedError as error:
         fault = WagonFault(type(error).__name__, str(error), sample.files[0].path)
-        return Trial(name, error=fault)
+        return TrialRun(name, error=fault)
     raise BranchlineError(f"the trial of {name} ended without a result")
 
 
@@ -168,8 +168,8 @@ class _Extrapolation:
     def __init__(
         self,
         dataset: Dataset,
-        trials: Sequence[Trial],
-        reading: Trial,
+        trials: Sequence[TrialRun],
+        reading: TrialRun,
         step_size: int | str,
         limit_bytes: int,
         workers: int,
@@ -203,7 +203,7 @@ class _Extrapolation:
             basis=self._basis(),
         )
 
-    def _wagon(self, trial: Trial) -> WagonForecast:
+    def _wagon(self, trial: TrialRun) -> WagonForecast:
         size, expected, grows = _output(trial.sizes, self._events)
         return WagonForecast(
             name=trial.name,
@@ -257,7 +257,7 @@ class _Extrapolation:
         outputs = sum(wagon.output_bytes_forecast for wagon in wagons)
         return self._workers * (self._reading.memory_start_bytes + reading + once + temporary + outputs) + outputs
 
-    def _temporary_bytes(self, trial: Trial) -> int:
+    def _temporary_bytes(self, trial: TrialRun) -> int:
         """What a wagon needs for a chunk beyond what its first, small one took, in proportion to the chunk."""
         tried = max(1, trial.chunk_entries)
         return (trial.memory_peak_bytes - trial.memory_first_bytes) * max(tried, self._chunk_entries) // tried

@@ -28,7 +28,7 @@ from branchline.tree import Chunk, ChunkStream, Source
 
 
 @dataclass
-class Trial:
+class TrialRun:
     """What came of it. ``start_s`` is the time until its process was at work; ``first_s`` that on the first chunk,
     compilation among it, and is in no other number; ``memory_first_bytes`` is the peak after it; ``sizes`` are the
     (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path. ``digests`` are those of the
@@ -61,7 +61,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Sample:
+class TrialInput:
     """What all trials read, and how."""
 
     files: tuple[DataFile, ...]
@@ -78,7 +78,7 @@ class TrialWork:
 
     wagons: tuple[Wagon, ...]
     branches: tuple[str, ...]
-    sample: Sample
+    sample: TrialInput
     is_train: bool = False
 
     def __call__(self, context: Context) -> Iterator[Message]:
@@ -95,10 +95,10 @@ class _Trying:
         self._clock = PhaseClock("other")
         self._coupling = Coupling(work.wagons, self._clock, context.interruption, work.sample.access)
         self._shares = self._coupling.begin(frozenset())
-        self._trial = Trial(work.wagons[-1].name if work.wagons else "")
+        self._trial = TrialRun(work.wagons[-1].name if work.wagons else "")
         self._profiler: Profiler | None = None
 
-    def trial(self) -> Trial:
+    def trial(self) -> TrialRun:
         trial = self._trial
         trial.start_s = time.monotonic() - self._begin_s
         trial.memory_start_bytes = memory_peak_bytes()

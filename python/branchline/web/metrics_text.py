@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from branchline.control.metrics import COUNTER, Metric, Reading
+from branchline.control.metrics import COUNTER, Metric, MetricValue
 
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -31,7 +31,7 @@ def _lines(metric: Metric, *, is_open: bool) -> Iterator[str]:
         yield f"{sample}{_labels(one)} {_number(one.value)}"
 
 
-def _labels(reading: Reading) -> str:
+def _labels(reading: MetricValue) -> str:
     if not reading.labels:
         return ""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in reading.labels.items()) + "}"

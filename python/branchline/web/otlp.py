@@ -19,7 +19,7 @@ from http.client import HTTPException
 from urllib.parse import unquote, urlsplit
 
 from branchline.control.faults import trouble_of
-from branchline.control.metrics import COUNTER, Metric, Reading, metrics_of
+from branchline.control.metrics import COUNTER, Metric, MetricValue, metrics_of
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
 from branchline.limits import OTLP_INTERVAL_S, OTLP_WAIT_S
@@ -64,7 +64,7 @@ def _metric(metric: Metric, since_ns: int, now_ns: int) -> dict[str, object]:
     return found
 
 
-def _value(reading: Reading) -> dict[str, object]:
+def _value(reading: MetricValue) -> dict[str, object]:
     whole = int(reading.value)
     return {"asInt": str(whole)} if whole == reading.value else {"asDouble": float(reading.value)}
 

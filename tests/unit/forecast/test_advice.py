@@ -17,7 +17,7 @@ from branchline.dataset import DataFile
 from branchline.errors import BranchlineError, OptionError
 from branchline.forecast.advising import Advised, advice_of
 from branchline.forecast.advising import advise as advised
-from branchline.forecast.changing import MERGED, Change, write_changed
+from branchline.forecast.changing import MERGED, AdvisedChange, write_changed
 from branchline.forecast.doing import do
 from branchline.forecast.ideas import PIECES_MAX, gain_between
 from branchline.forecast.laid import laid_file, names_of
@@ -90,7 +90,7 @@ def test_one_file_is_not_tried_merged(good: Path) -> None:
     large = replace(laid_file(DataFile(str(good), "events"), ("x", "y")), size_bytes=40_000_000)
     subject = replace(subject_of([good], NEAR), laid=(large, replace(large, path="other.root")))
     subject = replace(subject, files=(*subject.files, DataFile("other.root", "events")))
-    assert try_change(subject, Change(MERGED, max_bytes=10**9)) is None
+    assert try_change(subject, AdvisedChange(MERGED, max_bytes=10**9)) is None
 
 
 def test_a_far_mount_is_advised_as_what_is_far(good: Path) -> None:
@@ -108,7 +108,7 @@ def test_small_files_are_tried_all_and_each_time_in_a_new_process(tmp_path: Path
     paths = [write(tmp_path / f"{number}.root", [50] * 2) for number in range(12)]
     whole = subject_of(paths, NEAR)
     # Of four the metadata were read.
-    trial = try_change(replace(whole, laid=whole.laid[::3]), Change(MERGED, max_bytes=10**9))
+    trial = try_change(replace(whole, laid=whole.laid[::3]), AdvisedChange(MERGED, max_bytes=10**9))
     assert trial is not None
     assert trial.is_apart
     assert trial.part == pytest.approx(1.0)
@@ -272,7 +272,7 @@ def test_advice_that_is_followed_writes_the_same_entries_beside_the_old_files(tm
     assert laid_file(merged, None).entries == 6 * 400
     assert all(path.exists() for path in paths)
     with pytest.raises(OptionError, match="nothing is to be written"):
-        do(replace(advice, change=Change(option="--workers 4")), subject.files, tmp_path / "other")
+        do(replace(advice, change=AdvisedChange(option="--workers 4")), subject.files, tmp_path / "other")
 
 
 def test_tiny_baskets_become_larger_when_that_is_followed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from branchline.cli.proving import prove
 from branchline.errors import BadFileError, StorageError
 from branchline.forecast import checked
 from branchline.forecast.advising import Advised
-from branchline.forecast.changing import ACCESS, Change
+from branchline.forecast.changing import ACCESS, AdvisedChange
 from branchline.forecast.checked import Checked, CheckedForecasts, checked_path, keep_checked, load_checked
 from branchline.forecast.intervals import PAIRS_MIN
 from branchline.forecast.machine import machine_name
@@ -180,7 +180,7 @@ def test_a_proof_is_kept_with_them(tmp_path: Path, capsys: pytest.CaptureFixture
     path = write(tmp_path / "data.root", [3_000] * 20)
     subject = subject_of([f"{path}:events"], ("x",), Access(mode="plain"))
     advice = Advice("access-planned", "", "--access planned", Gain(0.1, 0.05, 0.2), "nothing", "analyst", 1.0)
-    prove(Advised(advice, Change(ACCESS, access=Access(), option="--access planned")), subject, (), budget_s=2.0)
+    prove(Advised(advice, AdvisedChange(ACCESS, access=Access(), option="--access planned")), subject, (), budget_s=2.0)
     (kept,) = load_checked().forecasts
     assert (kept.advice, kept.machine) == ("access-planned", machine_name())
     assert kept.saving_said_s == pytest.approx(0.1 * (kept.before_s or 0.0))

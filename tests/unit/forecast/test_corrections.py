@@ -10,7 +10,7 @@ from branchline.forecast.corrections import (
     SEND_AGAIN,
     STAGE_ELEMENT,
     Correction,
-    Interval,
+    Estimate,
     avoid_failing,
     avoid_slow,
     send_again,
@@ -18,7 +18,7 @@ from branchline.forecast.corrections import (
     stage_remote,
 )
 
-LOST = Interval(7200.0, 3600.0, 10800.0, 0.9)
+LOST = Estimate(7200.0, 3600.0, 10800.0, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_what_is_lost_is_what_a_correction_gains_at_most(found: Correction, kind
     assert (found.kind, found.site, found.storage_element, found.job) == (kind, site, "se", "")
     assert found.gain.startswith("up to 2 h of workers")
     assert gain in found.gain
-    assert found.gain_s == Interval(7200.0, 3600.0, 10800.0, 0.9)
+    assert found.gain_s == Estimate(7200.0, 3600.0, 10800.0, 0.9)
 
 
 def test_what_fails_is_corrected_without_seconds() -> None:
     failing, missing = avoid_failing("se"), send_again("a" * 32, 3)
-    assert (failing.kind, failing.storage_element, failing.gain_s) == (AVOID_ELEMENT, "se", Interval())
+    assert (failing.kind, failing.storage_element, failing.gain_s) == (AVOID_ELEMENT, "se", Estimate())
     assert (missing.kind, missing.job, missing.gain) == (SEND_AGAIN, "a" * 32, "the results of 3 sub-jobs")
     assert {failing.kind, missing.kind} < set(ACTIONS)

@@ -13,10 +13,10 @@ import branchline
 from branchline.errors import OptionError
 from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, counts_between, jobs_at_once, simulate_jobs
 from branchline.forecast.platform import Cache, Disk, Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, Reading
+from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
 
 # A job alone reads 10 blocks of 10 MB in 0.1 s each, while it computes the one before for 0.3 s.
-PLAN = BlockPlan(tuple(Block("near", 1e7, 0.3) for _ in range(10)), Reading(requests_in_flight=1, blocks_ahead=1))
+PLAN = BlockPlan(tuple(Block("near", 1e7, 0.3) for _ in range(10)), ReadingAhead(requests_in_flight=1, blocks_ahead=1))
 PLATFORM = Platform(
     storages=(Storage("near", disk="d", links=("site",)),),
     nodes=(Nodes("n", count=100, cores=10, bytes_per_s=1e9),),

@@ -13,7 +13,7 @@ import pytest
 from tests.clusters.event_files import write_events
 
 from branchline.errors import OptionError
-from branchline.lab.comparing import ARMS, Comparison, FailedCommandError, Plan, compare, local_files
+from branchline.lab.comparing import ARMS, Comparison, ComparisonPlan, FailedCommandError, compare, local_files
 from branchline.lab.estimates import paired_ratio
 from branchline.lab.samples import Command
 from branchline.lab.verdict import verdict
@@ -26,8 +26,8 @@ def waiting(name: str, seconds: float) -> Command:
     return Command(name, (PYTHON, "-S", "-c", f"import time; time.sleep({seconds})"))
 
 
-def plan(first: Command, second: Command, **options: Any) -> Plan:
-    return Plan(first, second, **{"budget_s": 60.0, "seed": 3, **options})
+def plan(first: Command, second: Command, **options: Any) -> ComparisonPlan:
+    return ComparisonPlan(first, second, **{"budget_s": 60.0, "seed": 3, **options})
 
 
 def test_the_slower_one_is_named_with_an_interval_and_a_control() -> None:
@@ -124,7 +124,7 @@ def test_plans_that_cannot_be_are_refused(options: dict[str, float], said: str) 
         plan(waiting("A", 0), waiting("B", 0), **options).check()
     same = Command.of("A", "branchline run w.py data -o out"), Command.of("B", "branchline run w.py data -j 2 -o ./out")
     with pytest.raises(OptionError, match="the same directory"):
-        Plan(*same).check()
+        ComparisonPlan(*same).check()
     with pytest.raises(OptionError, match="could be made cold"):
         local_files("/nonexistent")
 

@@ -13,7 +13,7 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.comparing import Comparison, FailedCommandError, Plan, compare
+from branchline.lab.comparing import Comparison, ComparisonPlan, FailedCommandError, compare
 from branchline.lab.readings import Reading, ReadingOptions, is_place, options_of
 from branchline.lab.verdict import verdict
 
@@ -32,7 +32,7 @@ def written(path: Path, entries: int = ENTRIES) -> str:
 
 
 def compared(first: Reading, second: Reading) -> Comparison:
-    return compare(Plan(first, second, precision=0.9, budget_s=60.0, seed=3))
+    return compare(ComparisonPlan(first, second, precision=0.9, budget_s=60.0, seed=3))
 
 
 def test_two_ways_to_read_the_same_file_are_compared_by_phases(file: str) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from tests.command_line import run_command
 from tests.unit.tracing.test_summary import made
 
-from branchline.tracing.comparing import Change, compare, sentences
+from branchline.tracing.comparing import ValueChange, compare, sentences
 
 
 def test_what_changed_is_told_with_its_size() -> None:
     found = compare(made((0, 100), (100, 50), (150, 50)), made((0, 100), (100, 150), (100, 50)))
     totals = {row.name: row.change for row in found.totals}
-    assert totals["read_bytes"] == Change(200, 300, 1.5)
+    assert totals["read_bytes"] == ValueChange(200, 300, 1.5)
     assert totals["again_bytes"].factor is None
     branches = {(row.name, row.read_bytes.first, row.read_bytes.second) for row in found.branches}
     assert branches == {("x", 50, 150), ("y", 50, 50)}

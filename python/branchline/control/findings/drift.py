@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from branchline.control.findings.finding import DRIFT, Cell, Finding, Sample
+from branchline.control.findings.finding import DRIFT, Cell, Finding, SeenIn
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries, p_below
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import address, rate_words, times_words
 from branchline.forecast import remedies
-from branchline.forecast.corrections import Interval
+from branchline.forecast.corrections import Estimate
 from branchline.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
 
 # What a storage element does differs from day to day where nothing is wrong.
@@ -35,7 +35,7 @@ def drifted(now: Sequence[Speeds], before: Sequence[Speeds]) -> list[Finding]:
     ]
 
 
-def _change(pairs: Sequence[tuple[Speeds, Speeds]]) -> Interval:
+def _change(pairs: Sequence[tuple[Speeds, Speeds]]) -> Estimate:
     """How many times slower it is, the mean of the sites by their errors."""
     errors = [math.hypot(now.error, before.error, _DAYS_DIFFER) for now, before in pairs]
     weights = [1 / error**2 for error in errors]
@@ -43,19 +43,19 @@ def _change(pairs: Sequence[tuple[Speeds, Speeds]]) -> Interval:
     mean = sum(weight * change for weight, change in zip(weights, changes, strict=True)) / sum(weights)
     # Days are the same for all sites: more sites make that scatter no smaller.
     error = math.hypot(1 / math.sqrt(sum(weights)), _DAYS_DIFFER)
-    return Interval(math.exp(mean), math.exp(mean - 1.96 * error), math.exp(mean + 1.96 * error))
+    return Estimate(math.exp(mean), math.exp(mean - 1.96 * error), math.exp(mean + 1.96 * error))
 
 
-def _error(times: Interval) -> float:
+def _error(times: Estimate) -> float:
     return math.log(times.high / times.low) / (2 * 1.96)
 
 
-def _finding(element: str, times: Interval, pairs: Sequence[tuple[Speeds, Speeds]], p_value: float) -> Finding:
+def _finding(element: str, times: Estimate, pairs: Sequence[tuple[Speeds, Speeds]], p_value: float) -> Finding:
     return Finding(
         DRIFT,
         f"{element} was read {times_words(times)} faster in the week before, by the same sites",
         [Cell(now.key.site, element) for now, _ in pairs],
-        Sample(sum(now.jobs for now, _ in pairs), sum(now.files for now, _ in pairs)),
+        SeenIn(sum(now.jobs for now, _ in pairs), sum(now.files for now, _ in pairs)),
         times,
         evidence=address(element=element),
         compared=[f"{rate_words(now)} now at {now.key.site}, {rate_words(before)} before" for now, before in pairs[:4]],

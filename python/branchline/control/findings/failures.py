@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from branchline.control.buckets import bounds, text_of
-from branchline.control.findings.finding import BLACK_HOLE, FAILING_REPLICAS, Cell, Finding, Sample
+from branchline.control.findings.finding import BLACK_HOLE, FAILING_REPLICAS, Cell, Finding, SeenIn
 from branchline.control.findings.statistics import discoveries, p_of_more, share_interval
 from branchline.control.findings.words import address
 from branchline.control.readings import Period
 from branchline.forecast import remedies
-from branchline.forecast.corrections import Interval, avoid_failing
+from branchline.forecast.corrections import Estimate, avoid_failing
 from branchline.limits import FINDINGS_FAILED_MIN, FINDINGS_FAILED_TIMES, FINDINGS_FALSE_RATE, FINDINGS_USUAL_FAILURES
 from branchline.quantities import counted, percent
 
@@ -51,7 +51,7 @@ def black_holes(connection: sqlite3.Connection, period: Period) -> list[Finding]
     return _worse([_Tried(*row) for row in rows], _of_host)
 
 
-def _worse(tried: Sequence[_Tried], finding: Callable[[_Tried, Interval, float, float], Finding]) -> list[Finding]:
+def _worse(tried: Sequence[_Tried], finding: Callable[[_Tried, Estimate, float, float], Finding]) -> list[Finding]:
     """Those that fail more than all others together, beyond chance."""
     failed, of = sum(one.failed for one in tried), sum(one.of for one in tried)
     found = []
@@ -62,18 +62,18 @@ def _worse(tried: Sequence[_Tried], finding: Callable[[_Tried, Interval, float, 
     counts = discoveries([p_value for *_, p_value in found], FINDINGS_FALSE_RATE)
     findings = []
     for (one, usual, p_value), does in zip(found, counts, strict=True):
-        share = share_interval(one.failed, one.of) if one.of else Interval(0, 0, 0)
+        share = share_interval(one.failed, one.of) if one.of else Estimate(0, 0, 0)
         if does and one.failed >= FINDINGS_FAILED_MIN and share.low >= FINDINGS_FAILED_TIMES * usual:
             findings.append(finding(one, share, usual, p_value))
     return findings
 
 
-def _of_element(one: _Tried, share: Interval, usual: float, p_value: float) -> Finding:
+def _of_element(one: _Tried, share: Estimate, usual: float, p_value: float) -> Finding:
     return Finding(
         FAILING_REPLICAS,
         f"files at {one.name} could not be read in {counted(one.failed, 'job')} of {one.of}",
         [Cell(storage_element=one.name)],
-        Sample(one.jobs, one.count),
+        SeenIn(one.jobs, one.count),
         share,
         "of the jobs",
         evidence=address(element=one.name),
@@ -87,12 +87,12 @@ def _of_element(one: _Tried, share: Interval, usual: float, p_value: float) -> F
     )
 
 
-def _of_host(one: _Tried, share: Interval, usual: float, p_value: float) -> Finding:
+def _of_host(one: _Tried, share: Estimate, usual: float, p_value: float) -> Finding:
     return Finding(
         BLACK_HOLE,
         f"{counted(one.failed, 'worker')} of {one.of} were lost on {one.name}",
         [Cell(host=one.name)],
-        Sample(one.jobs, 0),
+        SeenIn(one.jobs, 0),
         share,
         "of the workers",
         evidence=address(host=one.name),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from branchline.forecast.corrections import Correction, Interval
+from branchline.forecast.corrections import Correction, Estimate
 
 # Kinds of findings.
 BAD_SITE = "slow site"
@@ -21,7 +21,7 @@ OVER_FORECAST = "outside its forecast"
 DRIFT = "drift"
 MISSING_SUBJOBS = "sub-jobs are missing"
 #: The estimate of a finding that has none.
-ONCE = Interval(1.0, 1.0, 1.0)
+ONCE = Estimate(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SeenIn:
     """What a finding was seen in."""
 
     jobs: int = 0
@@ -54,8 +54,8 @@ class Finding:
     kind: str
     sentence: str
     cells: list[Cell] = field(default_factory=list)
-    sample: Sample = Sample()
-    estimate: Interval = ONCE
+    sample: SeenIn = SeenIn()
+    estimate: Estimate = ONCE
     unit: str = "times"
     since: str = ""
     evidence: str = ""

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from branchline.control.findings.finding import WRONG_LOCALITY, Cell, Finding, Sample
+from branchline.control.findings.finding import WRONG_LOCALITY, Cell, Finding, SeenIn
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import share_interval
 from branchline.control.findings.words import address, rate_words
 from branchline.forecast import remedies
-from branchline.forecast.corrections import Interval, stage_remote
+from branchline.forecast.corrections import Estimate, stage_remote
 from branchline.limits import FINDINGS_LOST_SHARE, FINDINGS_SLOW_TIMES
 from branchline.quantities import counted, percent, ratio
 
@@ -47,13 +47,13 @@ def _of_site(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
         *_others(site, local, speeds),
         *(f"{rate_words(one)} from {one.key.element}" for one in sorted(remote, key=lambda one: -one.wall_s)[:4]),
     ]
-    gain_s = Interval(wall_s * lost.value, wall_s * lost.low, wall_s * lost.high)
+    gain_s = Estimate(wall_s * lost.value, wall_s * lost.low, wall_s * lost.high)
     most = max(remote, key=lambda one: one.wall_s).key.element
     yield Finding(
         WRONG_LOCALITY,
         sentence,
         [Cell(site, one.key.element) for one in remote],
-        Sample(sum(one.jobs for one in (*local, *remote)), near + far),
+        SeenIn(sum(one.jobs for one in (*local, *remote)), near + far),
         replace(share, value=lost.value, low=lost.low, high=lost.high),
         "of the workers' time",
         evidence=address(site=site, distance="remote"),
@@ -63,7 +63,7 @@ def _of_site(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
     )
 
 
-def lost_share(local: Sequence[Speeds], remote: Sequence[Speeds]) -> Interval:
+def lost_share(local: Sequence[Speeds], remote: Sequence[Speeds]) -> Estimate:
     """The share of the time of workers that reading from elsewhere took longer than reading the same from local
     storage would have; the interval is by the errors of the speeds.
     """
@@ -77,7 +77,7 @@ def lost_share(local: Sequence[Speeds], remote: Sequence[Speeds]) -> Interval:
             slower = near - one.typical + deviates * float(np.hypot(near_error, one.error))
             lost_s += one.wall_s * max(0.0, 1 - float(np.exp(-slower)))
         found.append(lost_s / wall_s)
-    return Interval(found[0], min(found), max(found))
+    return Estimate(found[0], min(found), max(found))
 
 
 def _others(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -> Iterator[str]:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from branchline.control.buckets import bounds, text_of
-from branchline.control.findings.finding import MISSING_SUBJOBS, OVER_FORECAST, TAIL, Cell, Finding, Sample
+from branchline.control.findings.finding import MISSING_SUBJOBS, OVER_FORECAST, TAIL, Cell, Finding, SeenIn
 from branchline.control.findings.statistics import MAD_TO_SIGMA, MEDIAN_ERROR
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import times_words
 from branchline.control.readings import Period
 from branchline.forecast import remedies
-from branchline.forecast.corrections import Interval, send_again
+from branchline.forecast.corrections import Estimate, send_again
 from branchline.limits import (
     FINDINGS_RUNS_MAX,
     FORECAST_MISSED_TIMES,
@@ -45,9 +45,9 @@ def _tail(job: str, name: str, processes: int, seconds: float, tail_s: float, lo
         f"{name or job[:8]} waited {duration(tail_s)} of its {duration(seconds)} for fewer than half of its {processes}"
         " processes",
         [Cell(job=job)],
-        Sample(1, 0),
+        SeenIn(1, 0),
         # Measured, and not estimated.
-        Interval(share, share, share, 1.0),
+        Estimate(share, share, share, 1.0),
         "of the job's time",
         evidence=f"/jobs/{job}",
         compared=[f"{duration(lost_s)} of processes stood still, {percent(lost_s, seconds * processes)} of all"],
@@ -77,13 +77,13 @@ def _missed(wagon: str, runs: list[tuple[int, float]], forecast_s: float) -> Fin
     middle = float(np.median(logs))
     spread = max(USUAL_SCATTER, MAD_TO_SIGMA * float(np.median(np.abs(logs - middle))))
     error = 1.96 * MEDIAN_ERROR * spread / math.sqrt(len(runs))
-    times = Interval(math.exp(middle), math.exp(middle - error), math.exp(middle + error))
+    times = Estimate(math.exp(middle), math.exp(middle - error), math.exp(middle + error))
     events, cpu_s = sum(one for one, _ in runs), sum(one for _, one in runs)
     return Finding(
         OVER_FORECAST,
         f"{wagon} takes {times_words(times)} as much CPU time for an event as in its trial",
         [Cell(wagon=wagon)],
-        Sample(len(runs), 0),
+        SeenIn(len(runs), 0),
         times,
         evidence=f"/jobs?wagon={wagon}",
         compared=[
@@ -110,8 +110,8 @@ def _partial(job: str, name: str, failed: int, subjobs: int) -> Finding:
         MISSING_SUBJOBS,
         f"{name or job[:8]} ended without {counted(failed, 'sub-job')} of {subjobs}",
         [Cell(job=job)],
-        Sample(1, 0),
-        Interval(share, share, share, 1.0),
+        SeenIn(1, 0),
+        Estimate(share, share, share, 1.0),
         "of the sub-jobs",
         evidence=f"/jobs/{job}",
         advice=remedies.MISSING_SUBJOBS,

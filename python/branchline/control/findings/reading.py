@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from branchline.control.findings.finding import LARGE_READS, ROUND_TRIPS, Cell, Finding, Sample
+from branchline.control.findings.finding import LARGE_READS, ROUND_TRIPS, Cell, Finding, SeenIn
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import address, times_words
 from branchline.control.readings import FileGroup
 from branchline.forecast import remedies
-from branchline.forecast.corrections import Interval
+from branchline.forecast.corrections import Estimate
 from branchline.limits import (
     FINDINGS_DRAWS,
     LARGE_READS_TIMES,
@@ -41,7 +41,7 @@ def _large(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
         LARGE_READS,
         f"{times_words(times)} as many bytes are read from {element} as are needed: {size(waste)} for nothing",
         [Cell(storage_element=element)],
-        Sample(0, sum(one.files for one in sites)),
+        SeenIn(0, sum(one.files for one in sites)),
         times,
         evidence=address(element=element, order="bytes_read"),
         compared=[f"{size(sum(one.bytes_asked for one in sites))} were needed"],
@@ -67,7 +67,7 @@ def _small(group: FileGroup) -> Iterator[Finding]:
         f"workers at {site or 'an unknown site'} wait {duration(took.value)} for each read of {each} from"
         f" {element}, {percent(min(group.fetch_s, group.wall_s), group.wall_s)} of their time",
         [Cell(site, element)],
-        Sample(0, group.files),
+        SeenIn(0, group.files),
         took,
         "seconds a read",
         evidence=address(site=site, element=element),
@@ -76,16 +76,16 @@ def _small(group: FileGroup) -> Iterator[Finding]:
     )
 
 
-def _ratio(above: Sequence[float], below: Sequence[float]) -> Interval:
+def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
     """A ratio of sums, and how it scatters when sites are drawn anew: files of one site are read alike. One or two say
     nothing of others: then the usual scatter of places.
     """
     value = sum(above) / sum(below)
     if len(above) < 3:
         factor = float(np.exp(1.96 * USUAL_SCATTER))
-        return Interval(value, value / factor, value * factor)
+        return Estimate(value, value / factor, value * factor)
     chosen = np.random.default_rng(1).integers(0, len(above), (10 * FINDINGS_DRAWS, len(above)))
     sums = np.asarray(below, dtype=float)[chosen].sum(axis=1)
     drawn = np.asarray(above, dtype=float)[chosen].sum(axis=1)[sums > 0] / sums[sums > 0]
     low, high = np.percentile(drawn, (2.5, 97.5))
-    return Interval(value, float(low), float(high))
+    return Estimate(value, float(low), float(high))

@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, UNTOLD, Cell, Finding, Sample
+from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, UNTOLD, Cell, Finding, SeenIn
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries
-from branchline.control.findings.two_way import LOCAL_COLUMN, Drawn, Table, drawn, p_slow, table_of
+from branchline.control.findings.two_way import LOCAL_COLUMN, Drawn, SpeedTable, drawn, p_slow, table_of
 from branchline.control.findings.words import address, rate_words, times_words
 from branchline.forecast import remedies
-from branchline.forecast.corrections import Interval, avoid_slow, stage_from_afar
+from branchline.forecast.corrections import Estimate, avoid_slow, stage_from_afar
 from branchline.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
 from branchline.quantities import counted
 
@@ -27,7 +27,7 @@ class _Slow:
 
     part: Part
     place: tuple[int, ...]
-    times: Interval
+    times: Estimate
     p_value: float
 
 
@@ -61,13 +61,13 @@ def _slow_ones(parts: Drawn, part: Part, places: Sequence[tuple[int, ...]]) -> l
     return [one for one, does in zip(found, counts, strict=True) if does and one.times.value >= FINDINGS_SLOW_TIMES]
 
 
-def _of_site(table: Table, parts: Drawn, slow: _Slow) -> Finding:
+def _of_site(table: SpeedTable, parts: Drawn, slow: _Slow) -> Finding:
     """The site, or its way to elsewhere where its workers read as fast as others what is local to them."""
     [row] = slow.place
     site, speeds = table.sites[row], table.row(row)
     local = [one for one in speeds if one.key.is_local]
     remote = [one for one in speeds if not one.key.is_local]
-    sample = Sample(sum(one.jobs for one in speeds), sum(one.files for one in speeds))
+    sample = SeenIn(sum(one.jobs for one in speeds), sum(one.files for one in speeds))
     cells = [Cell(site, one.key.element) for one in speeds]
     compared = [
         f"{rate_words(one)} from {one.key.element}{' (local)' if one.key.is_local else ''}" for one in speeds[:6]
@@ -98,14 +98,14 @@ def _of_site(table: Table, parts: Drawn, slow: _Slow) -> Finding:
     return replace(found, kind=BAD_SITE, sentence=sentence, advice=advice)
 
 
-def _of_element(table: Table, slow: _Slow) -> Finding:
+def _of_element(table: SpeedTable, slow: _Slow) -> Finding:
     [column] = slow.place
     element, speeds = table.elements[column], table.column(column)
     own = [
         one for (_, at), found in table.cells.items() for one in found if one.key.element == element and at != column
     ]
     sites = [one.key.site for one in speeds]
-    sample = Sample(sum(one.jobs for one in speeds), sum(one.files for one in speeds))
+    sample = SeenIn(sum(one.jobs for one in speeds), sum(one.files for one in speeds))
     lost = _lost_s([*speeds, *own], slow.times)
     return Finding(
         BAD_ELEMENT,
@@ -122,7 +122,7 @@ def _of_element(table: Table, slow: _Slow) -> Finding:
     )
 
 
-def _of_cell(table: Table, slow: _Slow) -> Finding:
+def _of_cell(table: SpeedTable, slow: _Slow) -> Finding:
     row, column = slow.place
     [first, *_] = speeds = table.cells[row, column]
     site, element = table.sites[row], first.key.element
@@ -139,7 +139,7 @@ def _of_cell(table: Table, slow: _Slow) -> Finding:
         BAD_PATH if is_told else UNTOLD,
         sentence + told,
         [Cell(site, element)],
-        Sample(first.jobs, first.files),
+        SeenIn(first.jobs, first.files),
         slow.times,
         evidence=address(site=site, element=element),
         compared=compared,
@@ -149,12 +149,12 @@ def _of_cell(table: Table, slow: _Slow) -> Finding:
     )
 
 
-def _readers(table: Table, element: str) -> Iterator[Speeds]:
+def _readers(table: SpeedTable, element: str) -> Iterator[Speeds]:
     for found in table.cells.values():
         yield from (one for one in found if one.key.element == element)
 
 
-def _is_local_of(table: Table, place: tuple[int, ...], elements: set[str]) -> bool:
+def _is_local_of(table: SpeedTable, place: tuple[int, ...], elements: set[str]) -> bool:
     """Whether a cell is what is local to a site from one of these storage elements."""
     return any(one.key.is_local and one.key.element in elements for one in table.cells[place[0], place[1]])
 
@@ -164,8 +164,8 @@ def _most_waited(speeds: Sequence[Speeds]) -> str:
     return max(speeds, key=lambda one: one.wall_s).key.element
 
 
-def _lost_s(speeds: Sequence[Speeds], times: Interval) -> Interval:
+def _lost_s(speeds: Sequence[Speeds], times: Estimate) -> Estimate:
     """The time of workers that reading took longer than usual."""
     wall_s = sum(one.wall_s for one in speeds)
     low, value, high = (wall_s * max(0.0, 1 - 1 / one) for one in (times.low, times.value, times.high))
-    return Interval(value, low, high, times.level)
+    return Estimate(value, low, high, times.level)

@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from branchline.forecast.corrections import Interval
+from branchline.forecast.corrections import Estimate
 
 Values = NDArray[np.float64]
 _NORMAL = NormalDist()
@@ -39,13 +39,13 @@ def scale_of(values: Values) -> float:
     return float(MAD_TO_SIGMA * np.median(np.abs(values - np.median(values)))) if len(values) > 1 else 0.0
 
 
-def share_interval(hits: int, of: int, level: float = 0.95) -> Interval:
+def share_interval(hits: int, of: int, level: float = 0.95) -> Estimate:
     """Wilson's interval of a share; ``of`` is at least 1."""
     z = deviates(level)
     share = hits / of
     centre = (share + z * z / (2 * of)) / (1 + z * z / of)
     half = z / (1 + z * z / of) * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    return Interval(share, max(0.0, centre - half), min(1.0, centre + half), level)
+    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half), level)
 
 
 def p_of_more(hits: int, of: int, share: float) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from branchline.control.findings.samples import PlaceKey, Speeds
 from branchline.control.findings.statistics import Values, p_below, scale_of
-from branchline.forecast.corrections import Interval
+from branchline.forecast.corrections import Estimate
 from branchline.limits import FINDINGS_DRAWS, FINDINGS_PEERS_MIN, FINDINGS_PLACES_MAX
 
 #: The column of what is local.
@@ -39,7 +39,7 @@ class Effects:
 
 
 @dataclass(frozen=True)
-class Table:
+class SpeedTable:
     """Speeds as a table with holes (NaN). ``cells`` has what a value was made of, by row and column."""
 
     sites: list[str]
@@ -57,7 +57,7 @@ class Table:
         return [one for (_, column), found in self.cells.items() if column == index for one in found]
 
 
-def table_of(speeds: Sequence[Speeds]) -> Table:
+def table_of(speeds: Sequence[Speeds]) -> SpeedTable:
     """The table of the sites and the storage elements with most files."""
     sites = _most([(one.key.site, one.files) for one in speeds])
     elements = _most([(_column(one.key), one.files) for one in speeds])
@@ -71,7 +71,7 @@ def table_of(speeds: Sequence[Speeds]) -> Table:
         # Several storage elements may be local to a site: that with most jobs stands for them.
         most = max(found, key=lambda one: one.jobs)
         values[place], errors[place] = most.typical, most.error
-    return Table(sites, elements, values, errors, cells)
+    return SpeedTable(sites, elements, values, errors, cells)
 
 
 def _column(key: PlaceKey) -> str:
@@ -85,7 +85,7 @@ def _most(found: Sequence[tuple[str, int]]) -> list[str]:
     return sorted(files, key=lambda name: (-files[name], name))[:FINDINGS_PLACES_MAX]
 
 
-def effects_of(table: Table, values: Values) -> Effects:
+def effects_of(table: SpeedTable, values: Values) -> Effects:
     """The parts of values for the places of a table, by median polish."""
     there = ~np.isnan(table.values)
     several_in_row, several_in_column = there.sum(axis=1) > 1, there.sum(axis=0) > 1
@@ -121,15 +121,15 @@ class Drawn:
     effects: Effects
     draws: list[Effects]
 
-    def interval(self, part: str, *place: int) -> Interval:
+    def interval(self, part: str, *place: int) -> Estimate:
         """How many times as slow a part says that something is: 1 is as usual."""
         found = np.array([getattr(one, part)[place] for one in self.draws])
         low, high = np.percentile(found, (2.5, 97.5))
         value = getattr(self.effects, part)[place]
-        return Interval(float(np.exp(-value)), float(np.exp(-high)), float(np.exp(-low)))
+        return Estimate(float(np.exp(-value)), float(np.exp(-high)), float(np.exp(-low)))
 
 
-def drawn(table: Table, seed: int = 1) -> Drawn:
+def drawn(table: SpeedTable, seed: int = 1) -> Drawn:
     """The parts, and draws of them: the same for the same table."""
     chance = np.random.default_rng(seed)
     draws = [

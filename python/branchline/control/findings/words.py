@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from branchline.control.findings.samples import Speeds
-from branchline.forecast.corrections import Interval
+from branchline.forecast.corrections import Estimate
 from branchline.quantities import counted, ratio
 
 
@@ -16,7 +16,7 @@ def rate_words(speeds: Speeds) -> str:
     return f"{np.exp(speeds.typical) / 1e6:.3g} MB/s ({counted(speeds.jobs, 'job')}, {counted(speeds.files, 'file')})"
 
 
-def times_words(times: Interval) -> str:
+def times_words(times: Estimate) -> str:
     """How many times, with the interval."""
     return f"{ratio(times.value, 1, 2)} times ({ratio(times.low, 1, 2)} to {ratio(times.high, 1, 2)})"
 
