@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from branchline.lab.study_pictures import COLOURS, SERIES_MAX, Interval, Series, intervals, lines
+from branchline.lab.study_pictures import COLOURS, SERIES_MAX, IntervalRow, Series, intervals, lines
 
 
 def test_lines_that_are_not_drawn_are_counted() -> None:
@@ -18,7 +18,7 @@ def test_lines_that_are_not_drawn_are_counted() -> None:
 
 def test_ratios_at_the_axis_do_not_touch() -> None:
     for low, high in ((0.31, 0.61), (0.98, 1.02), (0.9, 3.4), (0.02, 40.0)):
-        svg = intervals("Beside the baseline", "times", [Interval("arm", low, low, high)]).svg
+        svg = intervals("Beside the baseline", "times", [IntervalRow("arm", low, low, high)]).svg
         places = sorted(
             float(one) for one in re.findall(r'class="tick" x="([0-9.]*)" y="[0-9.]*" text-anchor="mid', svg)
         )
