@@ -276,9 +276,11 @@ def _asked(load: Load, process: psutil.Process, path: str, repeats: int) -> Time
 
 
 def _used_s(process: psutil.Process) -> float:
-    """The CPU time of all threads of a process so far, which Linux counts in ns."""
-    threads = Path(f"/proc/{process.pid}/task").iterdir()
-    return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
+    """The CPU time of a process so far, threads that have ended included.
+
+    The clock of another process, as clock_getcpuclockid(3) makes its number on Linux.
+    """
+    return time.clock_gettime((~process.pid << 3) | 2)
 
 
 def with_measure(room: ControlRoom) -> Measure:
