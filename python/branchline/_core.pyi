@@ -6,8 +6,10 @@ seconds, sizes bytes, entries are numbered from 0 within a tree.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol, final
+from typing import Any, Literal, Protocol, final
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 from branchline.access import Access
@@ -41,8 +43,8 @@ class Buffer:
 
 @disjoint_base
 class Column:
-    """The values of a branch, as one of the classes in this one. Contents are columns; memory is read-only.
-    Numbers are in native byte order, offsets are 64-bit.
+    """The values of a branch, as one of the classes in this one. Contents are columns; arrays from the engine
+    are read-only. Numbers are in native byte order, offsets are 64-bit.
     """
 
     @final
@@ -50,11 +52,11 @@ class Column:
         """Numbers; ``dtype`` is NumPy's name, or "unknown" where there are no values."""
 
         __match_args__ = ("dtype", "values")
-        def __new__(cls, dtype: str, values: memoryview) -> Column.Flat: ...
+        def __new__(cls, dtype: str, values: NDArray[Any]) -> Column.Flat: ...
         @property
         def dtype(self) -> str: ...
         @property
-        def values(self) -> memoryview: ...
+        def values(self) -> NDArray[Any]: ...
 
     @final
     class Regular(Column):
@@ -72,9 +74,9 @@ class Column:
         """Lists; there is one offset more than there are lists."""
 
         __match_args__ = ("offsets", "content")
-        def __new__(cls, offsets: memoryview, content: Column) -> Column.List: ...
+        def __new__(cls, offsets: NDArray[np.int64], content: Column) -> Column.List: ...
         @property
-        def offsets(self) -> memoryview: ...
+        def offsets(self) -> NDArray[np.int64]: ...
         @property
         def content(self) -> Column: ...
 
@@ -83,11 +85,11 @@ class Column:
         """Texts: bytes, with offsets as those of lists."""
 
         __match_args__ = ("offsets", "letters")
-        def __new__(cls, offsets: memoryview, letters: memoryview) -> Column.Text: ...
+        def __new__(cls, offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> Column.Text: ...
         @property
-        def offsets(self) -> memoryview: ...
+        def offsets(self) -> NDArray[np.int64]: ...
         @property
-        def letters(self) -> memoryview: ...
+        def letters(self) -> NDArray[np.uint8]: ...
 
     @final
     class Record(Column):
@@ -122,9 +124,9 @@ class Column:
         """Values that may be missing: ``valid`` is a byte for each, 1 where it is there; ``content`` has only those."""
 
         __match_args__ = ("valid", "content")
-        def __new__(cls, valid: memoryview, content: Column) -> Column.Option: ...
+        def __new__(cls, valid: NDArray[np.uint8], content: Column) -> Column.Option: ...
         @property
-        def valid(self) -> memoryview: ...
+        def valid(self) -> NDArray[np.uint8]: ...
         @property
         def content(self) -> Column: ...
 
@@ -133,9 +135,9 @@ class Column:
         """Values of several kinds: ``tags`` is a byte for each, the number of its kind in ``contents``."""
 
         __match_args__ = ("tags", "contents")
-        def __new__(cls, tags: memoryview, contents: Sequence[Column]) -> Column.Union: ...
+        def __new__(cls, tags: NDArray[np.uint8], contents: Sequence[Column]) -> Column.Union: ...
         @property
-        def tags(self) -> memoryview: ...
+        def tags(self) -> NDArray[np.uint8]: ...
         @property
         def contents(self) -> list[Column]: ...
 
@@ -364,6 +366,15 @@ class Store:
     def __new__(cls, path: str, access: Access | None = None) -> Store: ...
     def read(self, ranges: list[ByteRange]) -> RangesRead:
         """Reads these ranges. Raises BadFileError for one that reaches beyond the end."""
+
+@final
+class WantedRange:
+    """A range that a library of Python's reads for a store: ``length`` bytes from ``offset`` on."""
+
+    offset: int
+    length: int
+    def append(self, content: bytes) -> None:
+        """Adds the next bytes. Raises ValueError for more than ``length`` in all, and once the read has ended."""
 
 @final
 class RangesRead:

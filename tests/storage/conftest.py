@@ -96,10 +96,7 @@ class HdfsPlace(Place):
 
 def through_webhdfs(room: Room, files: Files) -> Place:
     hdfs = Hdfs(room)
-    place = HdfsPlace("webhdfs", hdfs, lambda name: f"webhdfs://reader@{hdfs.web_address}/{name}", files)
-    # fsspec does not pass on when a file was changed.
-    place.tells_versions = False
-    return place
+    return HdfsPlace("webhdfs", hdfs, lambda name: f"webhdfs://reader@{hdfs.web_address}/{name}", files)
 
 
 def hdfs_itself(room: Room, files: Files, patch: pytest.MonkeyPatch) -> Place:

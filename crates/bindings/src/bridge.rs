@@ -1,12 +1,15 @@
 //! The bridge to the libraries of Python that read what we do not: `branchline.bridge` as the storage knows it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use branchline_storage::{ByteRange, Library, LibraryFailure, LibraryFile, RangesRead, StorageErrorKind};
-use pyo3::exceptions::{PyException, PyMemoryError, PyOSError};
+use branchline_storage::{Library, LibraryFailure, LibraryFile, RangesRead, StorageErrorKind};
+use pyo3::exceptions::{PyException, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+
+/// A copy of more bytes than this leaves Python to other threads meanwhile.
+const COPY_BYTES_MAX: usize = 1 << 20;
 
 /// The metadata of a file, as `branchline.bridge` gives it.
 #[derive(FromPyObject)]
@@ -16,11 +19,38 @@ struct BridgedFile {
     identity: Option<String>,
 }
 
-/// What was read, as `branchline.bridge` gives it.
-#[derive(FromPyObject)]
-struct BridgedRead {
-    contents: Vec<PyBackedBytes>,
-    calls: u64,
+/// A range that `branchline.bridge` is to read, until the read has ended.
+#[pyclass(frozen)]
+pub struct WantedRange {
+    #[pyo3(get)]
+    offset: u64,
+    #[pyo3(get)]
+    length: u64,
+    memory: Mutex<Option<branchline_storage::WantedRange>>,
+}
+
+impl WantedRange {
+    fn of(wanted: branchline_storage::WantedRange) -> Self {
+        let range = wanted.range();
+        Self { offset: range.offset, length: range.length, memory: Mutex::new(Some(wanted)) }
+    }
+
+    fn take(&self) -> Option<branchline_storage::WantedRange> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[pymethods]
+impl WantedRange {
+    fn append(&self, py: Python<'_>, content: PyBackedBytes) -> PyResult<()> {
+        let copy = || {
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let wanted = memory.as_mut().ok_or("the read has ended".to_owned())?;
+            wanted.append(&content).map_err(|failure| failure.reason)
+        };
+        let copied = if content.len() > COPY_BYTES_MAX { py.detach(copy) } else { copy() };
+        copied.map_err(PyValueError::new_err)
+    }
 }
 
 /// Opens a file by one of these libraries.
@@ -35,20 +65,24 @@ pub fn open(url: &str, library: Library, time_limit: Duration) -> Result<Library
         let file = module.getattr(function)?.call1((url, time_limit.as_secs_f64()))?;
         Ok((file.extract::<BridgedFile>()?, file.unbind()))
     })?;
-    let reader = move |ranges: &[ByteRange], time_limit: Duration| read(&file, ranges, time_limit);
+    let reader = move |wanted, time_limit: Duration| read(&file, wanted, time_limit);
     let BridgedFile { name, size_bytes, identity } = metadata;
     Ok(LibraryFile { name, size_bytes, identity, reader: Arc::new(reader) })
 }
 
-fn read(file: &Py<PyAny>, ranges: &[ByteRange], time_limit: Duration) -> Result<RangesRead, LibraryFailure> {
-    let done = attached(|py| {
-        let class = py.import("branchline.bridge")?.getattr("ByteRange")?;
-        let range_of = |range: &ByteRange| class.call1((range.offset, range.length));
-        let ranges = ranges.iter().map(range_of).collect::<PyResult<Vec<_>>>()?;
-        file.bind(py).call_method1("read", (ranges, time_limit.as_secs_f64()))?.extract::<BridgedRead>()
-    })?;
-    let boxed = |part| Box::new(part) as Box<dyn AsRef<[u8]> + Send>;
-    Ok(RangesRead { contents: done.contents.into_iter().map(boxed).collect(), calls_count: done.calls })
+fn read(
+    file: &Py<PyAny>,
+    wanted: Vec<branchline_storage::WantedRange>,
+    time_limit: Duration,
+) -> Result<RangesRead, LibraryFailure> {
+    attached(|py| {
+        let own = |one| Py::new(py, WantedRange::of(one));
+        let wanted = wanted.into_iter().map(own).collect::<PyResult<Vec<_>>>()?;
+        let given: Vec<_> = wanted.iter().map(|one| one.clone_ref(py)).collect();
+        let calls_count = file.bind(py).call_method1("read", (given, time_limit.as_secs_f64()))?.extract()?;
+        let ranges = wanted.iter().filter_map(|one| one.get().take()).collect();
+        Ok(RangesRead { ranges, calls_count })
+    })
 }
 
 /// Runs `work` with Python's lock, unless Python is ending.

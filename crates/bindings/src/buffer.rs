@@ -28,24 +28,26 @@ impl Held {
     }
 }
 
-/// A view of the values of a column.
-pub fn view_of_values(py: Python<'_>, values: Values) -> PyResult<Py<PyMemoryView>> {
-    view(py, Buffer(Held::Values(values)))
-}
-
 /// A view of bytes of a file.
 pub fn view_of_stored(py: Python<'_>, bytes: Bytes) -> PyResult<Py<PyMemoryView>> {
-    view(py, Buffer(Held::Stored(bytes)))
-}
-
-fn view(py: Python<'_>, buffer: Buffer) -> PyResult<Py<PyMemoryView>> {
+    let buffer = Buffer(Held::Stored(bytes));
     Ok(PyMemoryView::from(Bound::new(py, buffer)?.as_any())?.unbind())
 }
 
 impl Buffer {
+    /// Values of a column.
+    pub fn values(values: Values) -> Self {
+        Self(Held::Values(values))
+    }
+
     /// 64-bit numbers.
     pub fn numbers(numbers: Vec<i64>) -> Self {
-        Self(Held::Values(Values::Numbers(numbers)))
+        Self::values(Values::Numbers(numbers))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.bytes()
     }
 }
 

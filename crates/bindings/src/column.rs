@@ -3,38 +3,39 @@
 use branchline_engine::read::chunk::{Chunk, Values};
 use branchline_engine::write::columns::Values as ColumnValues;
 use branchline_format::column;
-use pyo3::buffer::PyBuffer;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyMemoryView};
+use pyo3::types::PyList;
 
-use crate::buffer::view_of_values as view;
 use crate::errors::to_python;
+use crate::numpy::{array_of, DTYPES};
 
-/// NumPy's name of a type of numbers.
-const DTYPES: [&str; 13] = ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
+/// The types of offsets, and of letters and marks.
+const OFFSETS: &str = "i8";
+const BYTES: &str = "u1";
 /// Columns in columns deeper than this do not come from files.
 const DEPTH_MAX: usize = 64;
 
-/// The values of a branch. Contents are columns.
+/// The values of a branch, in arrays of NumPy. Contents are columns.
 #[pyclass(frozen, module = "branchline._core")]
 pub enum Column {
     /// Numbers in native byte order; `dtype` is NumPy's name, or "unknown" where there are no values.
-    Flat { dtype: String, values: Py<PyMemoryView> },
+    Flat { dtype: String, values: Py<PyAny> },
     /// Arrays of `size` values each.
     Regular { size: usize, content: Py<Column> },
     /// Lists: `offsets` are 64-bit, one more than there are lists.
-    List { offsets: Py<PyMemoryView>, content: Py<Column> },
+    List { offsets: Py<PyAny>, content: Py<Column> },
     /// Texts: bytes, with offsets as those of lists.
-    Text { offsets: Py<PyMemoryView>, letters: Py<PyMemoryView> },
+    Text { offsets: Py<PyAny>, letters: Py<PyAny> },
     /// Records of a class, or of none.
     Record { names: Vec<String>, contents: Vec<Py<Column>>, count: usize, class_name: Option<String> },
     /// Records without names.
     Tuple { contents: Vec<Py<Column>>, count: usize },
     /// Values that may be missing: `valid` is a byte for each, 1 where it is there, and `content` has only those.
-    Option { valid: Py<PyMemoryView>, content: Py<Column> },
+    Option { valid: Py<PyAny>, content: Py<Column> },
     /// Values of several kinds: `tags` is a byte for each, the number of its kind.
-    Union { tags: Py<PyMemoryView>, contents: Vec<Py<Column>> },
+    Union { tags: Py<PyAny>, contents: Vec<Py<Column>> },
 }
 
 fn all_to_python(py: Python<'_>, columns: Vec<Values>) -> PyResult<Vec<Py<Column>>> {
@@ -44,13 +45,15 @@ fn all_to_python(py: Python<'_>, columns: Vec<Values>) -> PyResult<Vec<Py<Column
 /// A column of the engine.
 pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Py<Column>> {
     let made = match column {
-        column::Column::Flat { dtype, values } => Column::Flat { dtype: dtype.to_string(), values: view(py, values)? },
+        column::Column::Flat { dtype, values } => {
+            Column::Flat { dtype: dtype.to_string(), values: array_of(py, dtype, values)? }
+        }
         column::Column::Regular { size, content } => Column::Regular { size, content: column_to_python(py, *content)? },
         column::Column::List { offsets, content } => {
-            Column::List { offsets: view(py, offsets)?, content: column_to_python(py, *content)? }
+            Column::List { offsets: array_of(py, OFFSETS, offsets)?, content: column_to_python(py, *content)? }
         }
         column::Column::Text { offsets, bytes } => {
-            Column::Text { offsets: view(py, offsets)?, letters: view(py, bytes)? }
+            Column::Text { offsets: array_of(py, OFFSETS, offsets)?, letters: array_of(py, BYTES, bytes)? }
         }
         column::Column::Record { class_name, count, members } => {
             let (names, contents): (Vec<String>, Vec<Values>) = members.into_iter().unzip();
@@ -58,10 +61,10 @@ pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Py<Column>> 
         }
         column::Column::Tuple { count, items } => Column::Tuple { contents: all_to_python(py, items)?, count },
         column::Column::Option { valid, content } => {
-            Column::Option { valid: view(py, valid)?, content: column_to_python(py, *content)? }
+            Column::Option { valid: array_of(py, BYTES, valid)?, content: column_to_python(py, *content)? }
         }
         column::Column::Union { tags, contents } => {
-            Column::Union { tags: view(py, tags)?, contents: all_to_python(py, contents)? }
+            Column::Union { tags: array_of(py, BYTES, tags)?, contents: all_to_python(py, contents)? }
         }
     };
     Ok(made.into_pyobject(py)?.unbind())
@@ -75,7 +78,7 @@ pub fn columns_to_python<'py>(py: Python<'py>, chunk: &Chunk) -> PyResult<Bound<
 
 /// A column of Python's memory, which it keeps from being freed.
 pub struct Given {
-    form: column::Column<PyBuffer<u8>, PyBuffer<u8>>,
+    form: column::Column<PyUntypedBuffer, PyUntypedBuffer>,
 }
 
 impl Given {
@@ -90,7 +93,7 @@ impl Given {
     }
 }
 
-fn values_of(form: &column::Column<PyBuffer<u8>, PyBuffer<u8>>) -> PyResult<ColumnValues<'_>> {
+fn values_of(form: &column::Column<PyUntypedBuffer, PyUntypedBuffer>) -> PyResult<ColumnValues<'_>> {
     use column::Column as Form;
     Ok(match form {
         Form::Flat { dtype, values } => Form::Flat { dtype, values: bytes_in(values) },
@@ -120,7 +123,7 @@ fn column_of(
     py: Python<'_>,
     column: &Py<Column>,
     depth: usize,
-) -> PyResult<column::Column<PyBuffer<u8>, PyBuffer<u8>>> {
+) -> PyResult<column::Column<PyUntypedBuffer, PyUntypedBuffer>> {
     let wrong = |what: &str| PyValueError::new_err(format!("not a column: {what}"));
     if depth > DEPTH_MAX {
         return Err(wrong("nested too deeply"));
@@ -158,25 +161,25 @@ fn column_of(
     })
 }
 
-fn buffer_of(py: Python<'_>, values: &Py<PyMemoryView>) -> PyResult<PyBuffer<u8>> {
-    let buffer = PyBuffer::<u8>::get(values.bind(py))?;
+fn buffer_of(py: Python<'_>, values: &Py<PyAny>) -> PyResult<PyUntypedBuffer> {
+    let buffer = PyUntypedBuffer::get(values.bind(py))?;
     if buffer.is_c_contiguous() {
         return Ok(buffer);
     }
     Err(PyValueError::new_err("not a column: values that do not lie behind each other"))
 }
 
-fn bytes_in(buffer: &PyBuffer<u8>) -> &[u8] {
+fn bytes_in(buffer: &PyUntypedBuffer) -> &[u8] {
     if buffer.len_bytes() == 0 {
         return &[]; // whose pointer may be none
     }
-    // SAFETY: the buffer is contiguous, was asked for bytes, and holds its memory as long as it lives. What Python
+    // SAFETY: the buffer is contiguous and holds its memory as long as it lives. What Python
     // does with arrays that it gives to a call is its caller's affair, as in NumPy; only their values can be wrong
     // then, for every offset is checked when it is used.
     unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) }
 }
 
-fn numbers_in(buffer: &PyBuffer<u8>) -> PyResult<&[i64]> {
+fn numbers_in(buffer: &PyUntypedBuffer) -> PyResult<&[i64]> {
     // SAFETY: every pattern of bits is a number.
     match unsafe { bytes_in(buffer).align_to::<i64>() } {
         ([], numbers, []) => Ok(numbers),

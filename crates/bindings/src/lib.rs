@@ -9,6 +9,7 @@ mod errors;
 mod files;
 mod journal;
 mod merge;
+mod numpy;
 mod output;
 mod planning;
 mod proxy;
@@ -31,6 +32,8 @@ mod _core {
 
     #[pymodule_export]
     use super::access::{link_chosen, links_chosen, Link};
+    #[pymodule_export]
+    use super::bridge::WantedRange;
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]

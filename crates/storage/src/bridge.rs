@@ -25,16 +25,50 @@ pub enum Library {
     XrootdPackage,
 }
 
+/// A range that a library is to read, with the memory for its bytes: they are appended there as they come.
+pub struct WantedRange {
+    read: RangeRead,
+    came: usize,
+}
+
+impl WantedRange {
+    /// Takes the memory of a read, so that a call which is given up keeps no memory of its caller's.
+    fn of(read: &mut RangeRead) -> Result<Self> {
+        let range = read.range;
+        let mut read = std::mem::replace(read, RangeRead::new(range));
+        read.room_for(range.length).ok_or_else(Fault::no_memory)?;
+        Ok(Self { read, came: 0 })
+    }
+
+    /// Where the bytes lie in the file.
+    pub fn range(&self) -> ByteRange {
+        self.read.range
+    }
+
+    /// Adds bytes behind those that came before. An error if these are more than were requested.
+    pub fn append(&mut self, bytes: &[u8]) -> std::result::Result<(), LibraryFailure> {
+        let end = self.came.saturating_add(bytes.len());
+        let place = self.read.room().get_mut(self.came..end).ok_or_else(|| LibraryFailure {
+            kind: StorageErrorKind::Protocol,
+            reason: "the library gave more bytes than were requested".to_owned(),
+            retry_may_help: true,
+        })?;
+        place.copy_from_slice(bytes);
+        self.came = end;
+        Ok(())
+    }
+}
+
 /// What a library read of a file.
 pub struct RangesRead {
-    /// The bytes of each range, in the order of the ranges.
-    pub contents: Vec<Box<dyn AsRef<[u8]> + Send>>,
+    /// The ranges that it was given, in their order, with their bytes.
+    pub ranges: Vec<WantedRange>,
     /// Requests that they took.
     pub calls_count: u64,
 }
 
 /// Reads ranges of one file.
-pub type Reader = dyn Fn(&[ByteRange], Duration) -> std::result::Result<RangesRead, LibraryFailure> + Send + Sync;
+pub type Reader = dyn Fn(Vec<WantedRange>, Duration) -> std::result::Result<RangesRead, LibraryFailure> + Send + Sync;
 
 /// A file that a Python library has opened.
 pub struct LibraryFile {
@@ -113,18 +147,15 @@ impl BridgedFile {
         let (reader, time_limit) = (Arc::clone(&self.file.reader), self.settings.time_limit(bytes));
         let spans = ranges.iter().map(|range| (range.offset, range.length));
         let mut traced = journal::request("bridge", &self.path, &self.file.name, spans);
-        let read = within(time_limit, move || reader(&ranges, time_limit))?;
-        let wrong = || Fault::protocol(&self.file.name, "other bytes than were requested");
-        if read.contents.len() != group.len() {
-            return Err(wrong());
+        let wanted = group.iter_mut().map(|read| WantedRange::of(read)).collect::<Result<Vec<_>>>()?;
+        let RangesRead { ranges: found, calls_count } = within(time_limit, move || reader(wanted, time_limit))?;
+        let is_right =
+            |(one, range): (&WantedRange, &ByteRange)| one.range() == *range && one.came as u64 == range.length;
+        if found.len() != group.len() || !found.iter().zip(&ranges).all(is_right) {
+            return Err(Fault::protocol(&self.file.name, "other bytes than were requested"));
         }
-        let calls_count = read.calls_count;
-        for (read, part) in group.iter_mut().zip(read.contents) {
-            let part = (*part).as_ref();
-            if part.len() as u64 != read.range.length {
-                return Err(wrong());
-            }
-            read.room_for(part.len() as u64).ok_or_else(Fault::no_memory)?.copy_from_slice(part);
+        for (read, one) in group.iter_mut().zip(found) {
+            **read = one.read;
         }
         if let Some(traced) = &mut traced {
             traced.got(bytes);

@@ -45,7 +45,7 @@ mod url;
 mod xrootd;
 
 pub use access::{Access, AccessMode};
-pub use bridge::{register_bridge, Library, LibraryFailure, LibraryFile, RangesRead};
+pub use bridge::{register_bridge, Library, LibraryFailure, LibraryFile, RangesRead, WantedRange};
 pub use cache::Cached;
 pub use choice::{is_worth_a_round_trip, Choice};
 pub use coalesce::{coalesce, Placement, Plan};

@@ -10,8 +10,8 @@ pub(crate) const LOCAL_GAP_BYTES: u64 = 16 * 1024;
 /// job at a site, move 1 KB; but it also costs the disks behind the server a seek, which is worth 1 MB.
 pub(crate) const REMOTE_GAP_BYTES: u64 = 128 * 1024;
 
-/// The same for S3, where each range is a request: 5 to 30 ms of a server's, eight of them at a time, in which one
-/// connection would have moved so much.
+/// The same for S3 and WebHDFS, where each range is a request: 5 to 30 ms of a server's, eight of them at a time, in
+/// which one connection would have moved so much.
 pub(crate) const S3_GAP_BYTES: u64 = 256 * 1024;
 
 /// Ranges are joined up to this size. By then the cost of a call has vanished against that of its bytes, and
@@ -96,6 +96,12 @@ pub(crate) const HTTP_HEADERS_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const PART_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Header lines of one such part.
 pub(crate) const PART_LINES_MAX: usize = 32;
+/// What a NameNode says of a file over WebHDFS; it takes some 500 bytes.
+pub(crate) const WEBHDFS_STATUS_BYTES_MAX: u64 = 64 * 1024;
+/// Blocks of a file for which a URL at a DataNode is kept: with the usual 128 MiB a file of 128 GiB.
+pub(crate) const WEBHDFS_BLOCKS_MAX: usize = 1024;
+/// A file of settings of fsspec.
+pub(crate) const FSSPEC_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// A bearer token; those of grids have one to four KiB.
 pub(crate) const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
@@ -154,7 +160,7 @@ pub(crate) const CERTIFICATE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// A file of settings for S3, `~/.aws/config` or `~/.aws/credentials`.
 pub(crate) const AWS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Bytes that a Python library reads at once: they take memory twice until they are copied.
+/// Bytes that a Python library reads at once: most give them as a whole, and so they take memory twice.
 pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * 1024 * 1024;
 
 /// How long a server may be silent while another replica of the file could answer: longer than a busy disk needs.
@@ -198,6 +204,10 @@ pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
 
 /// Bytes of one request when a file is copied to a local disk: by then a request costs little against its bytes.
 pub const STAGE_RANGE_BYTES: u64 = 4 * 1024 * 1024;
+/// Bytes of one call that writes them there. On a virtual machine calls of 4 MiB took up to ten times the processor
+/// time of the same bytes, all of it in the kernel's copy. It takes memory for its cache in pieces up to the size of a
+/// call, and large pieces seem to be memory that the host must give first.
+pub(crate) const STAGE_WRITE_BYTES: usize = 256 * 1024;
 /// Threads that copy, each one request after the other: some wait for the network while others write, and 32 MiB are on
 /// the way, which fill 1 Gbit/s over 250 ms.
 pub(crate) const STAGE_THREADS: usize = 8;

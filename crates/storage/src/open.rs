@@ -8,7 +8,7 @@ use std::sync::Arc;
 use branchline_trace::journal;
 
 use crate::bridge::{self, BridgedFile, Library};
-use crate::http::HttpFile;
+use crate::http::{is_set_for_fsspec, HttpFile};
 use crate::limits::EXPECTED_ROUND_TRIP;
 use crate::links::{link_to, Link, Measured};
 use crate::mounted;
@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
-/// `s3`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with ` | `
-/// between are replicas of one file.
+/// `s3`, `webhdfs`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with
+/// ` | ` between are replicas of one file.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     begin_trace()?;
     let store = kept_near(path, access)?;
@@ -121,7 +121,7 @@ pub fn link_expected(path: &str, access: &Access) -> Option<Link> {
     let path = nearest_in(path);
     let (scheme, _) = split_scheme(path)?;
     let scheme = scheme.to_ascii_lowercase();
-    const OURS: [&str; 9] = ["root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3"];
+    const OURS: [&str; 10] = ["root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3", "webhdfs"];
     let known = || link_to(&element_of(path), access.throttle.as_deref());
     let expected = || Link { round_trip: EXPECTED_ROUND_TRIP, bytes_per_second: 0.0 };
     OURS.contains(&scheme.as_str()).then(|| known().unwrap_or_else(expected))
@@ -156,6 +156,9 @@ fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<
         "file" => mounted::open(path, &path_of_file_url(path, rest)?, access.local, settings),
         "http" | "https" | "dav" | "davs" => Ok(Arc::new(HttpFile::open(path, settings)?)),
         "s3" => Ok(Arc::new(open_s3(path, settings)?)),
+        "webhdfs" if !(is_set_for_fsspec() && bridge::is_registered()) => {
+            Ok(Arc::new(HttpFile::open_webhdfs(path, settings)?))
+        }
         "root" | "roots" | "xroot" | "xroots" => xrootd(path, settings),
         "hdfs" if bridge::is_registered() => Ok(Arc::new(BridgedFile::open(path, Library::HdfsPackage, settings)?)),
         _ if bridge::is_registered() => Ok(Arc::new(BridgedFile::open(path, Library::Fsspec, settings)?)),

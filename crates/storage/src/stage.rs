@@ -17,7 +17,7 @@ use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
 
 use branchline_trace::panics::guarded;
 
-use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGE_BYTES, STAGE_THREADS};
+use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGE_BYTES, STAGE_THREADS, STAGE_WRITE_BYTES};
 use crate::progress::Progress;
 use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageError, Store};
 
@@ -294,6 +294,16 @@ fn copy_all(
     })
 }
 
+/// Writes bytes to their place in a file, in pieces: see [`STAGE_WRITE_BYTES`].
+fn write_in_pieces(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut at = offset;
+    for piece in bytes.chunks(STAGE_WRITE_BYTES) {
+        file.write_all_at(piece, at)?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
 /// A file that several threads copy.
 struct Copying<'a> {
     inner: &'a dyn Store,
@@ -317,7 +327,7 @@ impl Copying<'_> {
             let range = ByteRange::new(start, STAGE_RANGE_BYTES.min(self.size_bytes - start));
             let mut read = RangeRead::reusing(range, buffer);
             sum = sum + self.inner.read_ranges(std::slice::from_mut(&mut read)).map_err(NoCopy::Read)?;
-            self.part.write_all_at(read.bytes(), start)?;
+            write_in_pieces(self.part, read.bytes(), start)?;
             buffer = read.into_buffer().0;
             self.progress.sign();
         }

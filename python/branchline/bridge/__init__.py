@@ -5,18 +5,15 @@ The compiled module calls `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` 
 `BridgedFile` and raise `BridgeError`. The room `dataset` lists folders with `list_by_fsspec` and `list_by_hdfs`.
 """
 
-from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, ListedFile, in_time
+from branchline.bridge.bridged_file import BridgedFile, BridgeError, ListedFile, in_time
 from branchline.bridge.fsspec_files import list_by_fsspec, open_by_fsspec
 from branchline.bridge.hdfs_blocks import HeldBytes, locate_by_hdfs
 from branchline.bridge.hdfs_files import list_by_hdfs, open_by_hdfs
 from branchline.bridge.xrootd_files import locate_by_xrootd, open_by_xrootd
-from branchline.ranges import ByteRange
 
 __all__ = [
     "BridgeError",
     "BridgedFile",
-    "BridgedRead",
-    "ByteRange",
     "HeldBytes",
     "ListedFile",
     "in_time",

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-from branchline.ranges import ByteRange
-
 Kind = Literal[
     "missing", "permission", "not a file", "unknown", "timeout", "unreachable", "changed", "refused", "failed"
 ]
@@ -18,11 +16,22 @@ LibraryObject = Any  # type: ignore[explicit-any]
 RETRYABLE = ("timeout", "unreachable", "failed")
 
 
-class BridgedRead(NamedTuple):
-    """The bytes of the ranges of a read, in their order, and the requests that they took."""
+class WantedRange(Protocol):
+    """A range that the compiled module wants: ``length`` bytes from ``offset`` on."""
 
-    contents: list[bytes]
-    calls: int
+    @property
+    def offset(self) -> int:
+        """Where it begins in the file."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """How many bytes."""
+        ...
+
+    def append(self, content: bytes) -> None:
+        """Copies the next bytes to their place. Raises ValueError for more than ``length`` in all."""
+        ...
 
 
 class BridgedFile(Protocol):
@@ -43,8 +52,8 @@ class BridgedFile(Protocol):
         """A text that differs between versions of the file; None if there is none."""
         ...
 
-    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:
-        """The bytes of each range, and the requests that they took.
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:
+        """Appends to each range its bytes, as they come; returns the requests that they took.
 
         Raises BridgeError. The caller stops waiting after ``patience_s``; a library with deadlines may use it as one.
         """

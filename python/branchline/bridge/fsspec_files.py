@@ -11,8 +11,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from branchline.bridge.bridged_file import Answer, BridgedFile, BridgedRead, BridgeError, LibraryObject, ListedFile
-from branchline.ranges import ByteRange
+from branchline.bridge.bridged_file import (
+    Answer,
+    BridgedFile,
+    BridgeError,
+    LibraryObject,
+    ListedFile,
+    WantedRange,
+)
 
 PREFIX = "fsspec+"
 # Entries of a file system's info that change when the file does.
@@ -94,14 +100,16 @@ class _InParallel:
         self._system = system
         self._path = path
 
-    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:  # noqa: ARG002 - fsspec has no deadlines
-        starts = [one.offset for one in ranges]
-        ends = [one.offset + one.length for one in ranges]
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:  # noqa: ARG002 - fsspec has no deadlines
+        starts = [one.offset for one in wanted]
+        ends = [one.offset + one.length for one in wanted]
         try:
-            found = self._system.cat_ranges([self._path] * len(ranges), starts, ends, on_error="raise")
+            found = self._system.cat_ranges([self._path] * len(wanted), starts, ends, on_error="raise")
+            for one, content in zip(wanted, found, strict=True):
+                one.append(bytes(content))
         except Exception as error:
             raise as_bridge_error(error) from error
-        return BridgedRead([bytes(one) for one in found], len(ranges))
+        return len(wanted)
 
 
 class _OneByOne:
@@ -124,28 +132,28 @@ class _OneByOne:
         with contextlib.suppress(Exception):
             self._file.close()
 
-    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:
         if not self._lock.acquire(timeout=patience_s):
             raise BridgeError("timeout", "an earlier read of the file does not end")
         try:
-            return BridgedRead([self._read(one) for one in ranges], len(ranges))
+            for one in wanted:
+                self._read(one)
         except Exception as error:
             raise as_bridge_error(error) from error
         finally:
             self._lock.release()
+        return len(wanted)
 
-    def _read(self, wanted: ByteRange) -> bytes:
-        offset, length = wanted
-        self._file.seek(offset)
-        found = bytes(self._file.read(length))
-        while len(found) < length:
-            more = self._file.read(length - len(found))
+    def _read(self, wanted: WantedRange) -> None:
+        self._file.seek(wanted.offset)
+        came = 0
+        while came < wanted.length:
+            more = bytes(self._file.read(wanted.length - came))
             if not more:
-                raise BridgeError(
-                    "changed", f"the file ends at {offset + len(found)} bytes, and did not when it was opened"
-                )
-            found += more
-        return found
+                end = wanted.offset + came
+                raise BridgeError("changed", f"the file ends at {end} bytes, and did not when it was opened")
+            wanted.append(more)
+            came += len(more)
 
 
 def as_bridge_error(error: Exception) -> BridgeError:

@@ -17,14 +17,13 @@ from xml.etree import ElementTree
 from branchline.bridge.bridged_file import (
     Answer,
     BridgedFile,
-    BridgedRead,
     BridgeError,
     Kind,
     LibraryObject,
     ListedFile,
+    WantedRange,
     in_time,
 )
-from branchline.ranges import ByteRange
 
 # Ranges that are read at the same time: each is a request to a DataNode, and most of its time is waiting.
 READERS = 8
@@ -187,26 +186,23 @@ class _HdfsFile:
         self.identity = f"{self.size_bytes} {info.modification_time}"
         self._reader = reader
 
-    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:  # noqa: ARG002 - the package has no deadlines
-        reads = _ParallelReads(self._reader, ranges)
-        reads.run()
-        return BridgedRead(reads.found, len(ranges))
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:  # noqa: ARG002 - the package has no deadlines
+        _ParallelReads(self._reader, wanted).run()
+        return len(wanted)
 
 
 class _ParallelReads:
     """Threads that read ranges until there are none, or one of them fails."""
 
-    def __init__(self, reader: LibraryObject, ranges: Sequence[ByteRange]) -> None:
-        self.found = [b""] * len(ranges)
+    def __init__(self, reader: LibraryObject, wanted: Sequence[WantedRange]) -> None:
         self._reader = reader
-        self._waiting = list(enumerate(ranges))[::-1]
+        self._waiting = list(wanted)[::-1]
         self._failures: list[BridgeError] = []
 
     def run(self) -> None:
         """Reads all ranges. The caller may give up earlier, so the threads must not keep Python from ending."""
-        others = [
-            threading.Thread(target=self._read_next, daemon=True) for _ in range(min(len(self.found), READERS) - 1)
-        ]
+        count = min(len(self._waiting), READERS) - 1
+        others = [threading.Thread(target=self._read_next, daemon=True) for _ in range(count)]
         for one in others:
             one.start()
         self._read_next()
@@ -218,11 +214,13 @@ class _ParallelReads:
     def _read_next(self) -> None:
         while not self._failures:
             try:
-                index, (offset, length) = self._waiting.pop()
+                wanted = self._waiting.pop()
             except IndexError:
                 return
             try:
-                self.found[index] = self._reader.read_range(offset, length)
+                # In pieces of 64 KiB: as a whole the package would copy them three times, each into new memory.
+                for piece in self._reader.read_range_stream(wanted.offset, wanted.length):
+                    wanted.append(piece)
             except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
                 self._failures.append(as_bridge_error(error))
 

@@ -10,7 +10,7 @@ import re
 import socket
 from collections.abc import Iterator, Sequence
 
-from branchline.bridge.bridged_file import BridgedFile, BridgedRead, BridgeError, Kind, LibraryObject
+from branchline.bridge.bridged_file import BridgedFile, BridgeError, Kind, LibraryObject, WantedRange
 from branchline.limits import CONNECT_WAIT_S
 from branchline.ranges import ByteRange
 
@@ -116,7 +116,8 @@ class _PackageFile:
         self.identity = f"{info.size} {info.id} {info.modtime}"
         self._file = file
 
-    def read(self, ranges: Sequence[ByteRange], patience_s: float) -> BridgedRead:
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:
+        ranges = [ByteRange(one.offset, one.length) for one in wanted]
         timeout = _whole(patience_s)
         found: dict[ByteRange, bytes] = {}
         calls = 0
@@ -129,7 +130,9 @@ class _PackageFile:
             status, answer = self._file.vector_read(together, timeout=timeout)
             _check(status, "vector read")
             found.update(zip(together, (chunk.buffer for chunk in answer.chunks), strict=True))
-        return BridgedRead([found[one] for one in ranges], calls)
+        for one, place in zip(wanted, ranges, strict=True):
+            one.append(found[place])
+        return calls
 
 
 def _calls(ranges: Sequence[ByteRange]) -> Iterator[list[ByteRange]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from branchline.access import Access
 from branchline.dataset import DataFile
 from branchline.errors import BranchlineError
+from branchline.interpreter import own_python
 from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.record import AccessRecord
 from branchline.tree import ChunkStream, Source
@@ -106,7 +107,7 @@ def read_apart_s(request: ReadingRequest, path: Path) -> float:
     BranchlineError where that process fails.
     """
     request.write(path)
-    command = [sys.executable, "-m", "branchline.forecast.reading", str(path)]
+    command = [*own_python(), "-m", "branchline.forecast.reading", str(path)]
     done = subprocess.run(  # noqa: S603 - our own module
         command, capture_output=True, check=False, text=True, timeout=READING_S_MAX
     )

@@ -19,21 +19,21 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
     if layout.is_indexed and not layout.is_option:
         return column_of(layout.project(), name)
     if layout.is_unknown:
-        return Column.Flat("unknown", memoryview(b""))
+        return Column.Flat("unknown", np.empty(0, dtype="u1"))
     if layout.is_option and is_list(layout.content) and holds_records(layout.content.content):
         return column_of(filled_with_empty(layout), name)
     if layout.is_option and layout.content.is_record and not layout.content.is_tuple:
         return column_of(with_missing_members(layout), name)
     if layout.is_option:
-        return Column.Option(_bytes(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
+        return Column.Option(_memory(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
     if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
         whole = lists_of(layout)
-        return Column.Text(_bytes(whole.offsets.data), _bytes(whole.content.data[: whole.offsets[-1]]))
+        return Column.Text(_memory(whole.offsets.data), _memory(whole.content.data[: whole.offsets[-1]]))
     if layout.is_regular:
         return Column.Regular(layout.size, column_of(layout.content[: layout.size * len(layout)], name))
     if layout.is_list:
         whole = lists_of(layout)
-        return Column.List(_bytes(whole.offsets.data), column_of(whole.content[: whole.offsets[-1]], name))
+        return Column.List(_memory(whole.offsets.data), column_of(whole.content[: whole.offsets[-1]], name))
     if layout.is_record:
         contents = [column_of(layout.content(index), name) for index in range(len(layout.contents))]
         if layout.is_tuple:
@@ -62,7 +62,7 @@ def _union(layout: ak.contents.Content, name: str) -> Column:
     """A union whose first content, with tag 0, stands for missing values."""
     given = layout.tags.data[: len(layout)]
     tags = np.zeros(len(layout), dtype="u1")
-    contents: list[Column] = [Column.Flat("unknown", memoryview(b""))]
+    contents: list[Column] = [Column.Flat("unknown", np.empty(0, dtype="u1"))]
     for number in range(len(layout.contents)):
         content = layout.project(number)
         places = np.flatnonzero(given == number)
@@ -72,7 +72,7 @@ def _union(layout: ak.contents.Content, name: str) -> Column:
         if not content.is_unknown:
             tags[places] = len(contents)
             contents.append(column_of(content, name))
-    return Column.Union(_bytes(tags), contents)
+    return Column.Union(_memory(tags), contents)
 
 
 HINT = "leave it out with --drop"
@@ -85,10 +85,9 @@ def _numbers(layout: ak.contents.Content, name: str) -> Column:
     if values.dtype.kind not in NUMBERS or values.dtype.itemsize > 8:
         raise UnsupportedBranchError(f"branch {name}: numbers of type {values.dtype} cannot be converted", hint=HINT)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    return Column.Flat(f"{values.dtype.kind}{values.dtype.itemsize}", _bytes(values))
+    return Column.Flat(f"{values.dtype.kind}{values.dtype.itemsize}", _memory(values))
 
 
-def _bytes(values: Any) -> memoryview:
-    """The memory of an array, which the engine reads as it is."""
-    aligned: np.ndarray[Any, Any] = np.require(values, requirements=["C", "A"])
-    return aligned.view("u1").data
+def _memory(values: Any) -> np.ndarray[Any, Any]:
+    """An array whose memory the engine reads as it is."""
+    return np.require(values, requirements=["C", "A"])

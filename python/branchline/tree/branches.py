@@ -48,7 +48,8 @@ class Branches(ABC, Generic[BranchT]):
         return [name for name in object.__dir__(self) if name not in _INTERNAL]
 
     def _repr_html_(self) -> str:
-        return html_of(self.tree, [self._branch(index) for index in self.tree.outline.below(self.number)])
+        own = [] if self.number is None else [self.number]
+        return html_of(self.tree, [self._branch(index) for index in (*own, *self.tree.outline.below(self.number))])
 
     @abstractmethod
     def _branch(self, index: int) -> BranchT:

@@ -10,6 +10,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import awkward as ak
 import numpy as np
@@ -93,7 +94,8 @@ class Expression:
         try:
             self._compute = compiler.compile(language.parse(text))
         except SyntaxError as error:
-            raise ExpressionError(f"{short(text)!r} is no expression: {error.msg}", path=path) from None
+            what = f"{short(text)!r} cannot be parsed as an expression: {error.msg} {_place(text, error)}"
+            raise ExpressionError(what, path=path) from None
         except (ExpressionError, NoSuchKeyError) as error:
             error.path = path
             raise
@@ -176,8 +178,9 @@ class _Compiler:
         members: list[str] = []
         rest: ast.expr = node
         while (name := _dotted(rest)) is not None:
-            if self._is_name(name):
-                return _with_members(self._named(name), members)
+            branch = self._as_spelled(name)
+            if self._is_name(branch):
+                return _with_members(self._named(branch), members)
             if not isinstance(rest, ast.Attribute):
                 if name in self._language.constants:
                     return _with_members(lambda _: self._language.constants[name], members)
@@ -186,6 +189,12 @@ class _Compiler:
             rest = rest.value
         assert isinstance(node, ast.Attribute)
         return _with_members(self.compile(node.value), [node.attr])
+
+    def _as_spelled(self, name: str) -> str:
+        """The branch as it is named. Python's parser changes some letters, as the micro sign to the Greek letter mu."""
+        if name.isascii() or self._is_name(name):
+            return name
+        return next((one for one in self._known() if normalize("NFKC", one) == name), name)
 
     def _unknown(self, name: str) -> NoSuchKeyError:
         where = "" if name == self._text.strip() else f" (in {short(self._text)!r})"
@@ -271,6 +280,16 @@ class _Compiler:
         if isinstance(node, ast.Constant) and node.value is Ellipsis:
             return lambda _: Ellipsis
         return self.compile(node)
+
+
+def _place(text: str, error: SyntaxError) -> str:
+    """Where in an expression, which was stripped for it, Python's parser stopped."""
+    line, offset = error.lineno or 1, error.offset or 0
+    rest = [one[offset - 1 :] for one in text.strip().splitlines()[line - 1 : line] if offset]
+    if not rest or not rest[0].strip():
+        return "at its end"
+    where = f"line {line}, character {offset}" if line > 1 else f"character {offset + text.find(text.strip())}"
+    return f"at {short(rest[0])!r}, {where}"
 
 
 def _dotted(node: ast.expr) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from branchline.errors import NotHereError, OptionError
 from branchline.tree.containers import MemberRow, maker_of
+from branchline.tree.layouts import array_of_record
 
 # The names that uproot takes for the same.
 LIBRARIES = {
@@ -171,7 +172,7 @@ def group_of(
         return _frame(record, entries)
     if library == "arrow":
         return ak.to_arrow_table(ak.Array(record), extensionarray=False)
-    return zipped(record) if how == "zip" else ak.Array(record)
+    return zipped(record) if how == "zip" else array_of_record(record)
 
 
 def _frame(record: ak.contents.RecordArray, entries: Any) -> Any:

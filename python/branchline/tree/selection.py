@@ -23,7 +23,7 @@ from branchline.tree.arrays import layout_of
 from branchline.tree.expressions import PYTHON, Expression, Language
 from branchline.tree.formulas import FORMULA
 from branchline.tree.layouts import record_of
-from branchline.tree.names import near_names_hint, pattern
+from branchline.tree.names import REGULAR, near_names_hint, pattern
 
 if TYPE_CHECKING:
     from branchline.tree.handles import BranchesHandle, FriendHandle
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Characters that expressions have and names of branches hardly ever.
 OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
+# What only names and wildcards are made of: a text that has anything else was meant as an expression.
+GLOB = re.compile(r"(?:[\w./:*?!-]|\[[^\[\]]+\])+")
 # Branches that a warning names at most.
 NAMES_LISTED = 10
 
@@ -311,7 +313,8 @@ class Selector:
             matched = [] if test is None else self._under.indices(filter_name=text)
             if matched:
                 return self._all_of(matched)
-            if test is not None and isinstance(error, ExpressionError):
+            is_pattern = test is not None and (GLOB.fullmatch(text) or REGULAR.fullmatch(text))
+            if is_pattern and isinstance(error, ExpressionError):
                 raise NoSuchKeyError(
                     f"no branch of {self._tree.path} matches {text!r}",
                     path=self._tree.file_path,
@@ -321,7 +324,7 @@ class Selector:
 
     def _error_for_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
         """The error. For a text that looks like a name its message is that there is no such branch."""
-        if OPERATORS.search(text):
+        if OPERATORS.search(text) or ("[" in text and isinstance(error, ExpressionError)):
             return error
         what = f"tree {self._tree.path} has no branch {text!r}"
         return NoSuchKeyError(what, path=self._tree.file_path, hint=near_names_hint(text, self._names()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from branchline.errors import RecoveredFileWarning, SkippedFileWarning, UnreadableBranchWarning, warn
@@ -74,8 +74,8 @@ class StepResult:
         """What was selected, with entries that are counted over all trees."""
         entries, offset = self.selected.entries, self.report.global_offset
         if isinstance(entries, range):
-            return replace(self.selected, entries=range(entries.start + offset, entries.stop + offset))
-        return replace(self.selected, entries=entries + offset)
+            return Selected(self.selected.record, range(entries.start + offset, entries.stop + offset))
+        return Selected(self.selected.record, entries + offset)
 
 
 class _SkippedFiles:

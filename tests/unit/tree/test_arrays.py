@@ -14,6 +14,8 @@ import uproot
 from tests.unit.tree.conftest import Sample, write_sample
 
 import branchline
+from branchline._core import Buffer, Column
+from branchline.tree import ChunkStream, Source
 
 RANGES = [
     (None, None),
@@ -125,6 +127,26 @@ def test_arrays_share_their_memory_and_cannot_be_written(tree: Any) -> None:
     array = tree["energy"].array(library="np")
     with pytest.raises(ValueError, match="read-only"):
         array[0] = 1.0
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        array.flags.writeable = True
+
+
+def buffers_of(column: Column) -> list[np.ndarray[Any, Any]]:
+    """The arrays that hold the values of a column and of those in it."""
+    inner = [*getattr(column, "contents", []), *([column.content] if hasattr(column, "content") else [])]
+    own = [getattr(column, name) for name in ("offsets", "values", "letters", "valid", "tags") if hasattr(column, name)]
+    return own + [one for content in inner for one in buffers_of(content)]
+
+
+def test_buffers_of_columns_are_arrays_right_over_the_memory_of_the_engine(sample: Sample) -> None:
+    (chunk,) = ChunkStream([Source(str(sample.path), sample.tree, 0, None)], None)
+    arrays = [one for name in chunk.branches for one in buffers_of(chunk.column(name))]
+    assert len(arrays) > len(chunk.branches)
+    for one in arrays:
+        assert (type(one), type(one.base)) == (np.ndarray, Buffer)
+        assert one.nbytes == len(one.base)
+        assert one.flags.c_contiguous
+        assert one.flags.aligned
 
 
 def test_texts_of_any_length_and_bytes_are_kept(tmp_path: Path) -> None:

@@ -128,6 +128,25 @@ def test_what_is_no_expression_is_refused_before_anything_is_read(
         assert len(str(caught.value)) < 2000
 
 
+@pytest.mark.parametrize(
+    ("expression", "place"),
+    [
+        ("energy +* 2", "invalid syntax at '* 2', character 9"),
+        ("  energy ** ", "invalid syntax at its end"),
+        ("  energy $ 2", "invalid syntax at '$ 2', character 10"),
+        ("energy * (2 + number", "'(' was never closed at '(2 + number', character 10"),
+        ("energy > 0 ? 1 : 2", "invalid syntax at '? 1 : 2', character 12"),
+        ("(energy *\n  * number)", "invalid syntax at '* number)', line 2, character 3"),
+        ("hits[0", "'[' was never closed at '[0', character 5"),
+    ],
+)
+def test_what_cannot_be_parsed_is_told_with_the_place(tree: Any, expression: str, place: str) -> None:
+    for options in ({"expressions": expression}, {"expressions": ["number", expression]}, {"cut": expression}):
+        with pytest.raises(branchline.ExpressionError, match="cannot be parsed as an expression") as refused:
+            tree.arrays(**options)
+        assert str(refused.value).endswith(f": {place}")
+
+
 @pytest.mark.parametrize("expression", NOT_COMPUTED)
 def test_what_cannot_be_computed_says_why(sample: Sample, tree: Any, expression: str) -> None:
     with pytest.raises(branchline.ExpressionError, match=NOT_COMPUTED[expression]) as caught:
@@ -283,3 +302,14 @@ def test_options_of_opening_are_known(sample: Sample, tmp_path: Path) -> None:
         branchline.open(3)
     with (tmp_path / "file").open("wb") as file, pytest.raises(branchline.OptionError):
         branchline.open(file)
+
+
+def test_names_in_letters_that_python_spells_otherwise_are_found(tmp_path: Path) -> None:
+    micro = "\N{MICRO SIGN}_pt"
+    with branchline.recreate(tmp_path / "a.root") as file:
+        file["events"] = {micro: [1.5, 2.5], "\u03b7": [1.0, 2.0]}
+    tree = branchline.open(tmp_path / "a.root")["events"]
+    found = tree.arrays(f"{micro} * 2", cut=f"({micro} > 2) & (\u03b7 > 1)", aliases={"twice": f"2 * {micro}"})
+    assert found.to_list() == [{f"{micro} * 2": 5.0}]
+    with pytest.raises(branchline.NoSuchKeyError, match="no branch or alias"):
+        tree.arrays(f"{micro}x * 2")

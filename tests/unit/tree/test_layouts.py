@@ -4,9 +4,10 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from branchline.tree.layouts import BACKEND, faster, index_of, lists_of, numbers_of, record_of
+from branchline.tree.layouts import BACKEND, faster, index_of, lists_of, numbers_of, options_of, record_of
 
 OFFSETS = np.array([0, 2, 2, 3], dtype="i8")
+LETTERS = np.frombuffer(b"abc", dtype="u1")
 VALUES = np.array([1.5, 2.5, 3.5], dtype="f4")
 
 
@@ -24,10 +25,18 @@ def test_each_layout_has_the_attributes_that_its_constructor_gives():
     numbers = ak.contents.NumpyArray(VALUES, backend=BACKEND)
     lists = ak.contents.ListOffsetArray(index, numbers)
     record = ak.contents.RecordArray([lists], ["x"], length=3, backend=BACKEND)
+    options = ak.contents.IndexedOptionArray(index, numbers)
+    text, letters = {"__array__": "string"}, {"__array__": "char"}
+    characters = ak.contents.NumpyArray(LETTERS, parameters=letters, backend=BACKEND)
+    texts = ak.contents.ListOffsetArray(index, characters, parameters=text)
+    named = ak.contents.RecordArray([lists], ["x"], length=3, parameters={"__record__": "Point"}, backend=BACKEND)
     assert attributes(index_of(OFFSETS)) == attributes(index)
     assert attributes(numbers_of(VALUES)) == attributes(numbers)
     assert attributes(lists_of(index_of(OFFSETS), numbers_of(VALUES))) == attributes(lists)
-    assert attributes(record_of([lists_of(index_of(OFFSETS), numbers_of(VALUES))], ["x"], 3)) == attributes(record)
+    assert attributes(options_of(index_of(OFFSETS), numbers_of(VALUES))) == attributes(options)
+    assert attributes(lists_of(index_of(OFFSETS), numbers_of(LETTERS, letters), text)) == attributes(texts)
+    assert attributes(record_of([lists], ["x"], 3)) == attributes(record)
+    assert attributes(record_of([lists], ["x"], 3, {"__record__": "Point"})) == attributes(named)
 
 
 def test_awkward_works_with_what_is_made():
@@ -57,9 +66,10 @@ def test_a_version_of_awkward_with_other_attributes_gets_its_constructor(attribu
 
 
 def test_the_version_that_is_tested_needs_no_constructor():
-    assert [one.__name__ for one in (index_of, numbers_of, lists_of, record_of)] == [
+    assert [one.__name__ for one in (index_of, numbers_of, lists_of, options_of, record_of)] == [
         "_index",
         "_numbers",
         "_lists",
+        "_options",
         "_record",
     ]

@@ -34,6 +34,14 @@ def test_a_tree_shows_its_branches_with_types_and_entries(path: Path) -> None:
     assert "<td>y</td><td>int32_t</td><td>2</td>" in shown
 
 
+def test_a_branch_shows_itself_and_those_below_it_in_a_notebook(path: Path, tmp_path: Path) -> None:
+    assert "<td>x</td><td>double</td><td>2</td>" in branchline.open(path)["events/x"]._repr_html_()
+    with branchline.recreate(tmp_path / "nested.root") as file:
+        file.mkrntuple("events", {"jet": "{pt: float32}"}).extend({"jet": [{"pt": 1.5}]})
+    shown = branchline.open(tmp_path / "nested.root")["events/jet"]._repr_html_()
+    assert shown.index("<td>jet</td>") < shown.index("pt</td>")
+
+
 def test_a_wide_tree_shows_the_first_branches_and_how_many_follow(tmp_path: Path) -> None:
     with uproot.recreate(tmp_path / "wide.root") as file:
         file.mktree("wide", {f"x{number}": "f4" for number in range(100)}).extend({f"x{n}": [0] for n in range(100)})

@@ -16,6 +16,7 @@ use super::content_range::{range_header, ContentRange};
 use super::folder::last_modified;
 use super::location::{http_location, Location, Protocol};
 use super::multipart::{boundary_of, PartRange, Parts};
+use super::webhdfs::{refusal, status_of, url_of_range, webhdfs_location, DataNodes};
 use crate::fault::{Fault, Result};
 use crate::limits::{
     AHEAD_REQUESTS_MAX, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_THREADS, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
@@ -36,6 +37,8 @@ pub struct HttpFile {
     modified: OnceLock<Option<String>>,
     /// The URL that the server redirected us to for the bytes, until that fails.
     direct: Mutex<Option<String>>,
+    /// The same for each block of a file of HDFS.
+    data_nodes: Option<DataNodes>,
     /// The first bytes, which came when the file was opened, until they are read.
     first: Mutex<Option<Vec<u8>>>,
     client: Arc<Client>,
@@ -48,6 +51,7 @@ struct Probed {
     entity: Option<String>,
     server: String,
     direct: Option<String>,
+    data_nodes: Option<DataNodes>,
     first: Option<Vec<u8>>,
 }
 
@@ -58,29 +62,42 @@ impl HttpFile {
         open().map_err(|fault| fault.at(path, None))
     }
 
+    /// Opens `path`, a URL of the scheme `webhdfs`.
+    pub(crate) fn open_webhdfs(path: &str, settings: &Settings) -> crate::Result<Self> {
+        let open = || Self::open_at(webhdfs_location(path)?, &client()?, settings.clone());
+        open().map_err(|fault| fault.at(path, None))
+    }
+
     /// Opens the file at a location.
     pub(crate) fn open_at(location: Location, client: &Arc<Client>, settings: Settings) -> Result<Self> {
         // Failures count for the server, as all that is read there does: a URL of S3 names only the bucket.
         let settings = settings.at(&location.element);
         let found = with_retries(&settings, |_| probe(client, &location, &settings))?;
-        let Probed { size_bytes, entity, server, direct, first } = found;
+        let Probed { size_bytes, entity, server, direct, data_nodes, first } = found;
         let entities = Mutex::new(entity.iter().map(|entity| (server.clone(), entity.clone())).collect());
         let (direct, first) = (Mutex::new(direct), Mutex::new(first));
         let (modified, client) = (OnceLock::new(), Arc::clone(client));
-        Ok(Self { location, size_bytes, entity, entities, modified, direct, first, client, settings })
+        Ok(Self { location, size_bytes, entity, entities, modified, direct, data_nodes, first, client, settings })
     }
 
-    /// Every S3 server answers one range at a time.
+    /// Every server of S3 and WebHDFS answers one range at a time.
     fn takes_one_range_only(&self) -> bool {
-        self.location.protocol == Protocol::S3 || self.client.takes_one_range_only(&self.location.server)
+        self.location.protocol != Protocol::Http || self.client.takes_one_range_only(&self.location.server)
     }
 
-    fn direct(&self) -> Option<String> {
-        self.direct.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The URL that a range was redirected to before.
+    fn direct(&self, range: ByteRange) -> Option<String> {
+        match &self.data_nodes {
+            Some(nodes) => nodes.url(range),
+            None => self.direct.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
     }
 
-    fn set_direct(&self, url: Option<String>) {
-        *self.direct.lock().unwrap_or_else(PoisonError::into_inner) = url;
+    fn set_direct(&self, range: ByteRange, url: Option<String>) {
+        match &self.data_nodes {
+            Some(nodes) => nodes.learn(range, url),
+            None => *self.direct.lock().unwrap_or_else(PoisonError::into_inner) = url,
+        }
     }
 
     fn take_first(&self) -> Option<Vec<u8>> {
@@ -105,25 +122,30 @@ impl HttpFile {
 
     /// Requests these ranges, from where the server redirected us before, if it did.
     fn get(&self, reads: &[&mut RangeRead]) -> Result<Answer> {
-        let range = range_header(reads.iter().map(|read| &read.range));
+        let header = range_header(reads.iter().map(|read| &read.range));
+        // WebHDFS has the one range in its URL.
+        let header = Some(&*header).filter(|_| self.data_nodes.is_none());
+        let range = reads.first().map_or(ByteRange::new(0, 0), |read| read.range);
         let bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
         let fetch = |url: &str| {
             let spans = reads.iter().map(|read| (read.range.offset, read.range.length));
             let traced = journal::request("GET", &self.location.path, &self.location.element, spans);
-            let wanted = DataRequest { url, range: Some(&range), bytes, without_body: false, traced };
+            let wanted = DataRequest { url, range: header, bytes, without_body: false, traced };
             self.client.fetch(wanted, &*self.location.authorization, &self.settings)
         };
-        if let Some(url) = &self.direct() {
+        if let Some(url) = &self.direct(range) {
             match fetch(url) {
                 Ok(answer) if matches!(answer.status(), 200 | 206) => return Ok(answer),
                 // A permission that has expired, or a server that is gone: the first server redirects us again.
-                _ => self.set_direct(None),
+                _ => self.set_direct(range, None),
             }
         }
-        let answer = fetch(&self.location.url)?;
+        let of_range = self.data_nodes.as_ref().map(|_| url_of_range(&self.location, range));
+        let first = of_range.as_ref().unwrap_or(&self.location.url);
+        let answer = fetch(first)?;
         let url = answer.url();
-        if url != self.location.url {
-            self.set_direct(Some(url));
+        if url != *first && matches!(answer.status(), 200 | 206) {
+            self.set_direct(range, Some(url));
         }
         Ok(answer)
     }
@@ -147,7 +169,12 @@ impl HttpFile {
         let mut answer = self.get(&[&mut *read])?;
         effort.calls_count += 1;
         let is_whole_file = read.range == ByteRange::new(0, self.size_bytes);
+        let is_webhdfs = self.data_nodes.is_some();
         match answer.status() {
+            // It says no more of the bytes than how many there are, and a gateway not even that.
+            200 if is_webhdfs && length_of(&answer).is_none_or(|length| length == read.range.length) => {}
+            200 | 206 if is_webhdfs => return Err(changed(&answer, "it has become shorter")),
+            _ if is_webhdfs => return Err(refusal(&mut answer, &self.location)),
             206 => self.check(&answer, read.range)?,
             200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => self.check_version(&answer, None)?,
             200 => return Err(answer.protocol_fault("the whole file where a part of it was requested")),
@@ -236,6 +263,9 @@ impl HttpFile {
 
 /// Requests the first byte or some more: some servers answer HEAD without the size, and some refuse it.
 fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Probed> {
+    if location.protocol == Protocol::WebHdfs {
+        return probe_webhdfs(client, location, settings);
+    }
     let (url, authorization) = (location.url.as_str(), &*location.authorization);
     let first_bytes = settings.first_bytes.max(1);
     let what = if settings.first_bytes > 0 { "GET" } else { "GET about" };
@@ -280,7 +310,15 @@ fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Pr
         let drained = drained.map_err(|error| answer.broken(&error))?;
         answer.got(drained);
     }
-    Ok(Probed { size_bytes, entity, server, direct, first })
+    Ok(Probed { size_bytes, entity, server, direct, data_nodes: None, first })
+}
+
+fn probe_webhdfs(client: &Client, location: &Location, settings: &Settings) -> Result<Probed> {
+    let (status, answer) = status_of(client, location, settings)?;
+    let entity = Some(format!("modified {}", status.modified));
+    let data_nodes = Some(DataNodes::of(&status));
+    let server = answer.answering_server();
+    Ok(Probed { size_bytes: status.size_bytes, entity, server, direct: None, data_nodes, first: None })
 }
 
 fn length_of(answer: &Answer) -> Option<u64> {

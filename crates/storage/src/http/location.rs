@@ -16,6 +16,7 @@ use crate::StorageErrorKind;
 pub(crate) enum Protocol {
     Http,
     S3,
+    WebHdfs,
 }
 
 /// A file or folder at a server.
@@ -24,7 +25,7 @@ pub(crate) struct Location {
     pub(crate) path: String,
     /// The storage element, as reports name it.
     pub(crate) element: String,
-    /// With `http` or `https` for WebDAV's schemes and S3's.
+    /// With `http` or `https` for the schemes of WebDAV, S3 and WebHDFS.
     pub(crate) url: String,
     /// Host and port of `url`.
     pub(crate) server: String,

@@ -1,4 +1,4 @@
-//! Files behind HTTP and WebDAV, and what S3 has of it.
+//! Files behind HTTP, WebDAV and WebHDFS, and what S3 has of it.
 
 mod authorization;
 mod checksums;
@@ -13,9 +13,11 @@ mod location;
 mod multipart;
 mod proxies;
 mod tcp;
+mod webhdfs;
 
 pub(crate) use authorization::Authorization;
 pub(crate) use client::{client, Client, DataRequest};
 pub use file::HttpFile;
 pub(crate) use folder::{body_of, list_http};
 pub(crate) use location::{Location, Protocol};
+pub(crate) use webhdfs::is_set_for_fsspec;
