@@ -74,7 +74,8 @@ impl File {
     /// Opens a file by path or URL.
     pub fn open(path: &str, access: &Access) -> Result<Arc<Self>> {
         let strategy = Strategy::of(access);
-        Self::open_as(path, access, &mut |_, size| Ok(usual_first_read(strategy, size))).map(|opened| opened.file)
+        let mut choose = |store: &dyn Store, size| Ok(usual_first_read(strategy, store.is_near(), size));
+        Self::open_as(path, access, &mut choose).map(|opened| opened.file)
     }
 
     /// Opens a file, of which `choose` says how much is read at first.
@@ -112,18 +113,10 @@ impl File {
     pub(crate) fn open_to_copy(path: &str, access: &Access, is_all: bool) -> Result<Arc<Self>> {
         let strategy = Strategy::of(access);
         let mut choose = |store: &dyn Store, size: u64| {
-            let is_near = store.is_near() && strategy.reads_when_writing();
-            let tail = match usual_first_read(strategy, size) {
-                FirstRead::Whole(None) if size > limits::COPIED_WHOLE_BYTES && is_near => {
-                    (size / limits::COPIED_TAIL_SHARE).clamp(limits::COPIED_WHOLE_BYTES / 2, limits::TAIL_BYTES)
-                }
-                FirstRead::Ends { tail, .. } => tail,
-                usual => return Ok(usual),
-            };
-            Ok(if is_near && is_all {
-                FirstRead::EndsFirst { tail }
-            } else {
-                FirstRead::Ends { tail, reads_expected: 0 }
+            let is_read_when_writing = store.is_near() && strategy.reads_when_writing();
+            Ok(match usual_first_read(strategy, is_read_when_writing, size) {
+                FirstRead::Ends { tail, .. } if is_read_when_writing && is_all => FirstRead::EndsFirst { tail },
+                usual => usual,
             })
         };
         Self::open_as(path, access, &mut choose).map(|opened| opened.file)
@@ -140,7 +133,7 @@ impl File {
         let remarks = self.remarks.clone();
         let context =
             OpenContext { remarks, uncounted: None, access: &self.access, counters: &self.counters, watch: &watch };
-        let mut choose = |_: &dyn Store, size: u64| Ok(usual_first_read(self.strategy, size));
+        let mut choose = |store: &dyn Store, size: u64| Ok(usual_first_read(self.strategy, store.is_near(), size));
         let OpenedFile { mut file, .. } = Self::over(reread.clone(), &context, &mut choose)?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.reread = Some(reread);
@@ -441,12 +434,10 @@ impl File {
 pub(crate) type ChooseFirstRead<'a> = dyn FnMut(&dyn Store, u64) -> Result<FirstRead> + 'a;
 
 /// What is read first of a file that is opened outside a stream.
-fn usual_first_read(strategy: Strategy, size: u64) -> FirstRead {
-    if strategy.reads_whole(size) {
-        FirstRead::Whole(None)
-    } else {
-        FirstRead::Ends { tail: limits::TAIL_BYTES, reads_expected: 0 }
-    }
+fn usual_first_read(strategy: Strategy, is_near: bool, size: u64) -> FirstRead {
+    strategy
+        .tail_bytes(size, is_near)
+        .map_or(FirstRead::Whole(None), |tail| FirstRead::Ends { tail, reads_expected: 0 })
 }
 
 /// The first of many names, and the number of the others.

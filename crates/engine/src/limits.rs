@@ -6,6 +6,10 @@ use branchline_storage::limits::MAX_JOINED_BYTES;
 /// Files up to this size are read whole when they are opened: one request, whatever the number of branches. Eight MiB
 /// are read in a few milliseconds from any storage, less than a second round trip to a far one takes.
 pub const WHOLE_FILE_BYTES: u64 = 8 << 20;
+/// The same on disks of this machine, where a request takes microseconds: most often a few branches are wanted.
+pub const NEAR_WHOLE_BYTES: u64 = 256 << 10;
+/// Of larger ones, up to the size above, about this part is read first, from the end: metadata grow with the file.
+pub const NEAR_TAIL_SHARE: u64 = 32;
 /// Read from the start of a larger file: the header and the top directory.
 pub const HEAD_BYTES: u64 = 16 << 10;
 /// Read from its end: ROOT writes trees, streamer infos and keys last.
@@ -55,6 +59,11 @@ pub const SCRATCH_MEMORY_SHARE: u64 = 4;
 pub const OWN_SCRATCH_BYTES: u64 = 1 << 20;
 /// All decoders' own memory takes at most this part of the memory limit.
 pub const OWN_SCRATCH_MEMORY_SHARE: u64 = 16;
+/// Bytes of decompressed baskets that a stream leaves to the next one: a few large ones. They come on top of the memory
+/// limit while a stream has ended and another one goes on.
+pub const SPARE_SCRATCH_BYTES: usize = 16 << 20;
+/// Buffers of them: looking through them takes less time than touching the pages of a new one.
+pub const SPARE_SCRATCH_COUNT: usize = 64;
 /// Free buffers for stored bytes take at most this part of the memory limit.
 pub const READ_BUFFERS_MEMORY_SHARE: u64 = 16;
 /// A file that is read whole takes at most this part of the memory limit.
@@ -100,10 +109,6 @@ pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 pub const COPIED_TREE_MEMORY_BYTES: u64 = 256 << 20;
 /// Bytes that are copied at a time where reads are cheap: what fits into the cache of a core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
-/// Files on disks of this machine up to this size are read whole before they are copied.
-pub const COPIED_WHOLE_BYTES: u64 = 256 << 10;
-/// Of larger ones about this part is read first, from the end: metadata grow with the file.
-pub const COPIED_TAIL_SHARE: u64 = 32;
 /// Bytes after which the kernel is asked to write to the disk: some requests of the largest size.
 pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
 /// Room on the disk is reserved for outputs that are larger. For smaller ones it costs more than it gains.

@@ -13,36 +13,28 @@ use branchline_engine::write::merge::Merge;
 use branchline_engine::write::{BasketLayout, Branches, MergeLimits, MergeRequest, Order};
 use branchline_format::column::Column;
 use branchline_format::compress::Setting;
-use branchline_storage::{register_bridge, Access, ByteRange, Library, LibraryFailure, LibraryFile, RangesRead};
+use branchline_storage::{
+    register_bridge, Access, ByteRange, Library, LibraryFailure, LibraryFile, RangesRead, WantedRange,
+};
 
 /// The head and the tail of a file, which are read when it is opened, are shorter than this.
 const ENDS_BYTES: u64 = 2 << 20;
 /// Entries of one column of `f8`: more than a file that is read whole has room for.
 const ENTRIES: usize = 2 << 20;
 
-/// Bytes that a library read, and which nobody can look at.
-struct Broken;
-
-impl AsRef<[u8]> for Broken {
-    fn as_ref(&self) -> &[u8] {
-        panic!("the bytes of a basket were looked at")
-    }
-}
-
 /// Opens `broken:///path`: all that lies in the middle of the file is broken.
 fn open(url: &str, _: Library, _: Duration) -> Result<LibraryFile, LibraryFailure> {
     let bytes = std::fs::read(url.trim_start_matches("broken://")).unwrap();
     let size_bytes = bytes.len() as u64;
-    let read = move |ranges: &[ByteRange], _: Duration| -> Result<RangesRead, LibraryFailure> {
-        let part = |range: &ByteRange| -> Box<dyn AsRef<[u8]> + Send> {
-            let end = range.offset + range.length;
-            let is_middle = range.offset > ENDS_BYTES && end < size_bytes - ENDS_BYTES;
-            if is_middle || range.length > ENDS_BYTES {
-                return Box::new(Broken);
-            }
-            Box::new(bytes[range.offset as usize..end as usize].to_vec())
-        };
-        Ok(RangesRead { contents: ranges.iter().map(part).collect(), calls_count: 1 })
+    let read = move |mut ranges: Vec<WantedRange>, _: Duration| -> Result<RangesRead, LibraryFailure> {
+        for one in &mut ranges {
+            let ByteRange { offset, length } = one.range();
+            let end = offset + length;
+            let is_middle = offset > ENDS_BYTES && end < size_bytes - ENDS_BYTES;
+            assert!(!is_middle && length <= ENDS_BYTES, "the bytes of a basket were looked at");
+            one.append(&bytes[offset as usize..end as usize])?;
+        }
+        Ok(RangesRead { ranges, calls_count: 1 })
     };
     Ok(LibraryFile { name: "broken".to_string(), size_bytes, identity: None, reader: Arc::new(read) })
 }

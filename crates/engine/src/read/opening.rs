@@ -75,6 +75,8 @@ pub(crate) struct Opening {
     pub(crate) memory_limit: MemoryLimit,
     pub(crate) shares: Shares,
     pub(crate) tail_sizes: Arc<TailSizes>,
+    /// The columns of the file that was opened before: most often the next one has its branches in the same places.
+    pub(crate) columns_before: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Opening {
@@ -190,7 +192,10 @@ impl Opening {
     }
 
     fn prepare(&self, tree: Arc<Tree>, file_lease: Option<Arc<Lease>>, source: &Source) -> Result<Prepared> {
-        let columns = select(&tree, &self.options)?;
+        let mut before = self.columns_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let columns = select(&tree, &self.options, &before)?;
+        before.clone_from(&columns);
+        drop(before);
         if columns.is_empty() {
             tree.check_entries_count()?;
         }
@@ -205,14 +210,17 @@ impl Opening {
     }
 }
 
-fn select(tree: &Tree, options: &Options) -> Result<Vec<usize>> {
+/// The columns that are wanted. Names are looked up where they are not in the places that they had `before`.
+fn select(tree: &Tree, options: &Options, before: &[usize]) -> Result<Vec<usize>> {
     let names = match &options.selection {
         Selection::All => return Ok(tree.readable().collect()),
         Selection::Named(names) => names,
     };
     let mut columns = Vec::with_capacity(names.len());
-    for name in names {
-        match tree.find(name).and_then(|index| tree.check_readable(index).map(|()| index)) {
+    for (place, name) in names.iter().enumerate() {
+        let is_there = |index: &&usize| **index < tree.branches_count() && tree.branch_path(**index) == name;
+        let found = before.get(place).filter(is_there).map_or_else(|| tree.find(name), |index| Ok(*index));
+        match found.and_then(|index| tree.check_readable(index).map(|()| index)) {
             Ok(index) => columns.push(index),
             // A wagon that uses it gets the error then.
             Err(error) if options.optional.contains(name) && is_absence(&error) => {}

@@ -224,7 +224,7 @@ impl<'a> Planning<'a> {
     fn tail_bytes(&self) -> Option<u64> {
         let size = self.file.size_bytes;
         if self.settings.opening != PlannedOpening::InStream {
-            return (!self.strategy.reads_whole(size)).then_some(TAIL_BYTES);
+            return self.strategy.tail_bytes(size, self.place() == FilePlace::Disk);
         }
         match self.strategy.whole_files {
             WholeFiles::Never => Some(TAIL_BYTES),

@@ -240,10 +240,10 @@ impl Records {
         let mut last_codec = None;
         for (column, cost) in chunk.columns.iter().zip(&chunk.costs) {
             let name = chunk.tree.branch_path(*column);
-            if !branches.contains_key(name) {
-                branches.insert(name.to_string(), BranchCost::default());
-            }
-            let Some(total) = branches.get_mut(name) else { continue };
+            let total = match branches.get_mut(name) {
+                Some(known) => known,
+                None => branches.entry(name.to_string()).or_default(),
+            };
             total.baskets += cost.baskets.load(Ordering::Relaxed);
             total.compressed_bytes += cost.compressed_bytes.load(Ordering::Relaxed);
             total.plain_bytes += cost.plain_bytes.load(Ordering::Relaxed);

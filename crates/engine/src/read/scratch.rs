@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use branchline_format::ntuple::cluster::Scratch;
 
+use crate::limits;
+
 /// Buffers for decompressed baskets, which take no more than a number of bytes together.
 #[derive(Debug, Default)]
 pub(crate) struct SharedScratch {
@@ -32,7 +34,7 @@ impl State {
 
     /// A buffer, and the bytes that it counts for.
     fn take(&mut self, kept: u64, passing: u64) -> Option<(Scratch, u64)> {
-        let again = self.pop(kept);
+        let again = self.pop(kept).or_else(|| self.adopt(kept));
         let there = again.as_ref().map_or(0, Scratch::bytes) as u64;
         let more = if again.is_some() { passing } else { kept.saturating_add(passing) };
         if self.make_room(more) || self.in_use == 0 {
@@ -42,6 +44,14 @@ impl State {
         }
         self.free.extend(again);
         None
+    }
+
+    /// A buffer for this many bytes that an earlier stream has spare.
+    fn adopt(&mut self, bytes: u64) -> Option<Scratch> {
+        let room = self.bytes_max.saturating_sub(self.bytes);
+        let adopted = SPARE.take_smallest(bytes, room)?;
+        self.bytes += adopted.bytes() as u64;
+        Some(adopted)
     }
 
     /// Drops free buffers until this many more bytes have room.
@@ -78,6 +88,58 @@ impl SharedScratch {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SharedScratch {
+    fn drop(&mut self) {
+        let mut state = self.lock();
+        state.free.drain(..).for_each(|buffer| SPARE.give(buffer));
+    }
+}
+
+/// Buffers of streams that have ended, for the next ones: a train reads each part of a file by a stream of its own, and
+/// touching new pages costs more than looking for a buffer here.
+#[derive(Debug)]
+pub(crate) struct SpareBuffers(Mutex<Vec<Scratch>>);
+
+/// Those of this process.
+pub(crate) static SPARE: SpareBuffers = SpareBuffers::new();
+
+impl SpareBuffers {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Scratch>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a buffer, unless there are enough.
+    pub(crate) fn give(&self, buffer: Scratch) {
+        let mut spare = self.lock();
+        let bytes: usize = spare.iter().map(Scratch::bytes).sum();
+        let has_room =
+            bytes + buffer.bytes() <= limits::SPARE_SCRATCH_BYTES && spare.len() < limits::SPARE_SCRATCH_COUNT;
+        if has_room && buffer.bytes() > 0 {
+            spare.push(buffer);
+        }
+    }
+
+    /// The smallest buffer of `least` bytes or more, and at most `most`.
+    fn take_smallest(&self, least: u64, most: u64) -> Option<Scratch> {
+        let mut spare = self.lock();
+        let fits = |index: &usize| (least..=most).contains(&(spare[*index].bytes() as u64));
+        let smallest = (0..spare.len()).filter(fits).min_by_key(|index| spare[*index].bytes())?;
+        Some(spare.swap_remove(smallest))
+    }
+
+    /// The largest buffer of at most so many bytes.
+    pub(crate) fn take_largest(&self, most: u64) -> Option<Scratch> {
+        let mut spare = self.lock();
+        let fits = |index: &usize| spare[*index].bytes() as u64 <= most;
+        let largest = (0..spare.len()).filter(fits).max_by_key(|index| spare[*index].bytes())?;
+        Some(spare.swap_remove(largest))
     }
 }
 
@@ -125,6 +187,35 @@ mod tests {
         let mut buffer = scratch.take(bytes as u64, 0);
         buffer.plain.reserve_exact(bytes);
         buffer
+    }
+
+    fn buffer(bytes: usize) -> Scratch {
+        Scratch { plain: Vec::with_capacity(bytes), ..Scratch::default() }
+    }
+
+    #[test]
+    fn spare_buffers_fit_those_who_take_them() {
+        let spare = SpareBuffers::new();
+        for bytes in [10, 30, 20, 0] {
+            spare.give(buffer(bytes));
+        }
+        assert_eq!(spare.take_smallest(11, 100).map(|one| one.bytes()), Some(20));
+        assert!(spare.take_smallest(11, 29).is_none());
+        assert_eq!(spare.take_largest(29).map(|one| one.bytes()), Some(10));
+        assert!(spare.take_largest(29).is_none());
+        assert_eq!(spare.take_largest(u64::MAX).map(|one| one.bytes()), Some(30));
+        assert!(spare.take_largest(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn no_more_is_spare_than_the_limits_say() {
+        let spare = SpareBuffers::new();
+        (0..limits::SPARE_SCRATCH_COUNT + 1).for_each(|_| spare.give(buffer(1)));
+        spare.give(buffer(limits::SPARE_SCRATCH_BYTES + 1));
+        assert_eq!(spare.lock().len(), limits::SPARE_SCRATCH_COUNT);
+        let spare = SpareBuffers::new();
+        (0..3).for_each(|_| spare.give(buffer(limits::SPARE_SCRATCH_BYTES / 2)));
+        assert_eq!(spare.lock().len(), 2);
     }
 
     #[test]

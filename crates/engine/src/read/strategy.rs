@@ -60,9 +60,16 @@ impl Strategy {
         Self { whole_files, prefetch, baskets }
     }
 
-    /// Whether a file of this size that is opened by itself is read whole.
-    pub(crate) fn reads_whole(self, size: u64) -> bool {
-        self.whole_files != WholeFiles::Never && size <= limits::WHOLE_FILE_BYTES
+    /// How much is read of the end of a file of this size that is opened outside a stream; None if it is read whole.
+    /// Of a near one, of which another read costs little, that is what metadata take, unless the user wants whole
+    /// files: nobody knows how much else is wanted.
+    pub(crate) fn tail_bytes(self, size: u64, is_near: bool) -> Option<u64> {
+        if self.whole_files == WholeFiles::Never || size > limits::WHOLE_FILE_BYTES {
+            return Some(limits::TAIL_BYTES);
+        }
+        let near_tail = (size / limits::NEAR_TAIL_SHARE).clamp(limits::NEAR_WHOLE_BYTES / 2, limits::TAIL_BYTES);
+        let reads_ends = is_near && self.whole_files == WholeFiles::Small && size > limits::NEAR_WHOLE_BYTES;
+        reads_ends.then_some(near_tail)
     }
 
     /// Whether each record is read by a request of its own, even if its bytes came with another: users compare these
@@ -132,7 +139,8 @@ mod tests {
     fn plain_and_cache_read_each_record_for_itself_and_nothing_early() {
         for mode in ["plain", "cache"] {
             let strategy = strategy(mode);
-            assert!(strategy.reads_records_alone() && !strategy.reads_whole(1) && !strategy.prefetches_chunks());
+            assert!(strategy.reads_records_alone() && !strategy.prefetches_chunks());
+            assert_eq!(strategy.tail_bytes(1, false), Some(limits::TAIL_BYTES));
             let far = Some(Link { round_trip: Duration::from_millis(100), bytes_per_second: 1e8 });
             assert_eq!(strategy.choice(&access(mode), far, 0), None);
         }
@@ -145,8 +153,12 @@ mod tests {
     fn the_other_modes_read_small_files_whole_and_baskets_together() {
         for mode in ["planned", "prefetch", "stage"] {
             let strategy = strategy(mode);
-            assert!(!strategy.reads_records_alone() && strategy.reads_whole(limits::WHOLE_FILE_BYTES));
-            assert!(!strategy.reads_whole(limits::WHOLE_FILE_BYTES + 1));
+            assert!(!strategy.reads_records_alone());
+            assert_eq!(strategy.tail_bytes(limits::WHOLE_FILE_BYTES, false), None);
+            assert_eq!(strategy.tail_bytes(limits::WHOLE_FILE_BYTES + 1, false), Some(limits::TAIL_BYTES));
+            let near = [256 << 10, 1 << 20, 8 << 20, 9 << 20].map(|size| strategy.tail_bytes(size, true));
+            let small = if mode == "prefetch" { [None; 3] } else { [None, Some(128 << 10), Some(256 << 10)] };
+            assert_eq!((&near[..3], near[3]), (small.as_slice(), Some(limits::TAIL_BYTES)));
             assert_eq!((strategy.bytes_together(), strategy.learning_cache_bytes()), (None, None));
         }
     }

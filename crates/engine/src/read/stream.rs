@@ -100,7 +100,14 @@ impl Stream {
         let fetcher = Fetcher {
             sources,
             failed_source: Arc::clone(&failed_source),
-            opening: Opening { strategy, options: Arc::new(options), memory_limit, shares, tail_sizes: Arc::default() },
+            opening: Opening {
+                strategy,
+                options: Arc::new(options),
+                memory_limit,
+                shares,
+                tail_sizes: Arc::default(),
+                columns_before: Arc::default(),
+            },
             prefetcher: Arc::clone(&prefetcher),
             last_store: RefCell::default(),
             last_whole_bytes: Cell::default(),

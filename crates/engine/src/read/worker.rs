@@ -16,7 +16,7 @@ use crate::read::chunk::BasketOrder;
 use crate::read::clock::Clock;
 use crate::read::effort::Effort;
 use crate::read::page_decode::decode_cluster;
-use crate::read::scratch::SharedScratch;
+use crate::read::scratch::{SharedScratch, SPARE};
 use crate::read::task::{Counting, Target, Task};
 use crate::read::tools::Tools;
 use crate::tree::content::Shape;
@@ -32,12 +32,18 @@ pub(crate) struct Worker {
     clock: Clock,
 }
 
+impl Drop for Worker {
+    fn drop(&mut self) {
+        SPARE.give(std::mem::take(&mut self.own));
+    }
+}
+
 impl Worker {
     /// One of several decoders.
     pub(crate) fn new(own_max: u64, shared: &Arc<SharedScratch>) -> Self {
         Self {
             decompressor: Decompressor::new(),
-            own: Scratch::default(),
+            own: SPARE.take_largest(own_max).unwrap_or_default(),
             own_max,
             shared: Arc::clone(shared),
             clock: Clock::start(),
