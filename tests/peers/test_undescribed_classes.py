@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import branchline
+from branchline.errors import UnsupportedBranchError
 from branchline.layout import merge
 
 # Trees of TTree versions 5 to 20, with TAttLine version 1 and 2.
@@ -98,3 +99,35 @@ def test_files_without_descriptions_are_merged(root: Any, objects_file: Path, tm
     assert branchline.open(merged)["tree"].arrays().tolist() == once + once
     file = root.TFile.Open(str(merged))
     assert [entry.vector_whole.E() for entry in file.Get("tree")] == [4] * 6
+
+
+@pytest.fixture
+def canvas_file(root: Any, tmp_path: Path) -> Path:
+    """A canvas with a histogram, and an empty pad."""
+    path = tmp_path / "canvas.root"
+    root.gROOT.SetBatch(True)
+    file = root.TFile(str(path), "RECREATE")
+    canvas, drawn = root.TCanvas("canvas", ""), root.TH1F("drawn", "", 3, 0, 3)
+    drawn.SetDirectory(root.nullptr)
+    drawn.Draw()
+    canvas.Write()
+    root.TPad("pad", "a pad", 0, 0, 1, 1).Write()
+    file.Close()
+    return path
+
+
+@pytest.mark.peer
+def test_a_canvas_which_writes_itself_is_no_damage(canvas_file: Path, tmp_path: Path) -> None:
+    file = branchline.open(canvas_file)
+    with pytest.raises(UnsupportedBranchError, match="does not describe class TCanvas"):
+        file["canvas"]
+    with branchline.recreate(tmp_path / "copy.root") as copy, pytest.raises(UnsupportedBranchError, match="TCanvas"):
+        copy.copy_from(file, filter_name="canvas")
+    assert file["pad"].member("fTitle") == "a pad"
+
+
+@pytest.mark.peer
+def test_a_canvas_is_merged_as_it_is(root: Any, canvas_file: Path, tmp_path: Path) -> None:
+    merge([str(canvas_file)], tmp_path / "merged.root")
+    merged = root.TFile(str(tmp_path / "merged.root"))
+    assert merged.Get("canvas").GetListOfPrimitives().FindObject("drawn").GetNbinsX() == 3

@@ -67,6 +67,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file["one"] = histogram
         file["two"] = np.histogram2d([1, 2], [1, 2])
         file["text"] = "a text"
+        file["graph"] = imported("uproot").as_TGraph({"x": [1.0, 2.0], "y": [3.0, 4.0]})
     return path
 
 
@@ -96,6 +97,7 @@ def has(one: Any, name: str) -> bool:
         ("field", "ntuple/x"),
         ("object", "one"),
         ("object", "two"),
+        ("object", "graph"),
         ("TObjString", "text"),
     ],
 )
@@ -136,6 +138,19 @@ def test_members_of_a_tree_and_counters_of_branches_are_those_of_uproot(path: Pa
     assert not ours.has_member("fNothing")
     assert ours["n"].count_branch.name == theirs["n"].count_branch.name == "nn"
     assert ours["x"].count_branch is theirs["x"].count_branch is None
+
+
+@pytest.mark.peer
+def test_members_of_a_graph_are_those_of_uproot(path: Path) -> None:
+    theirs, ours = imported("uproot").open(path)["graph"], branchline.open(path)["graph"]
+    for name in ("fX", "fY"):
+        assert ours.member(name).tolist() == ours.all_members[name].tolist() == theirs.member(name).tolist()
+    assert ours.member("fNpoints") == theirs.member("fNpoints")
+    assert not ours.has_member("fNothing")
+    made = branchline.as_TGraph({"x": [1.0], "y": [2.0]})
+    assert not made.has_member("fX")
+    with pytest.raises(branchline.NoSuchKeyError, match="no member 'fX'"):
+        made.member("fX")
 
 
 @pytest.mark.peer

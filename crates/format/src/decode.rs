@@ -140,13 +140,21 @@ fn decode_run(
 ) -> Result<()> {
     let Column::List { offsets, content } = column else { return Err(wrong_column()) };
     let element_size = entry_size(scalar, dimensions);
+    let bounds = &bounds[entries.start..=entries.end];
+    offsets.reserve_exact(entries.len());
     let mut end = 0;
-    for pair in bounds[entries.start..=entries.end].windows(2) {
+    for pair in bounds.windows(2) {
         let entry = &plain.data[pair[0] as usize..pair[1] as usize];
         let stored = run_values(entry, header, element_size)?;
-        append_values(scalar, stored, content);
+        if header != RunHeader::None {
+            append_values(scalar, stored, content);
+        }
         end += (stored.len() / element_size) as i64;
         offsets.push(end);
+    }
+    if let (RunHeader::None, [first, .., last]) = (header, bounds) {
+        // Nothing lies between them.
+        append_values(scalar, &plain.data[*first as usize..*last as usize], content);
     }
     Ok(())
 }

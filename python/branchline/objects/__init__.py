@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from branchline.lazily import lazily
 from branchline.objects.graph import Graph, MultiGraph
-from branchline.objects.lists import ObjectList
+from branchline.objects.lists import ObjectList, ObjectMap
 from branchline.objects.making import register_all
 from branchline.objects.record import KeyPlace, Origin, Record, made, record_of
 
@@ -20,6 +20,7 @@ __all__ = [
     "KeyPlace",
     "MultiGraph",
     "ObjectList",
+    "ObjectMap",
     "Origin",
     "Record",
     "SparseHistogram",

@@ -34,18 +34,18 @@ class Values(ABC):
 def values_of(column: Column, make_record: MakeRecord) -> Values:
     """The values of a column. Records are made by ``make_record``."""
     match column:
-        case Column.Flat(dtype, values):
-            return _Numbers(np.frombuffer(values, dtype="u1" if dtype == "unknown" else dtype))
+        case Column.Flat(_, values):
+            return _Numbers(values)
         case Column.Regular(size, content):
             return _Arrays(size, values_of(content, make_record))
         case Column.List(offsets, content):
-            return _Lists(np.frombuffer(offsets, dtype="i8"), values_of(content, make_record))
+            return _Lists(offsets, values_of(content, make_record))
         case Column.Text(offsets, letters):
-            return _Texts(np.frombuffer(offsets, dtype="i8"), letters)
+            return _Texts(offsets, letters)
         case Column.Option(valid, content):
-            return _Options(np.frombuffer(valid, dtype="u1"), values_of(content, make_record))
+            return _Options(valid, values_of(content, make_record))
         case Column.Union(tags, contents):
-            return _Unions(np.frombuffer(tags, dtype="u1"), [values_of(one, make_record) for one in contents])
+            return _Unions(tags, [values_of(one, make_record) for one in contents])
         case Column.Tuple(contents, _):
             return _Tuples([values_of(one, make_record) for one in contents])
         case Column.Record(names, contents, _, class_name):
@@ -92,12 +92,12 @@ class _Lists(Values):
 
 
 class _Texts(Values):
-    def __init__(self, offsets: NDArray[np.int64], letters: memoryview) -> None:
+    def __init__(self, offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> None:
         self._offsets = offsets
         self._letters = letters
 
     def at(self, index: int) -> str:
-        return bytes(self._letters[self._offsets[index] : self._offsets[index + 1]]).decode(errors="replace")
+        return self._letters[self._offsets[index] : self._offsets[index + 1]].tobytes().decode(errors="replace")
 
 
 class _Options(Values):

@@ -14,6 +14,7 @@ from branchline.objects import intervals
 from branchline.objects.counts import refused
 from branchline.objects.histogram import Histogram
 from branchline.objects.record import Record
+from branchline.objects.recorded import Recorded
 
 # TEfficiency's kinds of intervals by their numbers (EStatOption).
 STATISTICS = (
@@ -43,7 +44,7 @@ BY_KAPPA: dict[str, Interval] = {
 POSTERIOR_MODE, SHORTEST_INTERVAL, USE_BIN_PRIOR, USE_WEIGHTS = (1 << bit for bit in (15, 16, 17, 18))
 
 
-class Efficiency:
+class Efficiency(Recorded):
     """The histograms ``passed`` and ``total`` of a TEfficiency; ``statistics`` and ``confidence_level`` are those that
     it was given, ``prior`` the parameters alpha and beta of a Bayesian one.
 
@@ -63,7 +64,7 @@ class Efficiency:
         option = record.raw("fStatisticOption")
         self.statistics = STATISTICS[option] if 0 <= option < len(STATISTICS) else str(option)
         self.prior: tuple[float, float] = (record.raw("fBeta_alpha"), record.raw("fBeta_beta"))
-        self.record = record
+        self.record: Record = record
         self._bits: int = record.raw("fBits")
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from branchline.errors import NoSuchKeyError, OptionError
 from branchline.objects.installed import hist_is_needed
 from branchline.objects.record import Record, made
+from branchline.objects.recorded import Recorded
 
 if TYPE_CHECKING:
     import hist
@@ -26,7 +27,7 @@ TOUCHING = 1e-6
 
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(Recorded):
     """The points of a TGraph, TGraphErrors, TGraphAsymmErrors or of a class like them, or of a TGraph2D.
 
     ``x``, ``y`` (and ``z``) are arrays of as many numbers, ``x_low`` and ``x_high`` the errors below and above, None
@@ -138,13 +139,13 @@ def _labels(record: Record) -> tuple[str, ...]:
     return tuple(frame.raw(axis).raw("fTitle") for axis in ("fXaxis", "fYaxis"))
 
 
-class MultiGraph(Sequence[Graph]):
+class MultiGraph(Recorded, Sequence[Graph]):
     """The graphs of a TMultiGraph in their order, ``graphs[0]``, and by their names, ``graphs["data"]``."""
 
     def __init__(self, record: Record) -> None:
         self.name: str = record.raw("fName")
         self.title: str = record.raw("fTitle")
-        self.record = record
+        self.record: Record = record
         graphs = record.raw("fGraphs")
         self._graphs: list[Graph] = [] if graphs is None else list(made(graphs))
 

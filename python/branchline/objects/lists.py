@@ -1,8 +1,8 @@
-"""ObjectList: what a TList, a TObjArray or another of ROOT's lists of objects holds."""
+"""ObjectList: what a TList, a TObjArray or another of ROOT's lists of objects holds. ObjectMap: what a TMap holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from branchline.errors import NoSuchKeyError
@@ -65,6 +65,50 @@ class ObjectList(Sequence[Any]):
         shown = "".join(f"\n  {name}" for name in self.names()[:20])
         more = f"\n  and {len(self) - 20} more" if len(self) > 20 else ""
         return f"<{self.classname} {self.name!r} of {len(self)} objects{shown}{more}>"
+
+
+class ObjectMap(Mapping[str, Any]):
+    """The objects of a TMap by the names of their keys, ``objects["year"]``, each made at its first use.
+
+    Of several keys with one name the first counts, as for ROOT's FindObject; keys without names are only in ``pairs``.
+    Raises NoSuchKeyError for a name that no key has.
+
+        >>> dict(file["settings"])
+        {'year': '2018', 'generator': 'powheg'}
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self.name: str = record.raw("fName")
+        self.classname = record.classname
+        self._pairs: list[tuple[Any, Any]] = record.raw("objects")
+        self._values = {name_of(key): value for key, value in reversed(self._pairs)}
+        self._values.pop("", None)
+
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """All keys, as the objects that they are, with their objects, in the order of the file."""
+        return [(made(key), made(value)) for key, value in self._pairs]
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._values:
+            return made(self._values[name])
+        origin = self._record.origin
+        what = f"the {self.classname} in {origin.place} has no key {name!r}"
+        raise NoSuchKeyError(what, path=origin.file_path, hint=f"it has {', '.join([*self][:20]) or 'no named keys'}")
+
+    def __iter__(self) -> Iterator[str]:
+        return reversed(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        shown = "".join(f"\n  {name}" for name in [*self][:20])
+        more = f"\n  and {len(self) - 20} more" if len(self) > 20 else ""
+        return f"<{self.classname} {self.name!r} of {len(self._pairs)} pairs{shown}{more}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectMap, (self._record,)
 
 
 def name_of(record: Any) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 from branchline.objects.graph import MultiGraph, graph_of
 from branchline.objects.installed import hist_is_needed
-from branchline.objects.lists import ObjectList
-from branchline.objects.record import Record, made, register
+from branchline.objects.lists import ObjectList, ObjectMap
+from branchline.objects.record import Record, register
 from branchline.objects.single_values import Parameter, Time
 
 # Classes that inherit from one of those below and hold something else.
@@ -67,13 +67,6 @@ def _efficiency(record: Record) -> Any:
     return Efficiency(record)
 
 
-def _map(record: Record) -> Any:
-    """A TMap as a dict, if its keys have different names; else a list of pairs."""
-    pairs = [(made(key), made(value)) for key, value in record.raw("objects")]
-    texts = [key for key, _ in pairs if isinstance(key, str)]
-    return dict(pairs) if len(set(texts)) == len(pairs) else pairs
-
-
 def _text(record: Record) -> str:
     text: str = record.raw("fString")
     return text
@@ -104,7 +97,7 @@ def register_all() -> None:
     for content in PARAMETERS:
         register(f"TParameter<{content}>", _parameter)
     register("TDatime", _time)
-    register("TMap", _map)
+    register("TMap", ObjectMap)
     register("TObjString", _text)
     for name in LISTS:
         register(name, ObjectList)

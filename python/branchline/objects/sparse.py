@@ -14,6 +14,7 @@ from branchline.objects.axes import RootAxis
 from branchline.objects.counts import EmptyHistogram, refused, shaped, storage_for
 from branchline.objects.histogram import Histogram
 from branchline.objects.record import Record
+from branchline.objects.recorded import Recorded
 
 
 def dense_of(record: Record) -> Histogram:
@@ -43,7 +44,7 @@ def _axes(record: Record) -> list[RootAxis]:
     return [RootAxis.of(axis) for axis in record.raw("fAxes").raw("objects")]
 
 
-class SparseHistogram:
+class SparseHistogram(Recorded):
     """The filled cells of a THnSparse.
 
     ``coordinates`` has a row for each filled cell, with the numbers of its bins on the ``axes``: 0 is the underflow, 1
@@ -65,7 +66,7 @@ class SparseHistogram:
         self.values = values
         self.variances = values if squares is None else squares
         self.is_weighted = squares is not None
-        self._record = record
+        self.record: Record = record
 
     def __repr__(self) -> str:
         bins = " x ".join(str(axis.bins_count) for axis in self.axes)
@@ -85,7 +86,7 @@ class SparseHistogram:
         values = np.bincount(places, self.values, math.prod(shape)).reshape(shape)
         squares = np.bincount(places, self.variances, math.prod(shape)).reshape(shape)
         storage = boost_histogram.storage.Weight() if self.is_weighted else boost_histogram.storage.Double()
-        empty = EmptyHistogram(self._record, axes, values == 0, storage)
+        empty = EmptyHistogram(self.record, axes, values == 0, storage)
         view: Any = empty.histogram.view(flow=True)
         if self.is_weighted:
             view["value"], view["variance"] = empty.chosen(values), empty.chosen(squares)

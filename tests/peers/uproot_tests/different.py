@@ -15,4 +15,5 @@ DIFFERENT: dict[str, str] = {
     "test_1503_rntuple_virtual_arrays.py::test_rntuple_virtual_arrays_with_log": LOG,
     "test_1503_rntuple_virtual_arrays.py::test_rntuple_virtual_arrays_nonsense_kwargs_combinations": MESSAGE,
     "test_1736_rntuple_filter_subfields.py::test_selection": SUBFIELDS,
+    "test_1736_rntuple_filter_subfields.py::test_selected_field_matches_its_array": SUBFIELDS,
 }

@@ -92,6 +92,8 @@ pub(super) enum Streamer {
     Described,
     /// A TObject, which has no header of its own.
     Object,
+    /// A TQObject, of which there is nothing in a file.
+    Nothing,
     /// A TString.
     Text,
     /// A TDatime.
@@ -114,6 +116,7 @@ impl Streamer {
     fn of_class(name: &str) -> Self {
         match name {
             "TObject" => Self::Object,
+            "TQObject" => Self::Nothing,
             "TString" => Self::Text,
             "TDatime" => Self::Date,
             "TList" | "THashList" | "TSortedList" => Self::List,
@@ -128,7 +131,7 @@ impl Streamer {
     /// Whether objects have a header, which may say where they end.
     fn has_header(self) -> bool {
         match self {
-            Self::Object | Self::Text | Self::Date | Self::Numbers(_) => false,
+            Self::Object | Self::Nothing | Self::Text | Self::Date | Self::Numbers(_) => false,
             Self::Described | Self::List | Self::PointerArray | Self::Map | Self::TextObject | Self::Clones => true,
         }
     }

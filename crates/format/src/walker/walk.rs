@@ -157,6 +157,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
     fn object(&mut self, class: ClassId) -> Result<Value<'b>> {
         match self.programs.streamer(class) {
             Streamer::Object => self.buffer.skip_tobject()?,
+            Streamer::Nothing => {}
             Streamer::Text => return self.buffer.cursor.string_bytes().map(Value::Text),
             Streamer::Date => self.buffer.cursor.skip(4)?,
             Streamer::Numbers(number) => self.numbers(number)?,

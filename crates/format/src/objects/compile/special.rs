@@ -21,6 +21,8 @@ impl Compiler<'_> {
         }
         let piece = match name {
             "TObject" => self.tobject(),
+            // TQObject::Streamer writes nothing, not even a header.
+            "TQObject" => Piece { steps: Vec::new(), form: record(name, Vec::new()) },
             "TString" => self.text(),
             "TDatime" => {
                 let (slot, form) = self.flat(Number::U32);
