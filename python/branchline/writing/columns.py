@@ -4,7 +4,7 @@ names them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +50,30 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
     if is_arrow_table(values):
         return columns_of_table(values)
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
-        values = {str(name): values[name].to_numpy() for name in values.columns}
+        values = {str(name): _of_series(values[name]) for name in values.columns}
     if not isinstance(values, Mapping):
         raise OptionError(f"a {type(values).__name__} is no table", hint=HINT)
-    for name in values:
-        if not isinstance(name, str) or not name:
-            raise OptionError(f"{name!r} is no name of a branch", hint="names are texts")
+    check_names(values)
     return {name: layout_of(column, name) for name, column in values.items()}
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Raises OptionError for what cannot be the name of a branch."""
+    for name in names:
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise OptionError(f"{name!r} is no name of a branch", hint="names are texts")
+
+
+def _of_series(series: Any) -> Any:
+    """The values of a column of a frame. Whole numbers and texts of which some are missing stay what they are."""
+    if not hasattr(series, "isna") or isinstance(series.dtype, np.dtype):
+        return series.to_numpy()
+    is_there = ~series.isna().to_numpy()
+    if is_there.all():
+        return series.to_numpy()
+    places = np.where(is_there, np.cumsum(is_there) - 1, -1)
+    values = layout_of(series[is_there].to_numpy(), str(series.name))
+    return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(places), values))
 
 
 def layout_of(values: Any, name: str) -> ak.contents.Content:
@@ -67,15 +84,35 @@ def layout_of(values: Any, name: str) -> ak.contents.Content:
         # Awkward takes a tenth of a millisecond for the same: as long as writing some 100 kB.
         return ak.contents.NumpyArray(np.ascontiguousarray(values))
     try:
-        if isinstance(values, np.ndarray) and values.dtype == object:
-            values = ak.from_iter(values.tolist())
-        elif isinstance(values, np.ndarray):
-            values = ak.from_numpy(values, regulararray=True)
-        elif not isinstance(values, ak.Array):
-            values = ak.Array(values if isinstance(values, list | tuple) else np.asarray(values))
+        return _packed(_array_of(values).layout)
     except (TypeError, ValueError) as error:
-        raise OptionError(f"branch {name}: a {type(values).__name__} is no array: {error}") from error
-    return _packed(values.layout)
+        reason = str(error).partition("\n")[0]
+        what = f"branch {name}: a value of the type {type(values).__name__} is no array: {reason}"
+        raise OptionError(what, hint="give a list or an array with a value for each entry") from error
+    except RuntimeError as error:
+        hint = "give them as floats, or as texts"
+        raise OptionError(f"branch {name}: there are numbers of more than 64 bits", hint=hint) from error
+
+
+def _array_of(values: Any) -> ak.Array:
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        return ak.from_iter(values.tolist())
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind in NUMBERS:
+            values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        return ak.from_numpy(values, regulararray=True)
+    if isinstance(values, ak.Array):
+        return values
+    if not isinstance(values, list | tuple):
+        return ak.Array(np.asarray(values))
+    try:
+        return ak.Array(values)
+    except RuntimeError:
+        # Awkward's builder knows no whole number above those of int64; NumPy knows those of uint64.
+        numbers = np.asarray(values)
+        if numbers.dtype.kind not in NUMBERS:
+            raise
+        return ak.from_numpy(numbers, regulararray=True)
 
 
 def _packed(layout: ak.contents.Content) -> ak.contents.Content:
@@ -90,6 +127,8 @@ def _packed(layout: ak.contents.Content) -> ak.contents.Content:
 def empty_layout(kind: Any, name: str) -> ak.contents.Content:
     """No values of a type: one of NumPy, of awkward, or a text such as ``"var * float32"``. Raises OptionError."""
     try:
+        if kind is None:
+            raise TypeError("NumPy takes None for float64")
         if isinstance(kind, ak.types.ArrayType):
             kind = kind.content
         if isinstance(kind, str):

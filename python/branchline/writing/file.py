@@ -28,7 +28,8 @@ from branchline.tree import Directory, File, Tree
 from branchline.tree.missing import whole
 from branchline.writing.arrow import is_arrow_table
 from branchline.writing.codecs import USUAL, codec_of
-from branchline.writing.columns import Naming, empty_layout, layout_of, named_columns
+from branchline.writing.columns import Naming, check_names, empty_layout, layout_of, named_columns
+from branchline.writing.counters import given_counters, without
 from branchline.writing.differences import Differences
 from branchline.writing.from_tree import StreamedTree, not_copied_error
 from branchline.writing.objects import object_bytes
@@ -91,6 +92,11 @@ def _begun(path: str | os.PathLike[str], compression: Any, *, replace: bool) -> 
     check_root_name(path)
     try:
         return _core.WritableFile(Path(path), replace, codec_of(compression))
+    except StorageError as error:
+        if error.hint is None or "--force" not in error.hint:
+            raise
+        # The engine's own hint names an option of a command.
+        raise StorageError(error.what, path=error.path, hint="branchline.recreate replaces it") from None
     except ValueError as error:
         raise OptionError(str(error)) from None
 
@@ -361,6 +367,8 @@ class WritableDirectory(Mapping[str, Any]):
         if not columns:
             raise OptionError(f"tree {name}: it has no branches", path=self.file_path, hint="give at least one column")
         written = self.file.written()
+        if not is_ntuple:
+            columns = without(columns, given_counters(columns, naming))
         try:
             table = new_table(own, title, columns, naming, codec, is_ntuple=is_ntuple)
             number = written.add_table(directories, table)
@@ -374,8 +382,9 @@ class WritableDirectory(Mapping[str, Any]):
         classname = "ROOT::RNTuple" if is_ntuple else "TTree"
         counters = dict.fromkeys(one for one in table.counters if one is not None)
         samples = {one: layout[:0] for one, layout in columns.items()}
+        names = [*table.names, *counters]
         tree = WritableTree(
-            path, self.file_path, classname, title, written, number, samples, naming, [*table.names, *counters]
+            path, self.file_path, classname, title, written, number, samples, naming, names, frozenset(counters)
         )
         self.file.remember(path, tree)
         return tree
@@ -388,6 +397,7 @@ def _types(kinds: Any, of_values: Callable[[Columns], Columns]) -> Columns:
     """Columns for types by their names, without values, or for arrays; ``of_values`` changes those of arrays."""
     if not isinstance(kinds, Mapping):
         return of_values(named_columns(kinds))
+    check_names(kinds)
     arrays = of_values({name: layout_of(kind, name) for name, kind in kinds.items() if _is_array(kind)})
     return {name: arrays[name] if name in arrays else empty_layout(kind, name) for name, kind in kinds.items()}
 
@@ -397,7 +407,9 @@ def _whole(columns: Columns) -> Columns:
 
 
 def _is_array(kind: Any) -> bool:
-    return isinstance(kind, list) or (hasattr(kind, "__getitem__") and hasattr(kind, "__array__"))
+    # A class of NumPy has these methods as well, and is a type.
+    has_values = hasattr(kind, "__getitem__") and hasattr(kind, "__array__") and not isinstance(kind, type)
+    return isinstance(kind, list) or has_values
 
 
 def _is_table(value: Any) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import awkward as ak
-import numpy as np
 
 from branchline import _core
 from branchline.errors import OptionError, UnsupportedBranchError
@@ -17,6 +16,7 @@ from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
 from branchline.limits import parse_bytes
 from branchline.tree.missing import misses, whole
 from branchline.writing.columns import BranchValues, Naming, branches_of, fitting, named_columns
+from branchline.writing.counters import check_counters
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class WritableTree:
     _columns: Mapping[str, ak.contents.Content]
     _naming: Naming
     _names: list[str]
+    _counters: frozenset[str]
     num_entries: int = field(default=0)
 
     @property
@@ -79,7 +80,8 @@ class WritableTree:
         return f"<WritableTree {self.path!r} of {len(self._names)} branches, {self.num_entries} entries>"
 
     def extend(self, values: Any) -> None:
-        """Adds entries: a mapping of the same columns as before, an awkward array of records, a DataFrame.
+        """Adds entries: a mapping of the same columns as before, an awkward array of records, a DataFrame. Counters of
+        lists may be among them.
 
         Raises OptionError for missing or other columns, for columns of different lengths, and for numbers that the
         branch cannot hold; StorageError where the file cannot be written.
@@ -96,7 +98,7 @@ class WritableTree:
     def _extend(self, given: dict[str, ak.contents.Content]) -> None:
         """Adds entries that are columns already."""
         missing = [name for name in self._columns if name not in given]
-        other = [name for name in given if name not in self._columns]
+        other = [name for name in given if name not in self._columns and name not in self._counters]
         if missing or other:
             what = [f"there is no {name}" for name in missing] + [f"{name} is not of the tree" for name in other]
             hint = f"the columns are {', '.join(self._columns)}"
@@ -112,7 +114,8 @@ class WritableTree:
                 raise UnsupportedBranchError(f"tree {self.path}: {error.what}", path=self.file_path, hint=error.hint)
         columns = {name: fitting(given[name], sample, name) for name, sample in self._columns.items()}
         filled = list(branches(columns, self._naming, is_ntuple=self.classname != "TTree"))
-        _check_counters(filled, self.path, self.file_path)
+        counts = {name: given[name] for name in self._counters if name in given}
+        check_counters(filled, counts, self.path, self.file_path)
         self._core_file.fill(self._number, [column_of(one.layout, one.name) for one in filled], count)
         self.num_entries += count
 
@@ -139,22 +142,6 @@ def length_of(columns: Mapping[str, ak.contents.Content], path: str, file_path: 
     return next(iter(lengths.values()), 0)
 
 
-def _check_counters(filled: list[BranchValues], path: str, file_path: str) -> None:
-    """Raises OptionError for lists of different lengths that one branch is to count."""
-    counted: dict[str, BranchValues] = {}
-    for one in filled:
-        if one.counter is None:
-            continue
-        first = counted.setdefault(one.counter, one)
-        # Both begin at 0: `branches_of` made them so.
-        if first is not one and not np.array_equal(first.layout.offsets.data, one.layout.offsets.data):
-            raise OptionError(
-                f"tree {path}: {one.counter} cannot count both {first.name} and {one.name}: their lengths differ",
-                path=file_path,
-                hint="give them counters of their own, by counter_name",
-            )
-
-
 def new_table(
     name: str, title: str, columns: Mapping[str, ak.contents.Content], naming: Naming, codec: str, *, is_ntuple: bool
 ) -> NewTable:
@@ -165,6 +152,9 @@ def new_table(
     twice = next((one for one in all_names if all_names.count(one) > 1), None)
     if twice is not None:
         raise OptionError(f"tree {name}: there would be two branches {twice}", hint="rename one of them")
+    empty = next((one.name for one in made if _is_of_nothing(one.layout)), None)
+    if empty is not None:
+        raise UnsupportedBranchError(f"tree {name}: {empty}: arrays of 0 elements hold nothing", hint="leave it out")
     unknown = next((one.name for one in made if _has_unknown(one.layout)), None)
     if unknown is not None:
         hint = "give it one with ak.values_astype, or make the tree with mktree"
@@ -175,6 +165,15 @@ def new_table(
     columns_made = [column_of(one.layout, one.name) for one in made]
     counters = [one.counter for one in made]
     return NewTable(name, title, layout, names, columns_made, counters, [] if is_ntuple else None)
+
+
+def _is_of_nothing(layout: ak.contents.Content) -> bool:
+    """Whether values are, or hold, arrays of the fixed length 0."""
+    if layout.is_record or layout.is_union:
+        return any(_is_of_nothing(one) for one in layout.contents)
+    if layout.is_numpy or layout.is_unknown:
+        return False
+    return bool(layout.is_regular and layout.size == 0) or _is_of_nothing(layout.content)
 
 
 def _has_unknown(layout: ak.contents.Content) -> bool:

@@ -1,0 +1,124 @@
+"""Columns as programs have them: with the counters of their lists, in any byte order, with values that may be missing,
+and with types as Python and NumPy name them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import numpy as np
+import pytest
+
+import branchline
+from branchline.errors import OptionError, UnsupportedBranchError
+
+pandas = pytest.importorskip("pandas")
+
+X = ak.Array([[1.5], [], [2.5, 3.5]])
+
+
+def written(path: Path, values: Any) -> branchline.Tree:
+    with branchline.recreate(path) as file:
+        file["t"] = values
+    return branchline.open(path)["t"]
+
+
+@pytest.mark.parametrize("as_dict", [True, False])
+def test_arrays_that_were_read_are_written_again_with_their_counters(tmp_path: Path, as_dict: bool) -> None:
+    read = written(tmp_path / "a.root", {"x": X, "jet": ak.zip({"pt": X, "id": X}), "y": [1, 2, 3]}).arrays()
+    again = written(tmp_path / "b.root", {name: read[name] for name in read.fields} if as_dict else read)
+    # A member of records and its counter are read as two branches of their own names.
+    counted_apart = {"njet_pt", "njet_id"}
+    assert set(again.keys()) == {*read.fields, *counted_apart}
+    assert all(again[name].array().to_list() == read[name].to_list() for name in read.fields)
+
+
+def test_counters_are_taken_with_lists_by_the_name_that_counter_name_gives(tmp_path: Path) -> None:
+    types = {"nMuon": "uint32", "Muon_pt": "var * float32", "Muon_id": "var * int8"}
+    with branchline.recreate(tmp_path / "a.root") as file:
+        tree = file.mktree("t", types, counter_name=lambda name: "n" + name.split("_")[0])
+        tree.extend({"nMuon": [1, 0, 2], "Muon_pt": X, "Muon_id": ak.values_astype(X, "i1")})
+        tree.extend({"Muon_pt": X, "Muon_id": ak.values_astype(X, "i1")})
+        assert sorted(tree.keys()) == sorted(types)
+    assert branchline.open(tmp_path / "a.root")["t/nMuon"].array().to_list() == [1, 0, 2] * 2
+
+
+def test_a_counter_that_counts_something_else_is_refused_with_its_row(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        with pytest.raises(OptionError, match="nx is 5 in row 2, where x has 2 elements") as error:
+            file["t"] = {"nx": [1, 0, 5], "x": X}
+        assert "leave nx out" in str(error.value)
+        with pytest.raises(OptionError, match="two branches nx"):
+            file["u"] = {"nx": ["a", "b", "c"], "x": X}
+        with pytest.raises(OptionError, match="different lengths: nx has 2, x has 3"):
+            file["v"] = {"nx": [1, 0], "x": X}
+
+
+def test_numbers_in_the_other_byte_order_are_written(tmp_path: Path) -> None:
+    values = {"a": np.array([1, 2, 3], ">f4"), "b": np.arange(6, dtype=">i2").reshape(3, 2)}
+    tree = written(tmp_path / "a.root", values)
+    assert tree.typenames() == {"a": "float", "b": "int16_t[2]"}
+    assert tree["b"].array().to_list() == values["b"].tolist()
+
+
+def test_integers_that_are_too_large_for_a_branch_are_refused_and_uint64_is_found(tmp_path: Path) -> None:
+    assert written(tmp_path / "a.root", {"x": [2**63, 1]})["x"].array().to_list() == [2**63, 1]
+    with branchline.recreate(tmp_path / "b.root") as file, pytest.raises(OptionError, match=r"branch x: .*64 bits"):
+        file["t"] = {"x": [2**70]}
+
+
+def test_arrays_of_no_elements_have_no_branch(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        for name, make in (("t", file.mktree), ("u", file.mkrntuple)):
+            with pytest.raises(UnsupportedBranchError, match="x: arrays of 0 elements"):
+                make(name, {"x": np.zeros((3, 0))})
+        file["note"] = "written"
+    assert branchline.open(tmp_path / "a.root").keys(cycle=False) == ["note"]
+
+
+def test_missing_values_of_a_frame_are_not_made_numbers(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"x": pandas.array([2**60 + 1, None, 3], dtype="Int64"), "s": ["a", None, "c"]})
+    with branchline.recreate(tmp_path / "a.root") as file:
+        with pytest.raises(UnsupportedBranchError, match="may be missing"):
+            file["t"] = frame
+        file.mkrntuple("n", frame).extend(frame)
+        file["whole"] = frame[["x"]].dropna()
+    opened = branchline.open(tmp_path / "a.root")
+    assert opened["n"].arrays().to_list() == [
+        {"x": 2**60 + 1, "s": "a"},
+        {"x": None, "s": None},
+        {"x": 3, "s": "c"},
+    ]
+    assert opened["whole"].typenames() == {"x": "int64_t"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"), [(np.float32, "float"), (int, "int64_t"), (bool, "bool"), (float, "double")]
+)
+def test_types_of_python_and_numpy_are_types_of_branches(tmp_path: Path, kind: type, wanted: str) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        file.mktree("t", {"x": kind})
+    assert branchline.open(tmp_path / "a.root")["t"].typenames() == {"x": wanted}
+
+
+@pytest.mark.parametrize(
+    ("values", "what"), [({"x": None}, "None is no type"), ({"a\0b": "f4"}, "is no name of a branch")]
+)
+def test_what_is_no_type_or_name_is_refused(tmp_path: Path, values: dict[str, Any], what: str) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=what):
+        file.mktree("t", values)
+
+
+def test_what_is_no_array_is_said_in_one_line(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError) as error:
+        file["t"] = {"x": 5}
+    assert str(error.value).startswith("branch x: a value of the type int is no array")
+    assert "\n" not in str(error.value)
+
+
+def test_create_names_what_replaces_a_file_in_python(tmp_path: Path) -> None:
+    (tmp_path / "a.root").write_bytes(b"")
+    with pytest.raises(branchline.errors.StorageError, match=r"already \(branchline.recreate replaces it\)"):
+        branchline.create(tmp_path / "a.root")
