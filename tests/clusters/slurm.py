@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.stores.servers import Process, free_port, is_free, program
+from tests.stores.servers import Process, free_port, free_ports, program
 
 NODES = ("n1", "n2", "n3")
 NODE_CPUS = 2
@@ -71,7 +71,7 @@ class Slurm:
         for name in ("state", *(f"spool.{node}" for node in NODES)):
             (self.folder / name).mkdir()
         self.folder.chmod(0o755)
-        ports = _ports_in_a_row(len(NODES))
+        ports = free_ports(len(NODES))
         (self.folder / "slurm.conf").write_text(
             CONFIGURATION.format(
                 host=socket.gethostname().split(".")[0],
@@ -149,12 +149,3 @@ class Slurm:
     def _logs(self) -> str:
         logs = [*self.folder.glob("*.log"), *self.folder.glob("*.out")]
         return "\n".join(f"{one.name}: {one.read_text(errors='replace')[-1500:]}" for one in sorted(logs))
-
-
-def _ports_in_a_row(count: int) -> range:
-    """Free ports that follow each other, as Slurm wants them for the nodes of one line."""
-    while True:
-        first = free_port()
-        ports = range(first, first + count)
-        if all(is_free(port) for port in ports):
-            return ports

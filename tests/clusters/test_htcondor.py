@@ -87,8 +87,8 @@ def process_of(train: Train, task: str) -> psutil.Process:
                 words = one.cmdline()
             except psutil.Error:
                 continue
-            if words[1:3] == ["-m", "branchline.running.submitted.task"] and words[-2:] == task.split():
-                return one if words[3] == str(train.folder / "out") else None
+            if words[1:4] == ["-P", "-m", "branchline.running.submitted.task"] and words[-2:] == task.split():
+                return one if words[4] == str(train.folder / "out") else None
         return None
 
     process = wait_until(found, f"the process of task {task}", TIMEOUT_S)

@@ -93,7 +93,6 @@ def check_dying(folder: Path, said: str, place: str) -> None:
     assert "2 jobs failed" in said
 
 
-@pytest.mark.timeout(240)
 def test_slurm_runs_the_jobs_of_each_arm_and_a_job_that_dies_is_named(slurm: Slurm, folder: Path) -> None:
     (folder / "slow.sh").write_text(DYING, encoding="utf-8")
     done = subprocess.run(
@@ -106,7 +105,6 @@ def test_slurm_runs_the_jobs_of_each_arm_and_a_job_that_dies_is_named(slurm: Slu
     assert len(NODES) > 1
 
 
-@pytest.mark.timeout(240)
 def test_a_batch_system_that_does_not_answer_at_the_end_of_a_sample_costs_none(slurm: Slurm, folder: Path) -> None:
     real = shutil.which("scancel", path=environment(slurm)["PATH"])
     programs = folder / "bin"
@@ -138,7 +136,6 @@ def test_htcondor_runs_the_jobs_of_each_arm_and_a_job_that_dies_is_named(pool: H
     wait_until(lambda: not pool.command("condor_q", "-af", "ClusterId").strip(), "an empty queue", 60)
 
 
-@pytest.mark.timeout(300)
 def test_a_study_that_is_killed_leaves_nothing_in_the_queue_that_disturbs_what_follows(
     slurm: Slurm, folder: Path
 ) -> None:
@@ -162,7 +159,6 @@ def test_a_study_that_is_killed_leaves_nothing_in_the_queue_that_disturbs_what_f
     assert kept_result(folder / "out").rounds == 2
 
 
-@pytest.mark.timeout(240)
 def test_workers_of_dask_run_the_jobs_of_each_arm_and_a_job_that_dies_is_named(folder: Path, tmp_path: Path) -> None:
     (folder / "slow.sh").write_text(DYING, encoding="utf-8")
     (tmp_path / "dask").mkdir()

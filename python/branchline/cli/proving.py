@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
+from branchline.interpreter import own_python
 from branchline.limits import PROOF_S
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ReadingProcess:
     @property
     def whole(self) -> list[str]:
         """The words of its command."""
-        return [sys.executable, "-m", "branchline.forecast.reading", str(self.request)]
+        return [*own_python(), "-m", "branchline.forecast.reading", str(self.request)]
 
     def prepare(self, wait_s: float) -> None:
         """Nothing is to be done."""
@@ -147,7 +147,7 @@ def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[Command
     if not option.startswith("--") or "--cache-dir" in option or not command.startswith("branchline run"):
         hint = "run the job with the change, and compare with: branchline compare A B"
         raise OptionError(f"{advised.advice.id} is no option with which the job can be run again", hint=hint)
-    module = shlex.join([sys.executable, "-m", "branchline"])
+    module = shlex.join([*own_python(), "-m", "branchline"])
     again = module + command.removeprefix("branchline")
     out = "--force --no-reuse --output"
     # Whatever the command has for an option, the last one counts.

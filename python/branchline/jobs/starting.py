@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from branchline.interpreter import own_python, package_folder
 from branchline.jobs.installed import InstallationChangedError, check_installation
 from branchline.jobs.interruption import SIGNALS, signals_blocked
 from branchline.jobs.memory import EXIT_NOT_KNOWN
@@ -29,9 +30,11 @@ from branchline.jobs.starter import ANSWER, KNOWN, Request
 from branchline.jobs.user_modules import is_cached
 from branchline.limits import KILL_GRACE_S, STARTER_ANSWER_S, STARTER_LOOK_S
 
-# Not `-m`: the package may import the module of the worker by itself, which runpy warns of.
-_WORKER = "from branchline.jobs.worker import main; main()"
-_STARTER = "from branchline.jobs.starter import main; main()"
+# Not `-m`: the package may import the module of the worker by itself, which runpy warns of. A package that only this
+# process knows of, such as one in the folder where it began, is found as well.
+_FIND = f"import sys; sys.path.append({str(package_folder().parent)!r}); "
+_WORKER = _FIND + "from branchline.jobs.worker import main; main()"
+_STARTER = _FIND + "from branchline.jobs.starter import main; main()"
 #: Libraries of the users that take long to load, and neither begin threads that work nor open anything.
 _LIBRARIES = ("awkward", "boost_histogram", "hist", "vector", "numba", "scipy", "coffea.nanoevents", "coffea.processor")
 # How long is waited between two looks at a process that is to end: more and more.
@@ -128,7 +131,7 @@ class _Starter:
         self._requests.settimeout(STARTER_LOOK_S)
         with theirs, signals_blocked():
             self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                [sys.executable, "-c", _STARTER, str(theirs.fileno())],
+                [*own_python(), "-c", _STARTER, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -279,7 +282,7 @@ def start_worker(connection: int, heartbeat: int, errors: int | None, module: st
 def _new_worker(connection: int, heartbeat: int, errors: int | None) -> Process:
     check_installation()
     return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-        [sys.executable, "-c", _WORKER, str(connection), str(heartbeat)],
+        [*own_python(), "-c", _WORKER, str(connection), str(heartbeat)],
         pass_fds=[connection, heartbeat],
         stdin=subprocess.DEVNULL,
         stderr=errors,

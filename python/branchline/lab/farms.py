@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
-import sys
 import time
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from branchline.batch import BatchSystem, Step, Submitted, batch_system, is_batch_system, load_site
 from branchline.errors import BatchError, BranchlineError, OptionError
+from branchline.interpreter import own_python
 from branchline.jobs import Finished, Lost, SubJob, Terms, Where, place_on, where_of
 from branchline.lab.farm_job import FarmTask, answer_path, task_path, work_on_jobs
 from branchline.lab.limits import (
@@ -144,8 +144,7 @@ class OnBatchSystem:
     def _run(self, tasks: Sequence[FarmTask], folder: Path) -> dict[int, StudySample | str]:
         for number, task in enumerate(tasks):
             task_path(folder, number).write_text(task.to_json(), encoding="utf-8")
-        python = self._site.python or sys.executable
-        words = (python, "-m", "branchline.lab.farm_job", str(folder))
+        words = (*own_python(self._site.python), "-m", "branchline.lab.farm_job", str(folder))
         step = Step("jobs", len(tasks), words, folder, folder)
         submitted = self._system.submit(f"branchline-study-{folder.name}", [step], folder, self._site)
         write_whole(folder / _SUBMITTED, json.dumps(to_plain(submitted)).encode())

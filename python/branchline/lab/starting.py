@@ -6,13 +6,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from branchline.errors import OptionError
+from branchline.interpreter import own_python
 from branchline.lab.job_starter import CODE, LIVES, MESSAGE, START
 from branchline.lab.limits import STUDY_ENDING_S, STUDY_START_S
 from branchline.running.claim import process_lives
@@ -79,7 +79,7 @@ class _Starter:
         self._socket.settimeout(STUDY_START_S)
         try:
             process = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "branchline.lab.job_starter", client],
+                [*own_python(), "-m", "branchline.lab.job_starter", client],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **environment},

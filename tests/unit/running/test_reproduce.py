@@ -83,6 +83,17 @@ def test_the_code_of_then_runs_though_the_files_changed(folder: Path) -> None:
     assert "of 22 bins differ" in ended.stdout
 
 
+def test_tables_at_another_place_are_the_same_results(folder: Path) -> None:
+    lines = ["import branchline", "class Rows:", "    def process(self, events):"]
+    lines += ["        return branchline.Table({'px': events.px})"]
+    (folder / "rows.py").write_text("\n".join(lines))
+    ended = branchline(folder, "run", "rows.py", "data", "-o", "table", "--pictures", "none", "-j", "1")
+    assert ended.returncode == 0, ended.stderr
+    ended = branchline(folder, "reproduce", "table", "-j", "1")
+    assert ended.returncode == 0, ended.stdout
+    assert "the same results, bit for bit: 2 files" in ended.stdout
+
+
 def test_the_record_says_where_the_code_comes_from(folder: Path) -> None:
     head = git(folder, "rev-parse", "HEAD")
     sources = {Path(one.path).name: (one.commit, one.state) for one in record_in(folder / "out").sources}

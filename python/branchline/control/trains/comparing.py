@@ -28,6 +28,8 @@ from branchline.sensors import JobRecord
 #: Results in open formats, and tables. results.root has the histograms once more, with the time of writing.
 _FOLDERS = ("results", "tables")
 _PIECE_BYTES = 2**20
+#: What stands for a table among results. Its path is that of the run, and its rows are compared by themselves.
+_OF_TABLE = frozenset(("path", "format", "tree", "rows", "size_bytes", "columns", "is_merged"))
 _TEXT_MAX = 80
 
 
@@ -146,6 +148,8 @@ def _values(content: object) -> Iterator[tuple[str, object]]:
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, dict) and value:
+            if value.keys() == _OF_TABLE:
+                value = {key: one for key, one in value.items() if key != "path"}
             waiting += [(f"{name}/{key}" if name else str(key), one) for key, one in reversed(value.items())]
         elif isinstance(value, list) and value:
             waiting += [(f"{name}[{index}]", one) for index, one in reversed(list(enumerate(value)))]

@@ -8,7 +8,6 @@ import select
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,8 +17,8 @@ from pathlib import Path
 
 from branchline.control.trains.limits import OWNER_ANSWER_MAX_BYTES, OWNER_CALL_S, TAKEN_PIECE_BYTES, TAKEN_S
 from branchline.control.trains.owner_messages import OwnerAnswer
-from branchline.control.trials.sandbox import package_folder
 from branchline.errors import BatchError, OptionError
+from branchline.interpreter import own_python, package_folder
 from branchline.report.texts import printable
 
 _USER = "{user}"
@@ -70,7 +69,7 @@ class SubmitAs:
         variables += [f"{name}={os.environ[name]}" for name in _PASSED if name in os.environ]
         become = [one.replace(_USER, user.pw_name) for one in self.words]
         # Packages in the home of the user are not for a process of which the server asks something.
-        python = [sys.executable, "-s", "-m", _MODULE]
+        python = [*own_python(), "-s", "-m", _MODULE]
         return [*become, shutil.which("env") or "env", "-i", *variables, *python, action, str(user.pw_uid), str(folder)]
 
     def ask(self, user: pwd.struct_passwd, action: str, folder: Path) -> OwnerAnswer:

@@ -18,6 +18,7 @@ from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
 from branchline.control.trains.runner import is_resumable
 from branchline.control.trains.taken import send_results
 from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.interpreter import own_python
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.state import state_of
@@ -58,7 +59,7 @@ class OwnersTrain:
         for target, source in enumerate((nothing, log, log)):
             os.dup2(source, target)
         os.closerange(3, 4096)
-        os.execv(sys.executable, [sys.executable, "-s", "-m", *command])  # noqa: S606 - the command that anybody gives
+        os.execv(sys.executable, [*own_python(), "-s", "-m", *command])  # noqa: S606 - the command that anybody gives
 
     def look(self) -> OwnerAnswer:
         """How it stands; nothing before it has begun."""

@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.trains.train import HERE, TrainOrder
 from branchline.control.trials.composing import WAGONS_FILE
+from branchline.interpreter import own_python
 from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
@@ -59,7 +59,7 @@ def start(command: Sequence[str], folder: Path, report_to: ReportTo | None) -> i
     if report_to is not None:
         environment["BRANCHLINE_REPORT_TO"] = report_to.address
         environment["BRANCHLINE_REPORT_TOKEN_FILE"] = str(report_to.token_file)
-    return spawn([sys.executable, "-m", *command], environment, folder)
+    return spawn([*own_python(), "-m", *command], environment, folder)
 
 
 def spawn(words: Sequence[str], environment: Mapping[str, str], folder: Path, reads: Path | None = None) -> int:

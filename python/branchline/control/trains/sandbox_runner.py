@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +27,7 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.on_data import on_data
 from branchline.control.trials.sandbox import Sandbox, SandboxLimits
 from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.interpreter import own_python
 from branchline.limits import TRIAL_SPACE_BYTES
 from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
@@ -112,7 +112,7 @@ class SandboxRunner:
             # In the sandbox what is written is found here.
             results.mkdir(exist_ok=True)
             (folder / WHY).unlink(missing_ok=True)
-        inside = [sys.executable, "-m", *train.command, "--force"]
+        inside = [*own_python(), "-m", *train.command, "--force"]
         readable = [folder, *(one for one in self.data if one.exists())]
         command = self.sandbox.command(inside, folder, readable, (written, results), self.limits.of_processes())
         settings = Supervised(command, str(written), str(folder / running.LOG), str(folder / WHY), self.limits)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from branchline.interpreter import package_folder
 from branchline.limits import (
     SANDBOX_PROBE_S,
     TRIAL_CPU_S,
@@ -107,8 +108,3 @@ class Sandbox:
 def system_folders() -> list[Path]:
     """What every sandbox may read: the system, and Python with its packages."""
     return [Path(one) for one in (*_SYSTEM, sys.prefix, sys.base_prefix, package_folder()) if Path(one).exists()]
-
-
-def package_folder() -> Path:
-    """The folder of this package, which need not be among the installed ones."""
-    return Path(__file__).resolve().parents[2]

@@ -7,7 +7,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,6 +19,7 @@ from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.on_data import on_data
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
 from branchline.control.trials.watching import TRIAL_MARK, OutcomePipe, Watch, end_all
+from branchline.interpreter import own_python
 from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
 from branchline.report.texts import printable
 from branchline.report.whole_files import write_whole
@@ -45,7 +45,7 @@ def run_trial(
     write_whole(folder / _REQUEST, json.dumps(request.as_dict()).encode())
     mark = secrets.token_hex(16)
     with OutcomePipe() as pipe, tempfile.TemporaryFile() as log:
-        command = [sys.executable, "-m", "branchline.control.trials.process", str(folder / _REQUEST), str(pipe.writing)]
+        command = [*own_python(), "-m", "branchline.control.trials.process", str(folder / _REQUEST), str(pipe.writing)]
         if sandbox is not None:
             command = sandbox.command(command, folder, [folder, *readable])
         process = subprocess.Popen(  # noqa: S603 - the program is ours

@@ -1,0 +1,20 @@
+"""How Branchline starts Python for its own modules."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def own_python(python: str | None = None) -> tuple[str, ...]:
+    """The first words of a command that runs a module of this package, by this interpreter or another one.
+
+    ``-P``: Python does not import a file of the folder where it starts, such as ``queue.py``, instead of the library of
+    that name.
+    """
+    return (python or sys.executable, "-P")
+
+
+def package_folder() -> Path:
+    """The folder of this package, which need not be among the installed ones."""
+    return Path(__file__).resolve().parent
