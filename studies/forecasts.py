@@ -12,6 +12,7 @@ from docs.generate.tables import table
 from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, simulate_jobs
 from branchline.forecast.kernel_requests import KernelSettings, Read, kernel_requests
 from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
+from branchline.forecast.simulated_limits import CPU_SPREAD
 from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
 from branchline.lab.study_result import ArmResult, StudyResult
 from branchline.quantities import counted, percent, significant
@@ -112,7 +113,7 @@ def forecast(case: Case, arm: Levels, cost: JobCost, cores: int) -> JobsPoint:
         plans = (_plan(cost, cost.calls, cost.calls, "far"),)
     else:
         raise ValueError(f"{case.study} has neither a disk nor a link")
-    return simulate_jobs(JobsRequest(platform, plans), jobs)
+    return simulate_jobs(JobsRequest(platform, plans, cpu_spread=CPU_SPREAD), jobs)
 
 
 def _as_traced(case: Case, cost: JobCost) -> BlockPlan:
@@ -176,7 +177,13 @@ def _head(kept: Path) -> str:
     found = [record.machine.cores for one in CASES if (record := records.read(one.study, kept))]
     cores = " or ".join(counted(one, "core") for one in sorted(set(found))) or "cores"
     ahead = " or ".join(f"{one >> 10} KiB" for one in sorted({one.disk.read_ahead_bytes for one in CASES if one.disk}))
-    return _HEAD.format(disks=" or ".join(sorted(disks)), link=f"{trips} ms, {rates} MB/s", cores=cores, ahead=ahead)
+    return _HEAD.format(
+        disks=" or ".join(sorted(disks)),
+        link=f"{trips} ms, {rates} MB/s",
+        cores=cores,
+        ahead=ahead,
+        spread=percent(CPU_SPREAD, 1.0),
+    )
 
 
 def _row(
@@ -225,6 +232,7 @@ What the simulator of `branchline forecast` says of these studies: not of the ar
 of each, with one job. From that come the seconds of CPU, the bytes and the read calls of a job; from the study the
 emulated disks ({disks}) or the link ({link}), and the {cores}. All jobs
 start at once, and read one request after another, as ROOT does without a cache; from a disk the kernel reads ahead.
+What they compute differs by chance by {spread}.
 
 - *Theirs* is what was published of this arm in a text or table: throughput, and CPU efficiency. Most of theirs are in
   pictures only, or of a number of jobs that our {cores} cannot run. Theirs is of other machines and of gigabytes: it

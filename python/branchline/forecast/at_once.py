@@ -14,6 +14,7 @@ from branchline.forecast.jobs_at_once import JobsAtOnce, JobsRequest, counts_bet
 from branchline.forecast.model import Work, file_costs
 from branchline.forecast.other_codec import OtherCodec
 from branchline.forecast.platform import Link, Nodes, Platform, Storage
+from branchline.forecast.simulated_limits import CPU_SPREAD
 from branchline.forecast.simulated_plan import Block, BlockPlan, ReadingAhead, plans_of
 from branchline.forecast.subject import Subject
 from branchline.sensors import cpu_count
@@ -94,7 +95,8 @@ def _reading(work: Work, ahead: int) -> ReadingAhead:
 
 def _at_once(plans: tuple[BlockPlan, ...], conditions: Conditions, platform: Platform | None) -> JobsAtOnce:
     jobs = conditions.jobs or 1
-    return jobs_at_once(JobsRequest(platform or _one_link(conditions, jobs), plans), counts_between(1, jobs))
+    request = JobsRequest(platform or _one_link(conditions, jobs), plans, cpu_spread=CPU_SPREAD)
+    return jobs_at_once(request, counts_between(1, jobs))
 
 
 def _one_link(conditions: Conditions, jobs: int) -> Platform:

@@ -13,6 +13,9 @@ AHEAD_BYTES = 64 * 2**20
 PLAN_BLOCKS_MAX = 1_000_000
 #: The gap that a store of a server has, for what reading chooses over a link; see ``crates/storage/src/limits.rs``.
 REMOTE_GAP_BYTES = 128 * 1024
+#: What equal jobs differ by in the time that they compute. Jobs that keep step to the last digit would ask a disk for
+#: the same place at the same moment again and again, and be forecast up to 14 % slower than any that do not.
+CPU_SPREAD = 0.01
 #: A job is held up by others where it gets less than this part of what it gets alone.
 FREE_PART = 0.9
 #: The number of jobs from which on they are is found so well, as a part of itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -68,12 +69,13 @@ class BlockPlan:
     @property
     def size_bytes(self) -> float:
         """Bytes that it reads."""
-        return sum(one.size_bytes for one in self.blocks)
+        # Not `sum`: its last digit differs between versions of Python, and decides which of two equal jobs comes first.
+        return math.fsum(one.size_bytes for one in self.blocks)
 
     @property
     def cpu_s(self) -> float:
         """Seconds of a core that it computes."""
-        return sum(one.cpu_s for one in self.blocks)
+        return math.fsum(one.cpu_s for one in self.blocks)
 
     def at(self, storage: str) -> BlockPlan:
         """The same blocks at one other storage."""

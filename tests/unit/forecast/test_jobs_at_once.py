@@ -80,6 +80,12 @@ def test_the_seed_decides_all_that_is_drawn() -> None:
     assert one != other
 
 
+def test_what_a_plan_sums_up_is_rounded_once() -> None:
+    """Before Python 3.12 `sum` of ten tenths is below one; the last digit decides which of two equal jobs is first."""
+    plan = BlockPlan((Block("near", 0.1, 0.1),) * 10)
+    assert (plan.size_bytes, plan.cpu_s) == (1.0, 1.0)
+
+
 def test_jobs_that_read_the_same_data_find_it_in_a_cache() -> None:
     cached = replace(
         PLATFORM,

@@ -25,7 +25,7 @@ from branchline.tree import ChunkStream, Source
 
 NAMES = ("y",)
 #: A mount that is slow to start is waited for so long.
-MOUNTED_S = 10.0
+MOUNTED_S = 60.0
 
 
 @pytest.fixture
