@@ -55,11 +55,14 @@ class FoldTree:
 
     def parts_of(self, node: FoldNode) -> list[FoldNode]:
         """The nodes that are folded into a node, in their order; none for a sub-job."""
+        return [FoldNode(node.stage - 1, index) for index in self.indices_of_parts(node)]
+
+    def indices_of_parts(self, node: FoldNode) -> range:
+        """The indices of these nodes in their stage."""
         if node.stage == 0:
-            return []
+            return range(0)
         first = node.index * FOLD_FAN_IN
-        last = min(first + FOLD_FAN_IN, self._nodes_count(node.stage - 1))
-        return [FoldNode(node.stage - 1, index) for index in range(first, last)]
+        return range(first, min(first + FOLD_FAN_IN, self._nodes_count(node.stage - 1)))
 
     def nodes(self, stage: int) -> Iterator[FoldNode]:
         """All nodes of a stage, in their order."""

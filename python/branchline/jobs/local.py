@@ -81,8 +81,8 @@ class LocalProcesses:
         try:
             for number in range(self.workers):
                 self._processes.append(WorkerProcess(number, self._module))
-            for process in self._processes:
-                process.send(self._start(process.number))
+                # At once: it loads the wagons while the next one is started.
+                self._processes[-1].send(self._start(number))
             yield from self._serve(draw)
         finally:
             end_processes(self._processes)

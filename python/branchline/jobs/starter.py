@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from branchline.jobs import worker
+from branchline.jobs.user_modules import load_uncached
 from branchline.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
 
 #: The answer to a request that forks: the number of the process.
@@ -85,6 +86,8 @@ def _load(request: Request) -> None:
         with suppress(Exception):
             importlib.import_module(name)
     if missing:
+        # Each worker does so; what it has to know of the folders of installed packages it finds here.
+        load_uncached()
         # What is here now stays as it is in all workers: their collectors need not touch, and so copy, its pages.
         gc.collect()
         gc.freeze()

@@ -219,7 +219,7 @@ def run_quietly(
                 request,
                 interruption,
                 stopping=stopping,
-                progress=_all_of(train.note, progress),
+                progress=_all_of(None if reports is None else train.note, progress),
                 reads=train.read,
                 told=train.told,
                 begin=lambda plan: train.begin(plan, request.command, None),
@@ -261,12 +261,12 @@ def _begin(claim: Claim, command: str) -> None:
     claim.begin(command)
 
 
-def _all_of(*takers: Callable[[TrainStatus], None] | None) -> Callable[[TrainStatus], None]:
-    """Shows the progress, writes it down and reports it."""
+def _all_of(*takers: Callable[[TrainStatus], None] | None) -> Callable[[TrainStatus], None] | None:
+    """Shows the progress, writes it down and reports it; None where nobody wants to know."""
+    wanted = [one for one in takers if one is not None]
 
     def take(now: TrainStatus) -> None:
-        for one in takers:
-            if one is not None:
-                one(now)
+        for one in wanted:
+            one(now)
 
-    return take
+    return take if wanted else None

@@ -32,15 +32,17 @@ class PhaseClock:
 
     def switch(self, phase: str) -> str:
         """Goes over to another phase and returns the one that ends."""
-        now = time.monotonic()
         previous = self.phase
-        self._seconds[previous] = self._seconds.get(previous, 0.0) + now - self._since_s
-        if CPU_PHASE in (previous, phase):
+        # A thread may lose its core between two of these calls: what it waits for it is in the wall time, too.
+        if previous == CPU_PHASE:
             cpu_now, core_wait_now = time.thread_time(), core_wait_s()
-            if previous == CPU_PHASE:
-                self._cpu_s += cpu_now - self._cpu_since_s
-                self._core_wait_s += core_wait_now - self._core_wait_since_s
+            self._cpu_s += cpu_now - self._cpu_since_s
+            self._core_wait_s += core_wait_now - self._core_wait_since_s
             self._cpu_since_s, self._core_wait_since_s = cpu_now, core_wait_now
+        now = time.monotonic()
+        self._seconds[previous] = self._seconds.get(previous, 0.0) + now - self._since_s
+        if phase == CPU_PHASE != previous:
+            self._cpu_since_s, self._core_wait_since_s = time.thread_time(), core_wait_s()
         self._since_s = now
         self._ended_s[previous] = now
         self.phase = phase

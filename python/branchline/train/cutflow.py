@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import WagonError
-from branchline.quantities import count, weighted
+from branchline.quantities import count, weights_column
 from branchline.sensors.record import CutflowRecord, CutRecord
 
 #: Cutflows of a wagon that the record of a job has: a table for each is still looked at. The results have all.
@@ -120,7 +120,7 @@ class Cutflow:
         return iter(zip(self.names, self.events, self.sums, strict=True))
 
     def __str__(self) -> str:
-        rows = [(name, count(events), weighted(one)) for name, events, one in self]
+        rows = list(zip(self.names, map(count, self.events), weights_column(self.sums), strict=True))
         widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
         return "\n".join(
             f"{name:<{widths[0]}}  {events:>{widths[1]}}  {one:>{widths[2]}}" for name, events, one in rows

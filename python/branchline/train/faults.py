@@ -15,6 +15,15 @@ from branchline.train.wagons import Wagon
 from branchline.tree import Chunk
 from branchline.tree.names import near_names_hint
 
+#: What awkward says of records that are calculated with as if they were numbers, or vectors.
+_NO_ARITHMETIC = ("cannot broadcast records in ", "overloads for custom types: ")
+#: The components of four-vectors, as `vector` knows them, but for the last one.
+_COMPONENTS = ({"pt", "eta", "phi"}, {"px", "py", "pz"})
+_FOUR_VECTORS = (
+    "records calculate as four-vectors with the package vector: "
+    'vector.register_awkward() and ak.with_name(records, "Momentum4D")'
+)
+
 
 def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None) -> WagonFault:
     """The fault with the traceback from the wagon's own code on, without our frames before it."""
@@ -37,9 +46,12 @@ def because_of(needed: str, chunk: Chunk | None = None) -> WagonFault:
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, its name if it says nothing; and for a field that records do not have the nearest names."""
+    """What an error says, its name if it says nothing; and for a field that records do not have the nearest names, and
+    for records that are no vectors what makes them such.
+    """
     said = str(error) or type(error).__name__
-    hint = _near_fields(error)
+    is_of_records = isinstance(error, TypeError | ValueError) and any(one in said for one in _NO_ARITHMETIC)
+    hint = _FOUR_VECTORS if is_of_records else _near_fields(error)
     return f"{said} ({hint})" if hint and "did you mean" not in said.lower() else said
 
 
@@ -54,7 +66,19 @@ def _near_fields(error: BaseException) -> str | None:
         return None
     # Several weights at a time only look like an array.
     fields = list(array.fields) if issubclass(type(array), ak.Array | ak.Record) else []
-    return near_names_hint(name, fields) if isinstance(name, str) and fields else None
+    if not isinstance(name, str) or not fields:
+        return None
+    is_of_vectors = any(one.issubset(fields) for one in _COMPONENTS) and _vectors_have(name)
+    return _FOUR_VECTORS if is_of_vectors else near_names_hint(name, fields)
+
+
+def _vectors_have(name: str) -> bool:
+    """Whether the package `vector` calculates what has this name, as ``deltaR``."""
+    try:
+        import vector
+    except ImportError:
+        return False
+    return hasattr(vector.MomentumObject4D, name)
 
 
 def _asked_by_name(frames: TracebackType | None) -> tuple[Any, Any]:

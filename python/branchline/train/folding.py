@@ -105,12 +105,18 @@ class Folding:
         self._files.add(part.files)
         self._branches.add(part.branches)
         folded.skipped += part.skipped
-        folded.companions_missing = companions_missing([*folded.companions_missing, *part.companions_missing])
         folded.recovered |= part.recovered
-        folded.troubles = added_troubles([*folded.troubles, *part.troubles])
-        folded.links = distinct_links([*folded.links, *part.links])
-        folded.sites = added_sites([*folded.sites, *part.sites])
-        folded.measures = added_measures([*folded.measures, *part.measures])
+        # Most parts have none of these, and parts without entries nothing at all.
+        if part.companions_missing:
+            folded.companions_missing = companions_missing([*folded.companions_missing, *part.companions_missing])
+        if part.troubles:
+            folded.troubles = added_troubles([*folded.troubles, *part.troubles])
+        if part.links:
+            folded.links = distinct_links([*folded.links, *part.links])
+        if part.sites:
+            folded.sites = added_sites([*folded.sites, *part.sites])
+        if part.measures:
+            folded.measures = added_measures([*folded.measures, *part.measures])
         folded.memory_retries += part.memory_retries
         folded.events += part.events
         folded.subjobs_done += part.subjobs_done

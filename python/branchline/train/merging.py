@@ -90,8 +90,9 @@ class Merger:
         if parent is None:
             self._whole = result
             return
-        parts = self.tree.parts_of(parent)
-        opened = self._open.setdefault(parent, _OpenNode(parts[0].index))
+        opened = self._open.get(parent)
+        if opened is None:
+            opened = self._open[parent] = _OpenNode(self.tree.indices_of_parts(parent).start)
         opened.waiting[node.index] = result
         self._fold_waiting(parent, opened)
 
@@ -99,7 +100,7 @@ class Merger:
         while opened.next_index in opened.waiting:
             self._fold_next(node, opened, opened.next_index)
             opened.next_index += 1
-        if opened.next_index > self.tree.parts_of(node)[-1].index:
+        if opened.next_index >= self.tree.indices_of_parts(node).stop:
             self._close(node)
 
     def _fold_next(self, node: FoldNode, opened: _OpenNode, index: int) -> None:

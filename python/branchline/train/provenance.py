@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.jobs.interruption import signals_blocked
 from branchline.limits import PROVENANCE_GIT_S
 from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 from branchline.train.module_finder import find_module, imported_by_file, package_of
@@ -36,11 +38,34 @@ class Provenance:
     @classmethod
     def of(cls, loaded: LoadedWagons) -> Provenance:
         """That of wagons of this process. A file that cannot be read stops no job: then nothing is known of any."""
-        try:
-            stored = StoredSources.of(loaded.wagons, loaded.modules)
-        except OSError:
-            return cls(environment=_environment())
-        return cls(stored, _source_records(stored.modules), _versions(stored), _environment())
+        return Inquiry(loaded).answer()
+
+
+class Inquiry:
+    """Finds out the provenance of a train that runs meanwhile. ``stored`` are its files as they are now, if they can be
+    read.
+    """
+
+    def __init__(self, loaded: LoadedWagons) -> None:
+        self.stored: StoredSources | None = None
+        with suppress(OSError):
+            self.stored = StoredSources.of(loaded.wagons, loaded.modules)
+        self._versions = {} if self.stored is None else _versions(self.stored)
+        self._environment = _environment()
+        self._sources: tuple[SourceRecord, ...] = ()
+        # Git takes long. The thread hears no signals: those are for the main thread, which blocks them at times.
+        self._asks = threading.Thread(target=self._ask, name="branchline-git", daemon=True)
+        with signals_blocked():
+            self._asks.start()
+
+    def answer(self) -> Provenance:
+        """Waits for git, which may take ``PROVENANCE_GIT_S`` for each of a few folders."""
+        self._asks.join()
+        return Provenance(self.stored, self._sources, self._versions, self._environment)
+
+    def _ask(self) -> None:
+        if self.stored is not None:
+            self._sources = _source_records(self.stored.modules)
 
 
 def _environment() -> dict[str, str]:

@@ -42,11 +42,19 @@ from branchline.train.missing import Missing, SetAside
 from branchline.train.obeying import MeasuresTold
 from branchline.train.plan import TrainPlan, TrainRequest
 from branchline.train.progress import OnProgress, ProgressLog
-from branchline.train.provenance import Provenance
+from branchline.train.provenance import Inquiry
 from branchline.train.recovery import Recovery
 from branchline.train.result import TrainResult
 from branchline.train.reuse import KeptNeighbours, KeptResult, Reuse
-from branchline.train.share_result import JobError, Learned, OnReads, Progress, ShareResult, WorkerTimes
+from branchline.train.share_result import (
+    EmptyParts,
+    JobError,
+    Learned,
+    OnReads,
+    Progress,
+    ShareResult,
+    WorkerTimes,
+)
 from branchline.train.shares import Share
 from branchline.train.shipping import load_names, sources_of
 from branchline.train.subjobs import SubJobQueue
@@ -83,9 +91,9 @@ def run_train(
         with start.clock.during("plan"):
             take_troubles()  # What went wrong before is not of this job.
             plan = request.plan(loaded)
-            provenance = Provenance.of(loaded)
+            inquiry = Inquiry(loaded)
         obeyed = told or MeasuresTold()
-        run = _Run(plan, start, request.command, interruption, progress, tables, reads, obeyed, provenance)
+        run = _Run(plan, start, request.command, interruption, progress, tables, reads, obeyed, inquiry)
         try:
             with start.clock.during("start"):
                 run.place.prepare()
@@ -117,13 +125,13 @@ class _Run:
         tables: TableFolder,
         reads: OnReads | None,
         told: MeasuresTold,
-        provenance: Provenance,
+        inquiry: Inquiry,
     ) -> None:
         wagons = plan.loaded.wagons
         self._tables = tables
         self._reads = reads or (lambda _: None)
         self._told = told
-        self._provenance = provenance
+        self._inquiry = inquiry
         self._plan = plan
         self._start = start
         self._command = command
@@ -153,6 +161,8 @@ class _Run:
         # The sub-jobs that are at work, with what is kept of them.
         self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
         self._done: set[int] = set()
+        # Sub-jobs in which there is nothing to read: those that nobody has yet are not handed out.
+        self._empty: set[int] = set()
         self._kept_nodes: dict[FoldNode, KeptNeighbours] = {}
 
     def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
@@ -166,7 +176,7 @@ class _Run:
             except LedgerError as error:
                 self._reuse_notes.append(f"results are not kept: {error}")
                 return
-            self._reuse.keep_train(self._provenance.stored)
+            self._reuse.keep_train(self._inquiry.stored)
             if self._plan.step is not None:
                 self._reuse.begin(self._plan.named_branches, self._plan.step)
                 return
@@ -319,10 +329,16 @@ class _Run:
 
     def _next(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Wait | None:
         """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""
+        wagons = self._plan.loaded.wagons
         while True:
             drawn = self._queue.draw(spot, spots)
-            if self._reuse is None or not isinstance(drawn, SubJob) or self._interruption.asked:
+            if not isinstance(drawn, SubJob) or self._interruption.asked:
                 return drawn
+            if self._reuse is None:
+                if drawn.index not in self._empty:
+                    return drawn
+                self._finished_here(drawn.index, ShareResult.without_entries(wagons, drawn.payload.stopped))
+                continue
             share: Share = drawn.payload
             # One that is run again has been looked up before.
             if drawn.index >= len(self._plan.shares) or drawn.index in self._at_work:
@@ -336,6 +352,10 @@ class _Run:
             if found is None and together is not None:
                 found = together.of(drawn.index)
             self._at_work[drawn.index] = (share, found)
+            if drawn.index in self._empty and (found is None or found.missing):
+                known = set() if found is None else set(found.wagons)
+                self._finished_here(drawn.index, ShareResult.without_entries(wagons, share.stopped | known))
+                continue
             if found is None:
                 return drawn
             if found.missing:
@@ -343,7 +363,12 @@ class _Run:
                 stopped = share.stopped | set(found.wagons)
                 return replace(drawn, payload=replace(share, branches=branches, stopped=stopped))
             self._log.reused(_size_bytes(share))
-            self._finished(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
+            self._finished_here(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
+
+    def _finished_here(self, index: int, result: ShareResult) -> None:
+        """A sub-job that no worker has to run."""
+        with self._interruption.held():
+            self._finished(index, result)
 
     def _kept_together(self, index: int, share: Share, reuse: Reuse) -> KeptNeighbours | None:
         """What is kept of a sub-job and its neighbours as one. If none of these need run, they are done then."""
@@ -383,6 +408,10 @@ class _Run:
             self._take_result(message.index, value, place)
         elif isinstance(value, Learned):
             self._learned(value)
+        elif isinstance(value, EmptyParts):
+            # Workers elsewhere say so only when a group is done, and fold the results of neighbours, of which none may
+            # lack.
+            self._empty.update(value.indices if self._plan.settings.on is None else ())
         elif isinstance(value, WorkerTimes):
             self._note_times(message.worker, value)
         elif isinstance(value, Progress):
@@ -492,7 +521,7 @@ class _Run:
             missing=missing,
             repeated=self._repeated,
             told=self._told,
-            provenance=self._provenance,
+            provenance=self._inquiry.answer(),
             command=self._command,
             not_reusable=self._reuse.unknown if self._reuse is not None else {},
             reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -21,6 +21,7 @@ from branchline.sensors.record import (
     TroubleRecord,
     WagonFault,
 )
+from branchline.train.wagons import Wagon
 
 
 @dataclass
@@ -119,6 +120,11 @@ class ShareResult(ReadRecords):
     memory_retry: MemoryRetry | None = None
     times: WorkerTimes | None = None
 
+    @classmethod
+    def without_entries(cls, wagons: Sequence[Wagon], not_run: frozenset[str]) -> ShareResult:
+        """That of a part of a file without entries, as a worker would make it."""
+        return cls({one.name: WagonShare(requires=one.requires) for one in wagons}, not_run=not_run)
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -128,6 +134,13 @@ class Progress:
     bytes_read: int
     plain_bytes: int
     size_bytes_done: int
+
+
+@dataclass(frozen=True)
+class EmptyParts:
+    """The sub-jobs (by index) that are parts of a file without entries, as the worker found that opened the file."""
+
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from branchline.access import Access
 from branchline.dataset import DataFile, absolute
@@ -180,12 +180,23 @@ def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int])
     The ends of parts are moved to ``basket_borders``, so that few baskets are read for two parts; a file of fewer
     borders than parts leaves some parts empty.
     """
+    ends = _ends_of_parts(share, entries_count, basket_borders, range(share.part, share.part + 2))
+    return ends[0], ends[1]
+
+
+def empty_parts(share: Share, entries_count: int, basket_borders: Sequence[int]) -> list[int]:
+    """The parts without entries of the file of a share."""
+    ends = _ends_of_parts(share, entries_count, basket_borders, range(share.parts + 1))
+    return [part for part, (start, stop) in enumerate(pairwise(ends)) if start == stop]
+
+
+def _ends_of_parts(share: Share, entries_count: int, basket_borders: Sequence[int], parts: range) -> list[int]:
+    """Where these parts of a file begin; the one behind the last part at its end."""
     one = share.files[0]
     stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)
     start = min(one.entry_start, stop)
     borders = [start, *(entry for entry in basket_borders if start < entry < stop), stop]
-    first, last = (start + (stop - start) * part // share.parts for part in (share.part, share.part + 1))
-    return borders[bisect_left(borders, first)], borders[bisect_left(borders, last)]
+    return [borders[bisect_left(borders, start + (stop - start) * part // share.parts)] for part in parts]
 
 
 def open_tree(one: DataFile, access: Access | None = None) -> Tree:

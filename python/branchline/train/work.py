@@ -30,9 +30,9 @@ from branchline.train.locality import Locality
 from branchline.train.neighbours import NeighbourFolding
 from branchline.train.obeying import Obedience
 from branchline.train.share_records import ShareRecords
-from branchline.train.share_result import JobError, Learned, Progress, ShareResult, WorkerTimes
+from branchline.train.share_result import EmptyParts, JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
-from branchline.train.shares import Share, entry_range, open_tree, step_entries
+from branchline.train.shares import Share, empty_parts, entry_range, open_tree, step_entries
 from branchline.train.wagons import Wagon
 from branchline.tree import Chunk, ChunkStream, ReaderWait, Source, StreamRecords, Tree
 
@@ -72,6 +72,8 @@ class OpenSubJob:
     failed: BranchlineError | None = None
     #: The index of the first sub-job that the same stream reads.
     leader: int = -1
+    #: The parts of its file that have no entries, where it was opened for this sub-job.
+    empty_parts: Sequence[int] = ()
     #: What measures of the control room make of it.
     obeys: Obedience = field(default_factory=lambda: Obedience(PLANNED))
 
@@ -106,6 +108,9 @@ class Worker:
         opened = self._next()
         try:
             while opened is not None:
+                if opened.empty_parts and not opened.share.is_trial:
+                    first = opened.subjob.index - opened.share.part
+                    yield self._note(EmptyParts(tuple(first + part for part in opened.empty_parts)))
                 not_run = opened.share.stopped | self._failed_before(opened.subjob.index)
                 is_trial, index = opened.share.is_trial, opened.subjob.index
                 result = ShareResult(self._coupling.begin(not_run, index, counts_only=is_trial), not_run)
@@ -213,7 +218,9 @@ class Worker:
             except BranchlineError as error:
                 opened.failed = error
                 return opened
-            start, stop = entry_range(share, opened.tree.entries_count, opened.tree.basket_borders())
+            entries_count, borders = opened.tree.entries_count, opened.tree.basket_borders()
+            start, stop = entry_range(share, entries_count, borders)
+            opened.empty_parts = empty_parts(share, entries_count, borders) if is_new else ()
             opened.files = [replace(share.files[0], entry_start=start, entry_stop=stop)]
             if start == stop and not is_new:
                 # Its baskets are in other parts, and a stream over the tree has counted its opening.

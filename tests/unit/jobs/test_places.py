@@ -20,6 +20,7 @@ from branchline.jobs import (
     LocalProcesses,
     Lost,
     Message,
+    ModuleFile,
     Note,
     Place,
     SubJob,
@@ -169,13 +170,19 @@ def test_stop_lets_workers_hand_over_what_they_have_and_leaves_no_process(tmp_pa
     assert_gone(tmp_path)
 
 
-def test_a_worker_that_is_interrupted_while_it_starts_says_so_in_good_order(capfd: pytest.CaptureFixture[str]) -> None:
-    place = LocalProcesses(2)
+def test_a_worker_that_is_interrupted_while_it_starts_says_so_in_good_order(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Both are at a module of the user until then, or the first might have begun before the second one is there."""
+    module, stopped = tmp_path / "slow_to_load.py", tmp_path / "stopped"
+    module.write_text(f"import os, time\nwhile not os.path.exists({str(stopped)!r}):\n    time.sleep(0.001)\n")
+    place = LocalProcesses(2, [ModuleFile("slow_to_load", str(module))])
 
     def stop_when_started() -> None:
         while len(place._processes) < 2:
             time.sleep(0.001)
         place.stop()
+        stopped.touch()
 
     threading.Thread(target=stop_when_started).start()
     messages = list(place.run(Interrupted(), lambda: None))
@@ -252,7 +259,10 @@ def test_a_worker_that_computes_has_more_time() -> None:
     assert [type(one) for one in messages] == [Finished, Finished]
 
 
-def test_a_worker_that_computes_for_ever_is_ended(tmp_path: Path) -> None:
+def test_a_worker_that_computes_for_ever_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit is one that the worker after it keeps on a busy machine, too: it starts within it.
+    monkeypatch.setattr("branchline.jobs.heartbeat.WORKER_BUSY_TIMES", 2)
+
     class Spins:
         def __call__(self, context: Context) -> Iterator[Message]:
             here = context.draw()
@@ -264,7 +274,7 @@ def test_a_worker_that_computes_for_ever_is_ended(tmp_path: Path) -> None:
                     pass
             yield Finished(here.index, here.payload, context.worker)
 
-    messages = list(LocalProcesses(1, timeout_s=0.2).run(Spins(), supply(1)))
+    messages = list(LocalProcesses(1, timeout_s=1.0).run(Spins(), supply(1)))
     assert [type(one) for one in messages] == [Lost, Finished]
     assert isinstance(messages[0], Lost)
     assert messages[0].how == "it computes"

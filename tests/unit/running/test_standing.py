@@ -18,13 +18,14 @@ from branchline.sensors.record import MergeStage
 from branchline.sensors.status import ElementStatus
 
 
-def test_a_run_at_work_says_how_far_it_is(tmp_path: Path) -> None:
+def test_a_run_at_work_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.running.status_file.STATUS_INTERVAL_S", 1000.0)
     out = tmp_path / "out"
     assert status_of(out) is None
     with claimed(out, force=False) as claim:
         claim.begin("branchline run")
         claim.note(TrainStatus(10.0, 5000, 20_000_000, 0, 0.5, subjobs=8, done=3, running=2, queued=3))
-        claim.note(TrainStatus(10.5, 9000, 20_000_000, 0, 0.6))  # written a second later
+        claim.note(TrainStatus(10.5, 9000, 20_000_000, 0, 0.6))  # written after the interval
         found = status_of(out)
         assert found is not None
         lines = list(status_lines(found, out))

@@ -57,3 +57,14 @@ def test_names_are_texts() -> None:
     name: Any = 3
     with pytest.raises(WagonError, match="no text"):
         Cutflow.of(1).cut(name, [True])
+
+
+def test_a_cutflow_prints_weights_whose_points_are_below_each_other() -> None:
+    flow = Cutflow.of(np.full(1000, 12.5))
+    flow.cut("two muons", np.arange(1000) < 41)
+    flow.cut("missing momentum", np.arange(1000) < 1)
+    assert str(flow).splitlines() == [
+        "all               1 000  12 500.00",
+        "two muons            41     512.50",
+        "missing momentum      1      12.50",
+    ]

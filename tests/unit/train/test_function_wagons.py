@@ -127,6 +127,51 @@ def test_a_field_that_is_not_there_is_answered_with_the_near_ones(tmp_path: Path
     assert "(did you mean pt?)" in sentence
 
 
+@pytest.fixture
+def muons(tmp_path: Path) -> str:
+    """A file with a collection of muons."""
+    members = {"pt": [20.0, 30.0], "eta": [0.5, -0.5], "phi": [0.0, 3.0], "mass": [0.1, 0.1]}
+    with branchline.recreate(tmp_path / "muons.root") as file:
+        file["events"] = {"Muon": ak.zip({name: [values, []] for name, values in members.items()})}
+    return str(tmp_path / "muons.root")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda muons: muons + muons,
+        lambda muons: muons[:1, 0] + muons[:1, 1],
+        lambda muons: sum(muons[0]),
+        lambda muons: ak.sum(muons, axis=1),
+        lambda muons: ak.with_name(muons, "FourVector") + muons,
+        lambda muons: muons.deltaR(muons),
+    ],
+)
+def test_records_that_are_no_vectors_are_answered_with_how_they_become_such(
+    muons: str, ask: Callable[[Any], Any]
+) -> None:
+    def asking(events: Any) -> int:
+        ask(events.Muon)
+        return 1
+
+    (sentence,) = run_in_chunks(asking, muons).errors
+    assert 'vector.register_awkward() and ak.with_name(records, "Momentum4D")' in sentence
+
+
+def test_collections_calculate_as_vectors_once_they_are_called_so(muons: str) -> None:
+    vector = pytest.importorskip("vector")
+
+    def masses(events: Any) -> list[float]:
+        vector.register_awkward()
+        named = ak.with_name(events.Muon, "Momentum4D")
+        first, second = ak.unzip(ak.combinations(named, 2))
+        return ak.flatten((first + second).mass).to_list()
+
+    (mass,) = run_in_chunks(masses, muons).outputs["masses"]
+    wanted = vector.obj(pt=20.0, eta=0.5, phi=0.0, mass=0.1) + vector.obj(pt=30.0, eta=-0.5, phi=3.0, mass=0.1)
+    assert mass == pytest.approx(wanted.mass)
+
+
 def test_errors_of_other_objects_are_as_they_are(folder: Path) -> None:
     def asking(events: Any) -> Any:
         return {}.ptt  # type: ignore[attr-defined]

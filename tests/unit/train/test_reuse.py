@@ -135,6 +135,18 @@ def test_only_the_wagon_that_changed_runs_and_its_branches_alone_are_read(
     assert all(one.seconds == 0 for one in result.record.wagons if one.name != "spectrum")
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_parts_without_entries_are_kept_too(bench: Bench, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 2000)
+    for other in sorted(bench.data.iterdir())[1:]:
+        other.unlink()
+    parts = bench.compared(workers=workers).record.subjobs
+    assert parts > 20
+    bench.settings["weight"] = 0.2
+    assert reused(bench.compared(workers=workers)) == {"sums": parts, "spectrum": 0, "needing": parts}
+    assert bench.compared(workers=workers).record.subjobs_reused == parts
+
+
 def test_a_changed_cut_runs_the_wagons_behind_it(bench: Bench) -> None:
     bench.compared()
     bench.settings["cut"] = 0.2

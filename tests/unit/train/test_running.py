@@ -17,6 +17,7 @@ from tests.unit.train.conftest import run_in_chunks
 
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, NoSuchKeyError
 from branchline.train import TrainResult
+from branchline.train.running import _Run
 
 EVENTS = 5 * 1500
 Run = Callable[..., TrainResult]
@@ -315,6 +316,29 @@ def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch:
         assert 1 < record["subjobs"] < result.job["subjobs"]
     assert bits_of(results[0]) == bits_of(results[1])
     assert results[0].outputs["fails"] == results[1].outputs["fails"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_parts_without_entries_are_finished_without_a_worker(
+    run: Run, folder: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 500)
+    came: list[int] = []
+    take = _Run._take_result
+
+    def noting(self: Any, index: int, *rest: Any) -> None:
+        came.append(index)
+        take(self, index, *rest)
+
+    monkeypatch.setattr(_Run, "_take_result", noting)
+    result = run([Spectra(), Counting()], str(folder / "f2.root"), workers=workers)
+    (record,) = result.job["files"]
+    # Workers get those with entries, and the few that are drawn before the file is open.
+    assert record["subjobs"] <= len(came) <= record["subjobs"] + workers + 1 < result.job["subjobs"]
+    assert len(set(came)) == len(came)
+    assert result.job["subjobs_done"] == result.job["subjobs"]
+    assert result.record.errors == []
+    assert result.outputs["spectra"]["events"] == 1500
 
 
 def test_progress_comes_to_the_end(run: Run) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from branchline.dataset import DataFile
 from branchline.jobs import WAIT
 from branchline.limits import MB, SUBJOB_MAX_BYTES, SUBJOB_MAX_FILES, SUBJOB_MIN_BYTES, SUBJOBS_BETWEEN_FIXED_CUTS
-from branchline.train.shares import cut, entry_range
+from branchline.train.shares import cut, empty_parts, entry_range
 from branchline.train.subjobs import SubJobQueue
 
 
@@ -102,6 +102,8 @@ def test_parts_of_a_file_cover_its_entries_once(
     for before, after in pairwise(ranges):
         assert before[1] == after[0]
         assert before[1] in {*borders, ranges[0][0], ranges[-1][1]}
+    empty = [part for part, (first, last) in enumerate(ranges) if first == last]
+    assert empty_parts(shares[-1], entries_count, borders) == empty
 
 
 def test_labels_name_files() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ import cloudpickle
 from branchline.access import longest_wait_s
 from branchline.batch import Site, Step, Submitted, TooManyJobsError, batch_system, load_site
 from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.interpreter import own_python
 from branchline.jobs import Finished, FoldNode, FoldTree, Interruption, LocalProcesses, Note
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
@@ -269,16 +269,15 @@ def _records(number: int, nodes: Sequence[Sequence[FoldNode]], tasks_max: int) -
 def _submit(
     folder: BatchFolder, submission: Submission, site: Site, records: Sequence[StepRecord], excluded: Sequence[str]
 ) -> Submitted:
-    python = site.python or sys.executable
     system = batch_system(submission.system)
     steps = []
     for record in records:
         # Written first: a task may begin before this returns.
         record.write(folder)
-        words = (python, "-m", TASK_MODULE, str(folder.out), record.label)
+        words = (*own_python(site.python), "-m", TASK_MODULE, str(folder.out), record.label)
         steps.append(Step(record.label, len(record.tasks), words, folder.logs, folder.accounts))
     if submission.retries and not system.can_submit_from_nodes:
-        afterwards = (sys.executable, "-m", AFTERWARDS_MODULE, str(folder.out), steps[-1].label)
+        afterwards = (*own_python(), "-m", AFTERWARDS_MODULE, str(folder.out), steps[-1].label)
         steps[-1] = replace(steps[-1], afterwards=afterwards)
     name = f"branchline-{folder.out.name}"
     try:

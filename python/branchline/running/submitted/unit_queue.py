@@ -59,6 +59,8 @@ class UnitQueue(SubJobQueue):
         self._calls = calls
         self._reuse = reuse
         self._kept = kept
+        #: Parts of files without entries, which need no worker.
+        self.empty: set[int] = set()
         #: The sub-jobs that were handed out, with what is kept of them.
         self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
 
@@ -83,7 +85,7 @@ class UnitQueue(SubJobQueue):
         self._indices = deque(index for index in self._indices if index not in shares)
 
     def _drawn(self, index: int) -> SubJob | None:
-        """A sub-job without the wagons whose results are kept; None if they all are."""
+        """A sub-job without the wagons whose results are kept; None if they all are, or if there is nothing to read."""
         learns = index < self._learned_at_start.shares_count
         branches = self._plan.named_branches if learns else self.branches
         share = self._learned_at_start.share(index, self.shares[index], branches, self.stopped)
@@ -92,6 +94,11 @@ class UnitQueue(SubJobQueue):
         key = None if self._reuse is None else self._reuse.key_of(index, share)
         kept = self._kept.of(index, key)
         self.at_work[index] = (share, kept)
+        if index in self.empty and (kept is None or kept.missing - self.stopped):
+            known = set() if kept is None else set(kept.wagons)
+            nothing = ShareResult.without_entries(self._plan.loaded.wagons, share.stopped | known)
+            self._calls.reused(index, nothing)
+            return None
         if kept is not None and self._reuse is not None:
             # A wagon may have stopped since.
             missing = kept.missing - self.stopped

@@ -44,7 +44,7 @@ from branchline.train.missing import MissingSubJobsError
 from branchline.train.obeying import MeasuresTold
 from branchline.train.recovery import Recovery
 from branchline.train.reuse import LedgerRows
-from branchline.train.share_result import JobError, OnReads, ShareResult, WorkerTimes
+from branchline.train.share_result import EmptyParts, JobError, OnReads, ShareResult, WorkerTimes
 from branchline.train.stored_sources import StoredSources
 from branchline.train.work import TrainWork
 
@@ -218,6 +218,8 @@ class UnitWorker:
                 self._finished(message.index, message.value, queue)
                 ran = [one for one in message.value.wagons.values() if not one.reused_count]
                 queue.missed(branch for share in ran for branch in share.misses)
+        elif isinstance(message.value, EmptyParts):
+            queue.empty.update(message.value.indices)
         elif isinstance(message.value, WorkerTimes):
             self._note_times(message.worker, message.value)
 
