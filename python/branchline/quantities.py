@@ -14,10 +14,14 @@ def significant(value: float, digits: int = 3) -> str:
         return "-"
     if value == 0:
         return "0"
+    return f"{value:,.{_decimals(value, digits)}f}".replace(",", " ")
+
+
+def _decimals(value: float, digits: int) -> int:
+    """How many digits behind the point a number has of which so many are significant."""
     # The exponent after rounding: 999.6 has as many digits before the point as 1000.
     exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
-    decimals = max(0, digits - 1 - exponent)
-    return f"{value:,.{decimals}f}".replace(",", " ")
+    return max(0, digits - 1 - exponent)
 
 
 def count(number: float) -> str:
@@ -25,9 +29,21 @@ def count(number: float) -> str:
     return f"{round(number):,}".replace(",", " ")
 
 
-def weighted(total: float) -> str:
-    """A sum of weights: a count where it is whole, else six digits."""
-    return count(total) if float(total).is_integer() else significant(total, 6)
+def weights_column(totals: Sequence[float]) -> list[str]:
+    """Return the sums of weights of one column with the same number of decimals.
+
+    There are none if all are whole; else the largest has six digits at least, the smallest four. What is less than 1e-9
+    of the largest counts as a rest of rounding. What is not finite is ``-``.
+    """
+    sizes = [abs(one) for one in totals if math.isfinite(one) and one != 0]
+    decimals = 0
+    if not all(one.is_integer() for one in map(float, sizes)):
+        smallest = min(one for one in sizes if one > 1e-9 * max(sizes))
+        decimals = max(_decimals(max(sizes), 6), _decimals(smallest, 4))
+    # Adding zero takes the sign from what is rounded to nothing.
+    return [
+        f"{round(one, decimals) + 0.0:,.{decimals}f}".replace(",", " ") if math.isfinite(one) else "-" for one in totals
+    ]
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -15,6 +15,7 @@ from branchline.quantities import (
     shares,
     significant,
     size,
+    weights_column,
     whole_share,
 )
 
@@ -84,3 +85,19 @@ def test_shares_of_nothing_are_nothing() -> None:
 def test_a_share_reads_alike_in_a_table_and_in_a_sentence(tenths: int, part: float, exact: str, whole: str) -> None:
     assert share(tenths, part) == exact
     assert whole_share(tenths, part) == whole
+
+
+@pytest.mark.parametrize(
+    ("totals", "texts"),
+    [
+        ([], []),
+        ([12345.0, 7.0, 0.0], ["12 345", "7", "0"]),
+        ([12345.0, 523.4, 8.25, 0.0], ["12 345.000", "523.400", "8.250", "0.000"]),
+        ([1234567.8, 234567.25], ["1 234 568", "234 567"]),
+        ([0.5, 0.0123456], ["0.500000", "0.012346"]),
+        ([3.5, -1e-17, float("inf")], ["3.50000", "0.00000", "-"]),
+        ([-2.5, 1.0], ["-2.50000", "1.00000"]),
+    ],
+)
+def test_weights_of_one_column_have_the_same_number_of_decimals(totals: list[float], texts: list[str]) -> None:
+    assert weights_column(totals) == texts

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from branchline.quantities import count, significant, weighted
+from branchline.quantities import count, significant, weights_column
 from branchline.sensors.record import CutflowRecord, JobRecord
 
 
@@ -49,8 +50,8 @@ def left_out_sentences(job: JobRecord) -> list[str]:
 
 def _rows(flow: CutflowRecord) -> Iterator[CutRow]:
     first = last = flow.cuts[0].events
-    for cut in flow.cuts:
-        weight = "-" if cut.weight is None else weighted(cut.weight)
+    column = weights_column([math.nan if cut.weight is None else cut.weight for cut in flow.cuts])
+    for cut, weight in zip(flow.cuts, column, strict=True):
         yield CutRow(cut.name, count(cut.events), _part(cut.events, last), _part(cut.events, first), weight)
         last = cut.events
 

@@ -1,8 +1,9 @@
 """results.root: the histograms of all wagons as ROOT and uproot read them.
 
 A histogram becomes a TH1D, TH2D or TH3D with all its under- and overflow, a mean a TProfile of as many axes. Category
-axes next to numeric ones become directories with a histogram for each category, category axes alone labelled bins. What
-ROOT has no class for has a note that says so, and stands with every other histogram in an open format.
+axes next to numeric ones become directories with a histogram for each category, category axes alone labelled bins.
+Values that are in no category are one more, "(other)", where there are any. What ROOT has no class for has a note that
+says so, and stands with every other histogram in an open format.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def root_forms(histogram: Any, axes_max: int = ROOT_AXES) -> Iterator[tuple[tupl
     for chosen in itertools.product(*(range(len(texts)) for texts in labels)):
         form = _with_all_flow(histogram, dict(zip(categories, chosen, strict=True)))
         in_other = any(texts[at] == OTHER for texts, at in zip(labels, chosen, strict=True))
-        if in_other and not numpy.any(form.contents):
+        if in_other and not (numpy.any(form.contents) or numpy.any(form.squares)):
             continue
         yield tuple(safe[at] for safe, at in zip(names, chosen, strict=True)), form
 
@@ -139,19 +140,27 @@ def _check(histogram: Any, dimensions: int, categories: list[int], axes_max: int
 
 
 def _labels_with_other(histogram: Any, index: int) -> list[str]:
-    """Return an axis' labels, with OTHER for the overflow where the axis has one."""
+    """Return an axis' labels, with OTHER for its overflow where that has entries."""
     axis = histogram.axes[index]
     labels = category_labels(axis)
-    return [*labels, OTHER] if axis.extent > len(labels) else labels
+    if axis.extent == len(labels):
+        return labels
+    overflow = numpy.asarray(histogram.view(flow=True)).take(-1, axis=index)
+    fields = overflow.dtype.names
+    is_filled = any(map(numpy.any, (overflow[name] for name in fields) if fields else (overflow,)))
+    # ROOT's axes have a bin at least.
+    return [*labels, OTHER] if is_filled or not labels else labels
 
 
 def _labelled(histogram: Any) -> RootHistogram:
-    """Return a histogram of categories alone whose overflow is a category like the others."""
-    axes = []
-    for index, axis in enumerate(histogram.axes):
-        labels = _labels_with_other(histogram, index)
-        axes.append(RootAxis(_title(axis), numpy.arange(len(labels) + 1.0), labels=tuple(labels)))
-    return _filled(axes, histogram, histogram.view(flow=True), (slice(1, -1),) * len(axes))
+    """Return a histogram of categories alone whose overflow, if it has entries, is a category like the others."""
+    labels = [_labels_with_other(histogram, index) for index in range(len(histogram.axes))]
+    axes = [
+        RootAxis(_title(axis), numpy.arange(len(texts) + 1.0), labels=tuple(texts))
+        for axis, texts in zip(histogram.axes, labels, strict=True)
+    ]
+    cells = histogram.view(flow=True)[tuple(slice(len(texts)) for texts in labels)]
+    return _filled(axes, histogram, cells, (slice(1, -1),) * len(axes))
 
 
 def _with_all_flow(histogram: Any, chosen: dict[int, int]) -> RootHistogram:

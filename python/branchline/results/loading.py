@@ -11,6 +11,7 @@ from typing import Any
 
 from branchline.errors import MissingFileError, NoSuchKeyError, PartialResultError
 from branchline.extras import require
+from branchline.notebook import HTML_ROWS, html_table
 from branchline.quantities import count, counted
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import job_of
@@ -22,6 +23,8 @@ from branchline.tables import TableFile
 from branchline.train.cutflow import Cutflow
 
 _CUTFLOW = f"{Cutflow.__module__}.{Cutflow.__qualname__}"
+# Names in one cell of a notebook's table.
+_OBJECTS_SHOWN = 6
 _TABLE_FILE = f"{TableFile.__module__}.{TableFile.__qualname__}"
 
 
@@ -119,6 +122,20 @@ class Results(Mapping[str, Any]):
     def __repr__(self) -> str:
         wagons = ", ".join(self)
         return f"<Results of {counted(self.record.events, 'event')} in {self.out}: {wagons}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (one.name, count(one.events), self._objects(one.name), "" if one.error is None else one.error.message)
+            for one in list(self._wagons.values())[:HTML_ROWS]
+        ]
+        title = f"Results of {counted(self.record.events, 'event')} in {self.out}"
+        return html_table(title, ("wagon", "events", "histograms and arrays", "error"), rows)
+
+    def _objects(self, wagon: str) -> str:
+        """What a result has besides numbers and texts, by its names in it: the first few."""
+        found = [one.key or one.kind for one in self.record.results if one.wagon == wagon and one.kind != "data"]
+        more = [f"{len(found) - _OBJECTS_SHOWN} more"] if len(found) > _OBJECTS_SHOWN else []
+        return ", ".join([*found[:_OBJECTS_SHOWN], *more])
 
     def _refuse_partial(self, row: WagonRecord, parts: list[ResultRecord]) -> None:
         lost = next((one for one in parts if not one.files), None)

@@ -22,6 +22,8 @@ _COLOURS = ("#3f90da", "#ffa90e", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#
 _SIGNALS = ("#bd1f01", "#1b3a5c", "#832db6")
 #: The ratio is shown as far as this from 1, unless all of it lies nearer.
 _RATIO_MAX = 1.0
+#: Triangles that stand for points outside of the panel, where they stand in it: at its edges.
+_OUTSIDE: dict[str, tuple[str, float]] = {"above": ("^", 0.93), "below": ("v", 0.07)}
 _HEADROOM, _LOG_HEADROOM = 1.5, 300.0
 #: Experiments draw on sheets of different sizes; letters are to fit these.
 _SIZES: Any = {
@@ -135,6 +137,11 @@ def _draw_ratio(
     reach = reach[np.isfinite(reach)]
     most = min(_RATIO_MAX, 1.15 * float(reach.max())) if len(reach) and reach.max() > 0 else 0.5
     axes.set_ylim(1 - most, 1 + most)
+    for side, is_there in (("above", values > 1 + most), ("below", values < 1 - most)):
+        marker, height = _OUTSIDE[side]
+        places = np.full(np.count_nonzero(is_there), height)
+        across = axes.get_xaxis_transform()
+        axes.plot(centres[is_there], places, marker, color="black", markersize=8, transform=across, gid=side)
     axes.set_ylabel("Data / sim.", fontsize="small", loc="center")
 
 

@@ -23,13 +23,23 @@ def normalised(value: Any, samples: Sequence[SampleRecord], where: str) -> Any:
     if not by_name:
         hint = "give each dataset of the list a sample, with its kind and cross section"
         raise DatasetError(f"the list of datasets of {where} describes no samples", hint=hint)
-    scaled = _by_sample(value, by_name, where)
+    scaled = _by_sample(value, by_name)
     if scaled is not None:
         return scaled
     if len(by_name) == 1:
         return times(value, factor_of(samples[0]))
     hint = "write by_dataset = True in the wagon, or fill an axis of categories that is called dataset"
-    raise DatasetError(f"{where} has the samples {', '.join(by_name)} added up", hint=hint)
+    part = _added_up(value, by_name)
+    within = f" in {part}" if part else ""
+    raise DatasetError(f"{where} has the samples {', '.join(by_name)} added up{within}", hint=hint)
+
+
+def _added_up(value: Any, names: Mapping[str, SampleRecord]) -> str:
+    """The keys of the first part of a result whose samples are not apart; empty for the result itself."""
+    if not isinstance(value, Mapping):
+        return ""
+    parts = ((key, one) for key, one in value.items() if _by_sample(one, names) is None)
+    return next((f"{key}/{_added_up(one, names)}".rstrip("/") for key, one in parts), "")
 
 
 def factor_of(sample: SampleRecord) -> float:
@@ -50,12 +60,12 @@ def sample_axis(histogram: Any, names: Mapping[str, SampleRecord]) -> int | None
     return None
 
 
-def _by_sample(value: Any, names: Mapping[str, SampleRecord], where: str) -> Any:
+def _by_sample(value: Any, names: Mapping[str, SampleRecord]) -> Any:
     """The value scaled, where samples are found in it; else None."""
     if isinstance(value, Mapping):
         if value and all(key in names for key in value):
             return {key: times(one, factor_of(names[key])) for key, one in value.items()}
-        inner = {key: _by_sample(one, names, where) for key, one in value.items()}
+        inner = {key: _by_sample(one, names) for key, one in value.items()}
         return inner if inner and all(one is not None for one in inner.values()) else None
     if not hasattr(value, "axes"):
         return None

@@ -169,7 +169,8 @@ def _found(value: Any, at: _Place, names: Mapping[str, SampleRecord]) -> Iterato
 
 def _sliced(value: Any, index: int, label: Any) -> Any:
     place = value.axes[index].index(label)
-    return value[(slice(None),) * index + (place,)]
+    # An index for each axis: histograms take no fewer.
+    return value[(slice(None),) * index + (place, ...)]
 
 
 def _contents(histogram: Any, *, flow: bool) -> Contents:

@@ -234,7 +234,7 @@ def test_a_partial_result_is_refused_unless_it_is_asked_for(data: str, tmp_path:
     with pytest.warns(
         branchline.PartialResultWarning, match=r"not complete: 1 wagon failed \(fails\); .*no such thing"
     ):
-        result = branchline.run([Fails(), Skims()], data, tmp_path, workers=0)
+        result = branchline.run([Fails(), Skims()], data, tmp_path, workers=0, pictures="none")
     assert result.outputs["fails"] == EVENTS // 2
     with pytest.raises(branchline.PartialResultError, match=r"1 wagon failed \(fails\)"):
         result.raise_error()
@@ -263,6 +263,14 @@ def test_what_cannot_be_loaded_is_said(data: str, tmp_path: Path) -> None:
         results["it"]
 
 
+def test_a_notebook_shows_the_wagons_of_results(data: str, tmp_path: Path) -> None:
+    histograms = {f"h{number}": hist.Hist.new.Reg(2, 0, 1).Double() for number in range(8)}
+    branchline.run(Returns({"sum": 1} | histograms), data, tmp_path, workers=0, pictures="none")
+    shown = branchline.load(tmp_path)._repr_html_()
+    assert f"Results of {EVENTS} events in {tmp_path}" in shown
+    assert f"<td>it</td><td>{EVENTS}</td><td>h0, h1, h2, h3, h4, h5, 2 more</td><td></td>" in shown
+
+
 def test_a_train_at_work_has_no_results_yet(data: str, tmp_path: Path) -> None:
     seen: list[Exception] = []
 
@@ -278,5 +286,5 @@ def test_a_train_at_work_has_no_results_yet(data: str, tmp_path: Path) -> None:
             except branchline.BranchlineError as error:
                 seen.append(error)
 
-    branchline.run(Looks(), data, tmp_path, workers=0)
+    branchline.run(Looks(), data, tmp_path, workers=0, pictures="none")
     assert isinstance(seen[0], branchline.PartialResultError)

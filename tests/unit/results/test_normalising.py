@@ -158,6 +158,18 @@ def test_categories_of_an_axis_are_samples_too_and_sums_are_refused(data: Path, 
         results.normalised("together")
 
 
+def with_sums(events: Any) -> Any:
+    return {"cuts": {"all": len(events)}, "met": by_axis(events)}
+
+
+def test_what_has_samples_added_up_in_a_result_is_named_and_the_others_are_drawn(data: Path, tmp_path: Path) -> None:
+    branchline.run(with_sums, samples(data), tmp_path, workers=0, pictures="none")
+    with pytest.raises(DatasetError, match=r"samples measured, ttbar added up in cuts/all .*by_dataset = True"):
+        branchline.load(tmp_path).normalised("with_sums")
+    figure = branchline.plot(tmp_path, "with_sums/met")
+    assert figure.axes[0].get_xlim() == (0, 100)
+
+
 def profile_by_axis(events: Any) -> Any:
     """Means with the sample as a category."""
     profile = hist.Hist.new.StrCat([], growth=True, name="dataset").Reg(5, 0, 100, name="met").WeightedMean()
