@@ -61,7 +61,8 @@ def main(folder: Path, events_count: int, files_count: int = 2) -> Path:
     """Makes the files and their list, and returns the path of the list."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(2026)
-    text = f'[data]\ntree = "Events"\nfiles = ["{folder}/data.root"]\n'
+    # Files are looked up from the folder of the list.
+    text = '[data]\ntree = "Events"\nfiles = ["data.root"]\n'
     text += f'sample = {{kind = "data", luminosity_per_fb = {LUMINOSITY_PER_FB}}}\n'
     drawn = []
     for name, (cross_section_pb, *_) in SAMPLES.items():
@@ -70,7 +71,7 @@ def main(folder: Path, events_count: int, files_count: int = 2) -> Path:
             sum_of_weights = float(ak.sum(events["genWeight"])) / SUM_OF_WEIGHTS_PART
             write(folder / f"{name}_{number}.root", events, sum_of_weights)
         kind = "signal" if name == "ttbar" else "background"
-        text += f'\n[{name}]\ntree = "Events"\nfiles = ["{folder}/{name}_*.root"]\n[{name}.sample]\nkind = "{kind}"\n'
+        text += f'\n[{name}]\ntree = "Events"\nfiles = ["{name}_*.root"]\n[{name}.sample]\nkind = "{kind}"\n'
         text += f'cross_section_pb = {cross_section_pb}\nsum_of_weights = "Runs:genEventSumw"\n'
         # Data have the positive weights of events that they are expected to have.
         expected = 1000 * cross_section_pb * LUMINOSITY_PER_FB * SUM_OF_WEIGHTS_PART

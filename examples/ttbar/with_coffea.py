@@ -2,7 +2,6 @@
 
 import sys
 import tomllib
-from glob import glob
 from pathlib import Path
 
 import awkward as ak
@@ -67,7 +66,11 @@ class Ttbar(processor.ProcessorABC):
 def run(list_of_samples, workers=1):
     """Raw results by sample, variation and region, and the factors of the samples."""
     samples = tomllib.loads(Path(list_of_samples).read_text(encoding="utf-8"))
-    files = {name: sorted(path for one in about["files"] for path in glob(one)) for name, about in samples.items()}
+    folder = Path(list_of_samples).parent
+    found = {
+        name: sorted(path for one in about["files"] for path in folder.glob(one)) for name, about in samples.items()
+    }
+    files = {name: [str(path) for path in paths] for name, paths in found.items()}
     executor = processor.IterativeExecutor() if workers == 1 else processor.FuturesExecutor(workers=workers)
     runner = processor.Runner(executor=executor, schema=BaseSchema)
     results = runner({name: {"files": dict.fromkeys(paths, "Events")} for name, paths in files.items()}, Ttbar())

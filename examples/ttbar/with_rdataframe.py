@@ -2,7 +2,6 @@
 
 import sys
 import tomllib
-from glob import glob
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +70,11 @@ def run(list_of_samples, workers=1):
     if workers > 1:
         ROOT.EnableImplicitMT(workers)
     samples = tomllib.loads(Path(list_of_samples).read_text(encoding="utf-8"))
-    files = {name: sorted(path for one in about["files"] for path in glob(one)) for name, about in samples.items()}
+    folder = Path(list_of_samples).parent
+    found = {
+        name: sorted(path for one in about["files"] for path in folder.glob(one)) for name, about in samples.items()
+    }
+    files = {name: [str(path) for path in paths] for name, paths in found.items()}
     booked = {name: book(paths, name == "data") for name, paths in files.items()}
     results, factors = {}, {"data": 1.0}
     luminosity_per_fb = samples["data"]["sample"]["luminosity_per_fb"]
