@@ -160,11 +160,11 @@ def write_results(folder: Path, name: str, page: str, cases: list[Case], samples
 
 
 def cases_of(size: Size, codecs: list[str], cache: Path) -> list[Case]:
-    """All branches and three branches of the collisions, in each codec."""
+    """All branches and three branches of the collisions, in each codec, and the three of cold files."""
     sources = data.collisions(cache, size.files, size.events, say)
     files = {codec: data.rewritten(sources, codec, cache, say) for codec in codecs}
-    selections = (None, data.SOME_BRANCHES)
-    return [data.flat_case(codec, files[codec], branches) for codec in codecs for branches in selections]
+    selections = ((None, False), (data.SOME_BRANCHES, False), (data.SOME_BRANCHES, True))
+    return [data.flat_case(codec, files[codec], read, is_cold=cold) for codec in codecs for read, cold in selections]
 
 
 def setup_for(cases: list[Case], cache: Path) -> dict[str, object]:

@@ -108,7 +108,7 @@ def conditions(repeats: int, clock: str = READING_CLOCK) -> dict[str, str]:
         "Branchline's codecs": codec_versions(),
         "files": "written by ROOT in its default layout, compression settings "
         + ", ".join(f"{setting} ({codec})" for codec, setting in CODECS.items())
-        + "; local, all of them in the page cache",
+        + "; local, all of them in the page cache, but for those that are called cold",
         "clock": clock,
         "rounds": f"{repeats} after one to warm up; in each round every reader has one pass, and every round begins "
         "with another reader",

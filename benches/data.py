@@ -83,11 +83,12 @@ def basket_sizes(files: list[Path], tree: str, branches: list[str] | None) -> di
     return sizes
 
 
-def flat_case(codec: str, files: list[Path], branches: list[str] | None) -> Case:
+def flat_case(codec: str, files: list[Path], branches: list[str] | None, *, is_cold: bool = False) -> Case:
     """Reading these branches of the collisions in one codec."""
     selection = "all branches" if branches is None else f"{len(branches)} branches"
-    sizes = basket_sizes(files, TREE, branches)
-    return Case(f"{codec}, {selection}", codec, selection, [str(p) for p in files], TREE, branches, **sizes)
+    selection += ", cold" if is_cold else ""
+    sizes, paths = basket_sizes(files, TREE, branches), [str(path) for path in files]
+    return Case(f"{codec}, {selection}", codec, selection, paths, TREE, branches, **sizes, is_cold=is_cold)
 
 
 def esd_maker() -> Path:

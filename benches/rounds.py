@@ -12,11 +12,14 @@ from typing import Any
 
 from benches.arms import Arm
 from benches.worker import Worker
+from branchline.lab.cold import make_cold
 
 
 @dataclass(frozen=True)
 class Case:
-    """Files and a selection of branches that every arm reads. Sizes are those of the selected branches' baskets."""
+    """Files and a selection of branches that every arm reads. Sizes are those of the selected branches' baskets. Cold
+    files are thrown out of the page cache before each pass.
+    """
 
     name: str
     codec: str
@@ -27,6 +30,7 @@ class Case:
     plain_bytes: int
     compressed_bytes: int
     baskets: int
+    is_cold: bool = False
 
     @property
     def request(self) -> dict[str, Any]:
@@ -85,6 +89,8 @@ def run_case(workers: list[Worker], case: Case, repeats: int, progress: Callable
         turn = max(round_number, 0) % len(workers)
         progress(f"{case.name}: round {round_number + 1} of {repeats}")
         for worker in workers[turn:] + workers[:turn]:
+            if case.is_cold:
+                make_cold(case.files)
             answer = worker.run(case.request)
             samples.append(Sample(case.name, worker.arm.key, round_number, **answer))
     check_equal_work(samples)

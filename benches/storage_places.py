@@ -31,8 +31,8 @@ class Place:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def curl(url: str) -> list[str]:
-    return [needed("curl"), "--silent", "--show-error", "--fail", "--location", "--output", "/dev/null", url]
+def curl(url: str, *options: str) -> list[str]:
+    return [needed("curl"), "--silent", "--show-error", "--fail", "--location", *options, "--output", "/dev/null", url]
 
 
 def xrootd(room: Room, file: Path) -> list[Place]:
@@ -51,8 +51,13 @@ def nginx(room: Room, file: Path) -> list[Place]:
     shutil.copy(file, data / NAME)
     certificates(keys)
     server = room.start(Nginx(room.below("nginx"), data, keys))
-    url = f"http://127.0.0.1:{server.port}/{NAME}"
-    return [Place("HTTP, nginx", url, curl(url), "nginx, one worker")]
+    url, secure = f"http://127.0.0.1:{server.port}/{NAME}", f"https://127.0.0.1:{server.tls_port}/{NAME}"
+    authority = str(keys / "ca.pem")
+    trust = {"SSL_CERT_FILE": authority}
+    return [
+        Place("HTTP, nginx", url, curl(url), "nginx, one worker"),
+        Place("HTTPS, nginx", secure, curl(secure, "--cacert", authority), "the same nginx, by TLS 1.3", trust),
+    ]
 
 
 def gateway(room: Room, file: Path) -> list[Place]:
@@ -83,7 +88,7 @@ def hdfs(room: Room, file: Path) -> list[Place]:
     url = f"webhdfs://reader@{server.web_address}/{NAME}"
     return [
         Place("HDFS", f"{server.url}/{NAME}", bare, "NameNode and DataNode, read by hdfs-native; curl through WebHDFS"),
-        Place("HDFS, WebHDFS", url, bare, "NameNode and DataNode, read through fsspec"),
+        Place("HDFS, WebHDFS", url, bare, "NameNode and DataNode, over HTTP"),
     ]
 
 

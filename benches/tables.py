@@ -142,7 +142,8 @@ def disturbed(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> list
 READING = f"""\
 All readers read the same files to the last value; a run stops where they count different numbers of entries or values.
 Each line of the table is one codec, one choice of branches and one number of cores (the whole process is bound to
-them).
+them). Of cold files no page was in the page cache before a pass (mincore); on a virtual machine they may be in the
+memory of its host.
 
 - **Branchline s**: seconds of a pass, median (lowest-highest) of the rounds. **plain** and **compressed MB/s** are the
   baskets of the branches read, after and before decompression, over that median; MB are 10^6 bytes.

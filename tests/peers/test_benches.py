@@ -65,6 +65,7 @@ def test_readers_are_compared_on_equal_work(root: Any, run_benches: RunBenches) 
     assert entries == {40}
     page = (results / "readers.md").read_text()
     assert "% of the limit" in page
+    assert page.count("| 3 branches, cold |") == 4
     assert "ROOT 6." in page
     assert "## What each reader does" in page
     assert "cost, pair by pair" in (results / "sensors.md").read_text()

@@ -10,6 +10,7 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import pytest
+from tests.local_dask import local_cluster
 from tests.peers.peers import imported
 
 import branchline
@@ -246,9 +247,7 @@ def client(dask: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     distributed = imported("distributed")
     folder = str(tmp_path_factory.mktemp("workers"))
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", local_directory=folder
-        ) as cluster,
+        local_cluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", local_directory=folder) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
