@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from collections.abc import Generator
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+CLUSTERS = REPOSITORY / "tests" / "clusters"
+#: For a test that is marked long or may wait for a batch system, and has no limit of its own. It only ends what hangs,
+#: on a busy machine, too.
+LONG_TIMEOUT_S = 600
 
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so what they start; some send it to that.
@@ -26,11 +31,15 @@ def repository() -> Path:
 @pytest.fixture(scope="session")
 def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A folder with three small files of simulated collisions, and `collisions.txt`, which lists them."""
-    from branchline.demo.files import make_data
+    from branchline.demo.files import LIST_NAME, make_data
 
     session = tmp_path_factory.getbasetemp()
     folder = (session if worker_id == "master" else session.parent) / "collisions"
-    make_data(folder, files=3, events_per_file=20, seed=7, workers=1)
+    # One worker makes them: another one would replace files that tests read already.
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / LIST_NAME).exists():
+            make_data(folder, files=3, events_per_file=20, seed=7, workers=1)
     return folder
 
 
@@ -44,7 +53,13 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: a worker takes a file at a time, and a long one at the end would run alone."""
+    """Files with slow tests come first: a worker takes a file at a time, and a long one at the end would run alone.
+    Tests that take or wait long get their limit.
+    """
+    for item in items:
+        takes_long = item.get_closest_marker("long") or CLUSTERS in item.path.parents
+        if takes_long and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

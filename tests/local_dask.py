@@ -6,18 +6,30 @@ import gc
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
+
+#: For a worker to end, and for it to be gone after it was killed: four fifths and one fifth.
+END_S = 25.0
 
 
 @contextmanager
 def local_cluster(workers: int, **settings: Any) -> Iterator[Any]:
     """A LocalCluster. What it leaves open at its end is collected here, so that it does not fail another test.
 
-    Its scheduler forgets to close some of the connections that it took.
+    Its scheduler forgets to close some of the connections that it took. Its workers have time to end: after 4 s Dask
+    kills them, and where they are not gone a second later, as on a busy machine, the end of the cluster is an error.
     """
-    from distributed import LocalCluster
+    from distributed import LocalCluster, Nanny
 
-    with LocalCluster(n_workers=workers, **settings) as cluster:
+    class PatientNanny(Nanny):
+        """The process that starts and ends a worker."""
+
+        async def close(  # type: ignore[override]
+            self, timeout: float = END_S, reason: str = "nanny-close"
+        ) -> Literal["OK"]:
+            return await super().close(timeout, reason)
+
+    with LocalCluster(n_workers=workers, worker_class=PatientNanny, **settings) as cluster:
         yield cluster
     del cluster
     with warnings.catch_warnings():

@@ -151,7 +151,10 @@ class Running:
     def wait_for(self, count: int, pattern: str, folder: Path) -> list[Path]:
         """Waits until wagons have left so many files that match."""
         end_s = time.monotonic() + 60
-        while time.monotonic() < end_s and self._process.poll() is None:
+        is_over = False
+        while not is_over:
+            # What it left before it ended is there when its end is seen.
+            is_over = time.monotonic() > end_s or self._process.poll() is not None
             found = sorted(folder.glob(pattern))
             if len(found) >= count:
                 return found

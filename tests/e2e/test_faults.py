@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import uproot
 from tests.sampled import long_but
@@ -246,8 +247,8 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process(
     (tmp_path / "slow.py").write_text(SLOW_WAGONS.format(folder=str(tmp_path)))
     settings = ("-o", "out", "--workers", workers, "--step-size", "20000")
     running = start_branchline("run", "slow.py", data, *settings)
-    for worker in range(workers):
-        running.wait_for(1, f"*-f{2 + worker}-2*.mark", tmp_path)
+    # Each waits in another file: a worker that starts late leaves it to the first which files it has.
+    running.wait_for(workers, "*-f[2-5]-2*.mark", tmp_path)
     running.interrupt()
     ended = running.ended()
     assert ended.returncode == 130, ended.stderr
@@ -329,10 +330,13 @@ def test_a_wagon_that_crashes_is_named_and_the_others_finish(
 @pytest.mark.parametrize("times", long_but([1, 2], [2]))
 def test_ctrl_c_ends_the_making_of_the_demo_s_data(start_branchline: Any, tmp_path: Path, times: int) -> None:
     """Once, the files in the making are finished; twice, nobody waits for them. Nothing half made is left."""
-    running = start_branchline("demo-data", "data", "--files", 40, "--events", 20, "--workers", 2)
+    # So many that they are not all made before anybody has looked.
+    running = start_branchline("demo-data", "data", "--files", 1000, "--events", 20, "--workers", 2)
     running.wait_for(1, "data/collisions-*.root", tmp_path)
-    workers = running.children()
+    end_s = time.monotonic() + 60
     # With the process from which they are forked.
+    while len(workers := running.children()) < 3 and time.monotonic() < end_s:
+        time.sleep(0.02)
     assert len(workers) == 3
     for _ in range(times):
         running.interrupt()
@@ -345,17 +349,19 @@ def test_ctrl_c_ends_the_making_of_the_demo_s_data(start_branchline: Any, tmp_pa
     assert_gone(workers)
     made = {one.name for one in (tmp_path / "data").iterdir()}
     assert {Path(name).suffix for name in made} == {".root"}
-    assert len(made) < 40
+    assert len(made) < 1000
     for name in made:
         with uproot.open(tmp_path / "data" / name) as file:
             assert file["events"].num_entries == 20
 
 
 def assert_gone(pids: set[int]) -> None:
+    """Those that were killed take a moment to end, on a busy machine a longer one."""
     assert pids
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+    end_s = time.monotonic() + 30
+    while (left := [pid for pid in pids if psutil.pid_exists(pid)]) and time.monotonic() < end_s:
+        time.sleep(0.02)
+    assert left == []
 
 
 def test_a_full_disk_is_told_and_what_fits_is_kept(wagons: Path, data: Path, tmp_path: Path) -> None:

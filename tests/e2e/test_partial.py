@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 EVENTS = 360_000
 
-# Waits in the third file until it is allowed to go on.
+# Waits in the third file until it is allowed to go on, and leaves a mark in the last chunk of each other one.
 WAITING = """
 import time
 from pathlib import Path
@@ -31,6 +31,8 @@ class Waits:
             Path({folder!r}, "waits.mark").touch()
             while not Path({folder!r}, "go").exists():
                 time.sleep(0.01)
+        elif events.metadata["entrystart"] >= 40_000:
+            Path({folder!r}, Path(events.metadata["filename"]).stem + ".mark").touch()
         return len(events.px)
 """
 
@@ -100,6 +102,8 @@ def test_what_batch_systems_send_keeps_what_was_finished(
     settings = ("-o", "out", "--workers", 2, "--step-size", 20000)
     running = start_branchline("run", "waiting.py", data, *settings)
     running.wait_for(1, "waits.mark", tmp_path)
+    # A worker may have started late, with the third file.
+    running.wait_for(2, "f[01].mark", tmp_path)
     running.terminate()
     ended = running.ended()
     assert ended.returncode == 130, ended.stderr
@@ -120,6 +124,8 @@ def test_a_worker_that_alone_is_told_to_end_hands_over_what_it_has(
     settings = ("-o", "out", "--workers", 2, "--step-size", 20000)
     running = start_branchline("run", "waiting.py", data, *settings)
     running.wait_for(1, "waits.mark", tmp_path)
+    # A worker may have started late, with the third file.
+    running.wait_for(2, "f[01].mark", tmp_path)
     for pid in running.children():
         os.kill(pid, signal.SIGTERM)
     ended = running.ended()

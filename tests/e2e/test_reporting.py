@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -77,6 +78,10 @@ def check_as_in_the_record(batches: list[ReportBatch], out: Path) -> None:
 
 def spooled(folder: Path) -> list[Path]:
     return sorted((folder / "state").rglob("*.json.gz"))
+
+
+def batch_in(report: Path) -> ReportBatch:
+    return ReportBatch.from_dict(json.loads(gzip.decompress(report.read_bytes())))
 
 
 def waiting_wagons(folder: Path) -> Path:
@@ -206,7 +211,7 @@ def test_what_a_killed_job_did_is_sent_by_the_next_one(
     running = start_branchline("run", waiting_wagons(tmp_path), data, "-o", "killed", "-j", 2, "--report-to", room.url)
     running.wait_for(3, "*.mark", tmp_path)
     end_s = time.monotonic() + 30
-    while not len(spooled(tmp_path)) > 1:
+    while not files_of([batch_in(one) for one in spooled(tmp_path)]):
         assert time.monotonic() < end_s
         time.sleep(0.05)
     running.kill()

@@ -34,7 +34,7 @@ def test_a_submitted_train_has_the_results_of_this_machine(slurm: Slurm, tmp_pat
     assert submitted.returncode == 0, submitted.stderr
     assert submitted.stdout.startswith("submitted: 3 sub-jobs in 3 tasks\n")
     assert slurm.command("squeue", "--noheader").strip()
-    status = SubmittedTrain(tmp_path / "out").wait(90)
+    status = SubmittedTrain(tmp_path / "out").wait(200)
     assert (status.done, status.ended) == (3, "finished"), status
     assert files_of(tmp_path / "out") == files_of(tmp_path / "local")
     shown = run_branchline(tmp_path, ["status", "out"])
@@ -57,7 +57,7 @@ def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_it
     assert submitted.returncode == 0, submitted.stderr
     [first] = [one for one in room.received() if one.source == "submission" and one.number == 0]
     assert (first.identity.place, first.status and first.status.queued) == ("slurm", 3)
-    status = SubmittedTrain(tmp_path / "out").wait(90)
+    status = SubmittedTrain(tmp_path / "out").wait(200)
     assert (status.done, status.ended) == (3, "finished"), status
     batches = room.received()
     assert {one.identity.job for one in batches} == {first.identity.job}
@@ -87,7 +87,7 @@ def test_what_the_jobs_of_a_train_could_not_send_is_sent_from_its_directory(
     words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "2", "--report-to", room.url]
     submitted = run_branchline(tmp_path, words)
     assert "could not be sent" in submitted.stderr
-    assert SubmittedTrain(tmp_path / "out").wait(90).ended == "finished"
+    assert SubmittedTrain(tmp_path / "out").wait(200).ended == "finished"
     waiting = list((tmp_path / "out" / "batch" / "reports").rglob("*.json.gz"))
     assert len(waiting) >= 4
     # Another run into the same directory removes the folder of the jobs, and not what they have to report.

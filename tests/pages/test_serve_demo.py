@@ -19,7 +19,6 @@ WAIT_S = 120
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 def test_the_demo_fills_a_control_room_and_ends_with_its_server(tmp_path: Path) -> None:
     make_data(tmp_path / "data", files=3, events_per_file=5, seed=1, workers=1)
     command = [sys.executable, "-m", "tests.pages.serve_demo", str(tmp_path / "data"), str(tmp_path / "room"), "0"]

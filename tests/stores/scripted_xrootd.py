@@ -120,6 +120,21 @@ class XrootdScript:
         return b"".join(struct.pack(">4sIQ", h, n, at) + self.content[at : at + n] for h, n, at in asked)
 
 
+def held(content: bytes, first: int, then: int, since: int = 0) -> tuple[Hook, list[bytes]]:
+    """Answers the request `first` only when `then` has come too, as from connection `since`; who waits between them
+    waits in vain. Also gives what was held.
+    """
+    due: list[bytes] = []
+
+    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if number < since or code not in (first, then):
+            return None
+        due.append(XrootdScript(content).good(stream, code, arguments, payload))
+        return b"" if code == first else b"".join(due)
+
+    return hook, due
+
+
 def receive(connection: socket.socket, count: int) -> bytes:
     """So many bytes, or fewer at the end."""
     received = b""

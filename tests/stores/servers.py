@@ -13,8 +13,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,7 @@ from branchline._core import Store
 
 START_TIMEOUT_S = 60
 START_TRIES = 3
-# Below those that Linux gives to connections, which would take the port of a server between its choice and its start,
-# or while it is down.
+# Below those that Linux, as it comes, gives to connections.
 PORTS = range(10_000, 32_768)
 # XRootD has no option for the address it listens on, and none of these servers is for the outside. This keeps each at
 # an address of its own, because a cluster distinguishes its members by their addresses.
@@ -78,22 +78,43 @@ def program(name: str) -> str:
     return found or missing(name)
 
 
-_ports = itertools.cycle(random.SystemRandom().sample(PORTS, len(PORTS)))
+_firsts = itertools.cycle(random.SystemRandom().sample(PORTS, len(PORTS)))
 
 
-def is_free(port: int) -> bool:
-    """Whether nobody has it at any address of this machine."""
-    with socket.socket() as one:
-        try:
-            one.bind(("", port))
-        except OSError:
-            return False
-    return True
+def _reserved(port: int) -> socket.socket | None:
+    """A socket that holds the port at every address of this machine; none where somebody has it."""
+    one = socket.socket()
+    try:
+        one.bind(("", port))
+    except OSError:
+        one.close()
+        return None
+    # Servers ask for the same, and may then listen where this one is bound.
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return one
+
+
+_reservations: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """A port that this process gives to one server only, and that other processes of the tests hardly draw, too."""
-    return next(port for port in _ports if is_free(port))
+    """A port that no other process is given until this one ends, neither by this function nor by Linux for a
+    connection: Linux may be set up to take those from everywhere, and then takes one before its server has started.
+    """
+    return free_ports(1).start
+
+
+def free_ports(count: int) -> range:
+    """As many such ports, one after the other."""
+    for first in itertools.islice(_firsts, len(PORTS)):
+        ports = range(first, first + count)
+        held = [one for one in map(_reserved, ports) if one]
+        if len(held) == count:
+            _reservations.extend(held)
+            return ports
+        for one in held:
+            one.close()
+    raise AssertionError(f"no {count} ports in a row are free")
 
 
 def answers(port: int, host: str = "127.0.0.1") -> bool:
@@ -194,7 +215,23 @@ class Process:
 
 
 def _is_stopped(thread: Path) -> bool:
-    return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it has ended
+
+
+@contextlib.contextmanager
+def back_soon(server: Process) -> Iterator[None]:
+    """Starts a server that was killed a moment later, and waits until it has started: who ends it while it is still
+    being started leaves the thread that does so without its process.
+    """
+    start = threading.Timer(0.3, server.start)
+    start.start()
+    try:
+        yield
+    finally:
+        start.join()
 
 
 class Folder:

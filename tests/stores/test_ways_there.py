@@ -89,9 +89,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def silent(address: str, port: int) -> Iterator[None]:
     """An address where connections are neither made nor refused, as that of a machine which is off."""
     with ExitStack() as stack:
-        listener = stack.enter_context(socket.socket())
-        listener.bind((address, port))
-        listener.listen(0)
+        # It allows another socket at its port: those that the servers of these tests listen on are reserved.
+        stack.enter_context(socket.create_server((address, port), backlog=0))
         for _ in range(4):
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)

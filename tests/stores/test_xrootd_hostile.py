@@ -29,10 +29,10 @@ from tests.stores.scripted_xrootd import (
     TLS_THERE_AND_NOW,
     WAIT,
     WAIT_FOR_ANSWER,
-    Hook,
     XrootdScript,
     answer,
     error,
+    held,
     late,
     pages,
     xrootd_script,
@@ -54,6 +54,13 @@ CONNECTIONS_MAX = 64
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "2")
+    # So long that on a busy machine no connection is given up and made again: many tests count them.
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "30")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, few_tries: None) -> None:
+    """For servers that are silent."""
     monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.4")
 
 
@@ -70,13 +77,14 @@ def test_a_connection_serves_file_after_file_and_closes_each() -> None:
         assert server.connections == 1
         assert script.requests.count(LOGIN) == 1
         read_all(url)
-        time.sleep(0.1)
+        # Nobody waits for the answer to a close.
+        end_s = time.monotonic() + 30
+        while script.open_handles and time.monotonic() < end_s:
+            time.sleep(0.01)
         assert script.open_handles == 0
 
 
-def test_many_reads_at_a_time_share_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    # So long that on a busy machine no connection is given up and made again.
-    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "30")
+def test_many_reads_at_a_time_share_connections() -> None:
     # The first reads are answered when each has a connection to itself; the others wait for one of these.
     all_are_busy = threading.Barrier(CONNECTIONS_MAX)
     seen: set[int] = set()
@@ -111,23 +119,8 @@ def test_a_server_without_checksums_is_read_without() -> None:
         assert script.requests.count(PGREAD) == 1
 
 
-def held(first: int, then: int, since: int = 0) -> tuple[Hook, list[bytes]]:
-    """Answers the request `first` only when `then` has come too, as from connection `since`; who waits between them
-    waits in vain. Also gives what was held.
-    """
-    due: list[bytes] = []
-
-    def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
-        if number < since or code not in (first, then):
-            return None
-        due.append(XrootdScript(CONTENT).good(stream, code, arguments, payload))
-        return b"" if code == first else b"".join(due)
-
-    return hook, due
-
-
 def test_a_server_is_asked_for_its_limits_together_with_the_first_open() -> None:
-    hook, due = held(OPEN, QUERY)
+    hook, due = held(CONTENT, OPEN, QUERY)
     with xrootd_script(CONTENT, hook) as (url, script, server):
         read_all(url)
         assert len(due) == 2
@@ -137,15 +130,12 @@ def test_a_server_is_asked_for_its_limits_together_with_the_first_open() -> None
 
 def test_limits_that_come_after_the_open_are_waited_for_and_kept_to() -> None:
     asked: list[int] = []
-    waiting: list[bytes] = []
 
     def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
         if code == QUERY:
-            waiting.append(stream)
+            limits = answer(stream, OK, b"2\n500\n\0")
+            threading.Timer(0.2, script.connections[number].sendall, (limits,)).start()
             return b""
-        if code == OPEN:
-            good = script.good(stream, code, arguments, payload)
-            return good + answer(waiting.pop(), OK, b"2\n500\n\0") if waiting else good
         if code == READV:
             asked.append(len(payload) // 16)
         return None
@@ -247,6 +237,7 @@ def test_an_open_that_came_too_early_is_repeated() -> None:
         assert (refused, server.connections) == ([1], 2)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
     seen: list[tuple[int, int]] = []
 
@@ -269,8 +260,10 @@ def test_a_server_that_wants_tls_by_now_gets_no_second_login_in_plain() -> None:
 
 
 @pytest.mark.parametrize("harm", ["none", "refused", "gone", "silent", "wrong"])
-def test_a_stream_that_fails_is_survived(harm: str) -> None:
+def test_a_stream_that_fails_is_survived(harm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server sends each other read over the connection that is bound, and does harm to the first of them."""
+    if harm == "silent":
+        monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "1")
     content = random.Random(4).randbytes(1_100_000)
     bound: list[int] = []
     harmed: list[int] = []
@@ -442,10 +435,11 @@ def test_a_connection_that_breaks_is_replaced() -> None:
         assert server.connections == 2
 
 
-def test_a_redirect_back_to_a_server_where_the_file_is_still_open_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "30")
-    # Of two reads at a time one loses its connection; the other gives its own back with the file open on it.
+def test_a_redirect_back_to_a_server_where_the_file_is_still_open_is_followed() -> None:
+    # Of two reads at a time one loses its connection and asks again; by then the other gives its own back with the file
+    # open on it.
     both_read, is_lost = threading.Barrier(2), threading.Event()
+    asks_again, is_given_back = threading.Event(), threading.Event()
 
     def one_is_lost(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
         if code not in READS or is_lost.is_set():
@@ -453,23 +447,29 @@ def test_a_redirect_back_to_a_server_where_the_file_is_still_open_is_followed(mo
         if both_read.wait(20) == 0:
             is_lost.set()
             return b"hang up"
-        time.sleep(0.1)
+        asks_again.wait(20)
         return None
 
     with xrootd_script(CONTENT, one_is_lost) as (_, _, good):
         body = struct.pack(">i", good.port) + b"127.0.0.1"
 
         def redirect(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+            if code == OPEN and is_lost.is_set():
+                asks_again.set()
+                is_given_back.wait(20)
             return answer(stream, REDIRECT, body) if code == OPEN else None
 
         with xrootd_script(b"", redirect) as (url, _, _), ThreadPoolExecutor(2) as threads:
             store = Store(url)
             reads = [threads.submit(store.read, RANGES) for _ in range(2)]
+            for read in reads:
+                read.add_done_callback(lambda _: is_given_back.set())
             assert [read.result(20).contents for read in reads] == [EXPECTED, EXPECTED]
         assert good.connections == 2
 
 
 @pytest.mark.parametrize("at", [PROTOCOL, OPEN, PGREAD])
+@pytest.mark.usefixtures("impatient")
 def test_bytes_that_trickle_end_at_the_deadline(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
 
@@ -531,6 +531,7 @@ WRONG = {
 
 @pytest.mark.parametrize("at", ["login", "open", "read"])
 @pytest.mark.parametrize("name", list(WRONG))
+@pytest.mark.usefixtures("impatient")
 def test_wrong_answers_are_errors(name: str, at: str) -> None:
     codes = {"login": (PROTOCOL, LOGIN), "open": (OPEN,), "read": READS}[at]
 

@@ -69,6 +69,7 @@ EVERYBODYS = {
     "access",
     "errors",
     "extras",
+    "interpreter",
     "lazily",
     "limits",
     "locations",

@@ -205,7 +205,7 @@ class _Names:
             threading.Thread(target=work, name="branchline-report-names", daemon=True).start()
         try:
             found = self._found.get(timeout=deadline.left_s())
-        except queue.Empty:
+        except (queue.Empty, TimeoutError):
             raise _NameTimeoutError(f"the name {host} was not looked up in time") from None
         self._asked = None
         if isinstance(found, OSError):

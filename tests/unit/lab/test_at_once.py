@@ -44,10 +44,18 @@ def words_of(process: psutil.Process) -> list[str]:
 
 
 def until_gone(process: int) -> None:
-    end_s = time.monotonic() + 10
-    while psutil.pid_exists(process) and psutil.Process(process).status() != psutil.STATUS_ZOMBIE:
+    end_s = time.monotonic() + 30
+    while is_at_work(process):
         assert time.monotonic() < end_s, "it lives"
         time.sleep(0.01)
+
+
+def is_at_work(process: int) -> bool:
+    """Not one that has ended, also if nobody has waited for it yet."""
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_jobs_of_one_client_and_environment_share_the_process_that_starts_them(
@@ -78,8 +86,8 @@ def test_they_end_with_who_asked(tmp_path: Path, new_starters: Callable[[], list
 
 def test_a_job_that_is_too_slow_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     text = f"""sh -c "echo $$ > {tmp_path}/number; sleep 100 & echo $! >> {tmp_path}/number; wait" """
-    _, [outcome, other] = run_at_once(commands(tmp_path, text, "true"), {}, 1.0)
-    assert "it took longer than 1 s, and was ended" in outcome.error
+    _, [outcome, other] = run_at_once(commands(tmp_path, text, "true"), {}, 4.0)
+    assert "it took longer than 4 s, and was ended" in outcome.error
     assert not other.error
     for one in (tmp_path / "number").read_text().split():
         until_gone(int(one))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -28,12 +30,12 @@ class Reply:
 @dataclass(eq=False)
 class TakingServer:
     """Takes each number of a source once, as a control room does. ``reply`` is called with the number of the request
-    and the batch; None: it is taken.
+    and the batch; None: it is taken. ``held`` is a socket of a `closed_port` at which it serves from now on.
     """
 
     reply: Callable[[int, ReportBatch], Reply | None] = lambda number, batch: None
     tls: ssl.SSLContext | None = None
-    port: int = 0
+    held: socket.socket | None = None
     batches: list[ReportBatch] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -81,10 +83,17 @@ class TakingServer:
             def handle_error(self, request: object, client_address: object) -> None:
                 """Clients of these tests go away."""
 
-        self._server = Server(("127.0.0.1", self.port), Handler)
+        if self.held is None:
+            self._server = Server(("127.0.0.1", 0), Handler)
+        else:
+            # Its port is never free, or another connection might take it: even one of a job to itself.
+            self._server = Server(self.held.getsockname(), Handler, bind_and_activate=False)
+            self._server.socket.close()
+            self._server.socket = self.held
+            self._server.server_activate()
         if self.tls is not None:
             self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
-        self.port = self._server.server_address[1]
+        self.port: int = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
         return self
@@ -103,7 +112,15 @@ class TakingServer:
         return REPORTS_PATH
 
 
-def until(is_so: Callable[[], object], within_s: float = 20.0) -> None:
+@contextmanager
+def closed_port() -> Iterator[tuple[socket.socket, str]]:
+    """A socket that holds a port at which nobody listens and that nobody else gets meanwhile, and its address."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held, f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def until(is_so: Callable[[], object], within_s: float = 60.0) -> None:
     """Waits until something is so."""
     end_s = time.monotonic() + within_s
     while not is_so():

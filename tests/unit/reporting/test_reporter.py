@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.reporting.taking_server import Reply, TakingServer, until
+from tests.unit.reporting.taking_server import Reply, TakingServer, closed_port, until
 
 from branchline.reporting import left, outbox, reporter, sending
 from branchline.reporting.reporter import Reporter
@@ -28,18 +26,11 @@ from branchline.sensors.status import TrainStatus
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports are made and tried again twenty times a second."""
+    """Reports are made and tried again twenty times a second, and a busy machine has its time to send the last."""
     monkeypatch.setattr(reporter, "REPORT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(reporter, "REPORT_END_S", 60.0)
     monkeypatch.setattr(sending, "REPORT_INTERVAL_S", 0.05)
     monkeypatch.setattr(sending, "REPORT_PAUSE_MAX_S", 0.05)
-
-
-@contextmanager
-def closed_port() -> Iterator[int]:
-    """A port at which nobody listens, and that nobody else gets meanwhile."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
 
 
 def site(files: int) -> SiteReading:
@@ -91,23 +82,23 @@ def test_where_nothing_changes_nothing_is_sent_but_a_sign_of_life(
 
 def test_a_server_that_was_away_gets_all_when_it_comes(identity: JobIdentity, spool: Spool) -> None:
     said: list[str] = []
-    with closed_port() as port:
-        one = Reporter(identity, ReportTarget(f"http://127.0.0.1:{port}"), spool, say=said.append)
+    with closed_port() as (held, url):
+        one = Reporter(identity, ReportTarget(url), spool, say=said.append)
         one.begin()
         for number in range(4):
             one.read([FileRecord(f"{number}.root")], [])
             until(lambda: len(list(spool.folder.rglob("*.gz"))) > number)  # noqa: B023
         until(lambda: said)
-    with TakingServer(port=port) as server:
-        until(lambda: len(paths(server)) == 4)
-        assert one.end(JobRecord()) == []
+        with TakingServer(held=held) as server:
+            until(lambda: len(paths(server)) == 4)
+            assert one.end(JobRecord()) == []
     assert sorted(paths(server)) == [f"{number}.root" for number in range(4)]
-    assert said == [f"reports cannot be sent to http://127.0.0.1:{port} now: Connection refused; the job goes on"]
+    assert said == [f"reports cannot be sent to {url} now: Connection refused; the job goes on"]
 
 
 def test_states_alone_do_not_fill_the_disk_while_the_server_is_away(identity: JobIdentity, spool: Spool) -> None:
-    with closed_port() as port:
-        one = Reporter(identity, ReportTarget(f"http://127.0.0.1:{port}"), spool)
+    with closed_port() as (_, url):
+        one = Reporter(identity, ReportTarget(url), spool)
         one.begin()
         until(lambda: one._tally.why_waiting)
         for number in range(10):
@@ -118,20 +109,18 @@ def test_states_alone_do_not_fill_the_disk_while_the_server_is_away(identity: Jo
 
 
 def test_what_a_job_could_not_send_is_said_kept_and_sent_by_a_later_one(identity: JobIdentity, spool: Spool) -> None:
-    with closed_port() as port:
-        url = f"http://127.0.0.1:{port}"
+    with closed_port() as (held, url):
         one = Reporter(identity, ReportTarget(url), spool)
         one.begin()
         one.read([FileRecord("a.root")], [])
         [sentence] = one.end(JobRecord(command="first"))
-    assert (
-        f"could not be sent to {url}: Connection refused; send them with: branchline report send --to {url}" in sentence
-    )
-    with TakingServer(port=port) as server:
-        later = Reporter(replace(identity, job="f" * 32), ReportTarget(url), spool)
-        later.begin()
-        until(lambda: any(one.identity.job == identity.job and one.record for one in server.batches))
-        assert later.end(JobRecord(command="second")) == []
+        why = f"could not be sent to {url}: Connection refused; send them with: branchline report send --to {url}"
+        assert why in sentence
+        with TakingServer(held=held) as server:
+            later = Reporter(replace(identity, job="f" * 32), ReportTarget(url), spool)
+            later.begin()
+            until(lambda: any(one.identity.job == identity.job and one.record for one in server.batches))
+            assert later.end(JobRecord(command="second")) == []
     mine = [one for one in server.batches if one.identity.job == identity.job]
     assert [one.path for batch in mine for one in batch.files] == ["a.root"]
     assert [one.record.command for one in mine if one.record] == ["first"]
@@ -203,7 +192,7 @@ def test_one_report_at_which_the_server_fails_holds_back_no_other(identity: JobI
 def test_a_silent_server_holds_no_job_longer_than_said(
     identity: JobIdentity, spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporter, "REPORT_END_S", 1.0)
+    monkeypatch.setattr(reporter, "REPORT_END_S", 3.0)
     with TakingServer(lambda *_: Reply(wait_s=60)) as server:
         one = Reporter(identity, ReportTarget(server.url), spool)
         one.begin()
@@ -244,12 +233,12 @@ def test_what_neither_disk_nor_server_takes_is_lost_with_a_count(
 ) -> None:
     full_disk(monkeypatch)
     monkeypatch.setattr(outbox, "SPOOL_MEMORY_BYTES", 2000)
-    with closed_port() as port:
-        one = Reporter(identity, ReportTarget(f"http://127.0.0.1:{port}"), spool)
+    with closed_port() as (_, url):
+        one = Reporter(identity, ReportTarget(url), spool)
         one.begin()
         for number in range(20):
             one.read([FileRecord(os.urandom(100).hex())], [])
-            until(lambda: not one._files, 5)
+            until(lambda: not one._files)
             time.sleep(0.06 * (number < 3))
         sentences = one.end(JobRecord())
     assert len(sentences) == 1
@@ -260,11 +249,12 @@ def test_what_neither_disk_nor_server_takes_is_lost_with_a_count(
 def test_memory_goes_to_a_disk_that_has_room_again(
     identity: JobIdentity, spool: Spool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closed_port() as port:
-        one = Reporter(identity, ReportTarget(f"http://127.0.0.1:{port}"), spool)
+    with closed_port() as (_, url):
+        one = Reporter(identity, ReportTarget(url), spool)
         with monkeypatch.context() as patch:
             full_disk(patch)
             one.begin()
+            until(lambda: len(one._outbox) == 1)  # or both would go into one report
             one.read([FileRecord("a.root")], [])
             until(lambda: len(one._outbox) == 2)
         [sentence] = one.end(JobRecord())

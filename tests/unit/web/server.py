@@ -51,16 +51,24 @@ class Server:
         self.folder = folder
         command = wrapped([sys.executable, "-m", "branchline", "serve", str(folder), "--port", str(port), *options])
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        first = self.process.stdout.readline()
-        if not first.startswith("open "):
-            raise AssertionError(f"{first}{self.process.communicate(timeout=WAIT_S)[1]}")
-        self.process.stdout.readline()
-        self.address = first.split()[1]
+        try:
+            self.address = self._begun()
+        except BaseException as error:  # also the end of the test's time
+            error.add_note(self.end()[1])
+            raise
         parts = urlsplit(self.address)
         self.base = f"{parts.scheme}://{parts.netloc}"
         self.port = int(parts.port or 0)
         self.token = parts.query.removeprefix("token=")
+
+    def _begun(self) -> str:
+        """Its address with the token, which it prints when it serves."""
+        assert self.process.stdout is not None
+        first = self.process.stdout.readline()
+        if not first.startswith("open "):
+            raise AssertionError(first)
+        self.process.stdout.readline()
+        return first.split()[1]
 
     def __enter__(self) -> Server:
         return self

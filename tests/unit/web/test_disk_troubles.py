@@ -49,12 +49,15 @@ ELEMENT = "root://se.example"
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports are made and tried again twenty times a second, and a database that is held is waited for shortly."""
+    """Reports are made and tried again twenty times a second, and a database that is held is waited for shortly. A busy
+    machine has its time to send the last report.
+    """
     monkeypatch.setattr(reporter, "REPORT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(reporter, "REPORT_END_S", 60.0)
     monkeypatch.setattr(sending, "REPORT_INTERVAL_S", 0.05)
     monkeypatch.setattr(sending, "REPORT_PAUSE_MAX_S", 0.05)
     monkeypatch.setattr(sending, "REPORT_RETRY_AFTER_MAX_S", 0.05)
-    monkeypatch.setattr("branchline.control.database.DATABASE_WAIT_S", 0.05)
+    monkeypatch.setattr("branchline.control.database.DATABASE_WAIT_S", 0.5)
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import socket
 import time
@@ -26,6 +27,16 @@ HERE, FAR = "root://se.example", "root://far.org"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with Server(tmp_path_factory.mktemp("room")) as server:
         yield server
+
+
+def test_a_server_that_does_not_begin_is_ended_and_says_why(tmp_path: Path) -> None:
+    started = tmp_path / "pid"
+    script = f"echo $$ >{started}; echo no disk >&2; echo unwell; exec sleep 600"
+    with pytest.raises(AssertionError, match="unwell") as raised:
+        Server(tmp_path / "room", wrapped=lambda _words: ["sh", "-c", script])
+    assert raised.value.__notes__ == ["no disk\n"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 def test_a_reported_job_is_on_all_pages_and_in_their_json(server: Server) -> None:
