@@ -70,7 +70,7 @@ test-rust: $(STAMPS)/extension ## run the tests in Rust
 
 test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit chooses some
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 -m "not long" \
-		--cache-clear -o cache_dir=target/tests $(TESTS) || $(BIN)/python -m tests.alone $$? target/tests tests/unsteady.toml
+		--cache-clear -o cache_dir=target/tests $(TESTS) || $(BIN)/python -m tests.alone $$? target/tests
 
 test-long: build peer-packages ## run what is marked long: benchmarks at small size, more random files, kills, sizes of pages; TESTS= chooses some
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 -m long $(TESTS)
