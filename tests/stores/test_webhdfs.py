@@ -12,6 +12,7 @@ from fsspec.config import conf
 from tests.stores.scripted import Script, scripted
 
 from branchline._core import Store
+from branchline.bridge.fsspec_files import _with_port
 from branchline.errors import MissingFileError, StorageError
 
 CONTENT = bytes(range(256)) * 4096
@@ -117,6 +118,48 @@ def test_where_a_data_node_refuses_the_name_node_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize(
+    "broken",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
+        refused("403 Forbidden", "IOException", "Failed to find datanode, suggest to check cluster health."),
+        refused("403 Forbidden", "SocketTimeoutException"),
+    ],
+)
+def test_the_name_node_is_asked_for_another_place_where_a_data_node_breaks(broken: bytes) -> None:
+    of_name: list[dict[str, str]] = []
+    of_data: list[dict[str, str]] = []
+
+    def data_node(number: int, connection: socket.socket) -> None:
+        next(targets(connection))
+        connection.sendall(broken)
+
+    with scripted(data_node) as first, scripted(serving(part, of_data)) as second:
+
+        def name_node(query: dict[str, str]) -> bytes:
+            if query["op"] == "GETFILESTATUS":
+                return as_json("200 OK", FileStatus=FILE)
+            port = first.port if len(of_name) == 2 else second.port
+            place = f"http://127.0.0.1:{port}/f?op=OPEN&offset={query['offset']}&length={query['length']}"
+            return answer("307 Temporary Redirect", b"", f"Location: {place}")
+
+        with scripted(serving(name_node, of_name)) as name:
+            store = Store(f"webhdfs://127.0.0.1:{name.port}/f")
+            assert store.read([(7, 5)]).contents == [CONTENT[7:12]]
+    assert [one["op"] for one in of_name] == ["GETFILESTATUS", "OPEN", "OPEN"]
+    assert len(of_data) == 1
+
+
+def test_folders_are_listed_at_the_port_at_which_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(conf, "webhdfs", {})
+    assert _with_port("webhdfs://ada@name.node/data") == "webhdfs://ada@name.node:9870/data"
+    for unchanged in ("webhdfs://ada@name.node:50070/data", "memory://data", "fsspec+webhdfs://name.node/data"):
+        assert _with_port(unchanged) == unchanged
+    # Who tells fsspec more may tell it the port.
+    monkeypatch.setitem(conf, "webhdfs", {"port": 14000})
+    assert _with_port("webhdfs://name.node/data") == "webhdfs://name.node/data"
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         (as_json("200 OK", FileStatus={**FILE, "type": "DIRECTORY"}), "directory"),
@@ -152,6 +195,7 @@ def test_a_missing_file_is_missing() -> None:
         (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + CONTENT[:101], "more bytes than were requested"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + CONTENT[:50], "127.0.0.1"),
         (refused("403 Forbidden", "BlockMissingException"), "BlockMissingException"),
+        (refused("403 Forbidden", "IOException", "Offset=7 out of the range [0, 5); OPEN, path=/f"), "shorter"),
         (answer("307 Temporary Redirect", b"", "Location: /f"), "redirects again and again"),
         (answer("206 Partial Content", CONTENT[:100]), "shorter"),
     ],

@@ -19,6 +19,7 @@ from branchline.bridge.bridged_file import (
     ListedFile,
     WantedRange,
 )
+from branchline.limits import HDFS_WEB_PORT
 
 PREFIX = "fsspec+"
 # Entries of a file system's info that change when the file does.
@@ -65,7 +66,7 @@ def list_by_fsspec(url: str, _patience_s: float) -> list[ListedFile]:
 
     Raises BridgeError.
     """
-    _, path, found = _query(url, lambda system, path: system.ls(path, detail=True))
+    _, path, found = _query(_with_port(url), lambda system, path: system.ls(path, detail=True))
     own = str(path).rstrip("/")
     inside = [(str(one["name"]).rstrip("/"), one) for one in found]
     return [
@@ -73,6 +74,24 @@ def list_by_fsspec(url: str, _patience_s: float) -> list[ListedFile]:
         for name, one in inside
         if name != own
     ]
+
+
+def _with_port(url: str) -> str:
+    """A URL of WebHDFS with the port at which its files are read: that of fsspec is the one of Hadoop 2."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    if scheme.lower() != "webhdfs" or authority.rpartition("@")[2].rpartition(":")[1] or _has_options("webhdfs"):
+        return url
+    return f"{scheme}://{authority}:{HDFS_WEB_PORT}{slash}{path}"
+
+
+def _has_options(protocol: str) -> bool:
+    """Whether fsspec is told more of a protocol than URLs say."""
+    try:
+        from fsspec.config import conf
+    except ImportError:
+        return False
+    return bool(conf.get(protocol))
 
 
 def _element(url: str) -> str:

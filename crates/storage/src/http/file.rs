@@ -168,22 +168,30 @@ impl HttpFile {
     fn fill_one(&self, read: &mut RangeRead, effort: &mut ReadEffort) -> Result<()> {
         let mut answer = self.get(&[&mut *read])?;
         effort.calls_count += 1;
+        let result = self.fill_from_answer(read, &mut answer);
+        if result.is_err() {
+            // The next try asks the first server, which may know a better place.
+            self.set_direct(read.range, None);
+        }
+        result.map(|()| effort.read_bytes += read.range.length)
+    }
+
+    fn fill_from_answer(&self, read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
         let is_whole_file = read.range == ByteRange::new(0, self.size_bytes);
         let is_webhdfs = self.data_nodes.is_some();
         match answer.status() {
             // It says no more of the bytes than how many there are, and a gateway not even that.
-            200 if is_webhdfs && length_of(&answer).is_none_or(|length| length == read.range.length) => {}
-            200 | 206 if is_webhdfs => return Err(changed(&answer, "it has become shorter")),
-            _ if is_webhdfs => return Err(refusal(&mut answer, &self.location)),
-            206 => self.check(&answer, read.range)?,
-            200 if is_whole_file && length_of(&answer) == Some(self.size_bytes) => self.check_version(&answer, None)?,
+            200 if is_webhdfs && length_of(answer).is_none_or(|length| length == read.range.length) => {}
+            200 | 206 if is_webhdfs => return Err(changed(answer, "it has become shorter")),
+            _ if is_webhdfs => return Err(refusal(answer, &self.location)),
+            206 => self.check(answer, read.range)?,
+            200 if is_whole_file && length_of(answer) == Some(self.size_bytes) => self.check_version(answer, None)?,
             200 => return Err(answer.protocol_fault("the whole file where a part of it was requested")),
-            416 => return Err(changed(&answer, "it has become shorter")),
+            416 => return Err(changed(answer, "it has become shorter")),
             _ => return Err(answer.refusal(&*self.location.authorization)),
         }
-        fill(read, &mut answer)?;
+        fill(read, answer)?;
         answer.got(read.range.length);
-        effort.read_bytes += read.range.length;
         Ok(())
     }
 
@@ -331,7 +339,7 @@ fn entity_of(answer: &Answer) -> Option<String> {
     tag.or_else(|| answer.header("last-modified")).map(str::to_owned)
 }
 
-fn changed(answer: &Answer, how: &str) -> Fault {
+pub(super) fn changed(answer: &Answer, how: &str) -> Fault {
     let reason = format!("the file at {} was changed since it was opened: {how}", answer.server());
     Fault::new(StorageErrorKind::Changed, reason)
 }

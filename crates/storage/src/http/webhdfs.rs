@@ -10,6 +10,7 @@ use branchline_trace::journal;
 
 use super::authorization::Authorization;
 use super::client::{Answer, Client, DataRequest};
+use super::file::changed;
 use super::location::{Location, Protocol};
 use crate::fault::{Fault, Result};
 use crate::limits::{
@@ -38,7 +39,8 @@ impl Authorization for NamedUser {
     }
 
     fn advice(&self) -> String {
-        "the user is the name before the @ of the URL; for Kerberos take hdfs://, or set FSSPEC_WEBHDFS_KERBEROS=true"
+        "the user is the name before the @ of the URL; for Kerberos take hdfs://, or fsspec+webhdfs:// with options of \
+         fsspec such as FSSPEC_WEBHDFS_KERBEROS=true"
             .to_owned()
     }
 }
@@ -66,7 +68,7 @@ pub(super) fn webhdfs_location(path: &str) -> Result<Location> {
     let (authority, file) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let parsed = Url::parse(&format!("{scheme}://{authority}"))?;
     if parsed.has_password {
-        return Err(wrong("a password in the URL is not used; leave it out"));
+        return Err(wrong("a password in the URL is not used; leave it out, or read by fsspec: fsspec+webhdfs://..."));
     }
     if file.trim_matches('/').is_empty() {
         return Err(wrong("it names no file, as webhdfs://user@namenode:port/path does"));
@@ -130,8 +132,8 @@ pub(super) fn status_of(client: &Client, location: &Location, settings: &Setting
     Ok((Status { size_bytes, modified, block_bytes }, answer))
 }
 
-/// The error for an answer with another status than the expected one: servers name an exception of Java. The statuses
-/// alone mean little, as 403 is the one of every trouble with a block.
+/// The error for an answer with another status than the expected one: servers name an exception of Java. The status 403
+/// says nothing by itself: it is that of every trouble with a block, which another DataNode may have whole.
 pub(super) fn refusal(answer: &mut Answer, location: &Location) -> Fault {
     let status = answer.status();
     let mut text = Vec::new();
@@ -154,12 +156,9 @@ pub(super) fn refusal(answer: &mut Answer, location: &Location) -> Fault {
             let reason = format!("{server} does not let you read it: {said}; {advice}");
             return Fault::new(StorageErrorKind::Permission, reason);
         }
-        "StandbyException"
-        | "RetriableException"
-        | "SafeModeException"
-        | "BlockMissingException"
-        | "ConnectException" => StorageErrorKind::Unreachable,
-        _ if status >= 500 => StorageErrorKind::Unreachable,
+        // As the servers say where a range begins behind the end of the file.
+        _ if message.contains("out of the range") => return changed(answer, "it has become shorter"),
+        _ if status == 403 || status >= 500 => StorageErrorKind::Unreachable,
         _ => StorageErrorKind::Refused,
     };
     Fault::new(kind, format!("{server} refused with status {status}: {said}"))
