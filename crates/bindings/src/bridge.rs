@@ -46,9 +46,10 @@ impl WantedRange {
         let copy = || {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             let wanted = memory.as_mut().ok_or("the read has ended".to_owned())?;
-            wanted.append(&content).map_err(|failure| failure.reason)
+            wanted.append(&content);
+            Ok(())
         };
-        let copied = if content.len() > COPY_BYTES_MAX { py.detach(copy) } else { copy() };
+        let copied: Result<(), String> = if content.len() > COPY_BYTES_MAX { py.detach(copy) } else { copy() };
         copied.map_err(PyValueError::new_err)
     }
 }

@@ -45,17 +45,14 @@ impl WantedRange {
         self.read.range
     }
 
-    /// Adds bytes behind those that came before. An error if these are more than were requested.
-    pub fn append(&mut self, bytes: &[u8]) -> std::result::Result<(), LibraryFailure> {
+    /// Adds bytes behind those that came before. If these are more than were requested they are only counted, and the
+    /// read fails.
+    pub fn append(&mut self, bytes: &[u8]) {
         let end = self.came.saturating_add(bytes.len());
-        let place = self.read.room().get_mut(self.came..end).ok_or_else(|| LibraryFailure {
-            kind: StorageErrorKind::Protocol,
-            reason: "the library gave more bytes than were requested".to_owned(),
-            retry_may_help: true,
-        })?;
-        place.copy_from_slice(bytes);
+        if let Some(place) = self.read.room().get_mut(self.came..end) {
+            place.copy_from_slice(bytes);
+        }
         self.came = end;
-        Ok(())
     }
 }
 
@@ -151,6 +148,9 @@ impl BridgedFile {
         let RangesRead { ranges: found, calls_count } = within(time_limit, move || reader(wanted, time_limit))?;
         let is_right =
             |(one, range): (&WantedRange, &ByteRange)| one.range() == *range && one.came as u64 == range.length;
+        if found.iter().any(|one| one.came as u64 > one.range().length) {
+            return Err(Fault::protocol(&self.file.name, "more bytes than were requested"));
+        }
         if found.len() != group.len() || !found.iter().zip(&ranges).all(is_right) {
             return Err(Fault::protocol(&self.file.name, "other bytes than were requested"));
         }

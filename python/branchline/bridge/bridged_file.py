@@ -30,7 +30,9 @@ class WantedRange(Protocol):
         ...
 
     def append(self, content: bytes) -> None:
-        """Copies the next bytes to their place. Raises ValueError for more than ``length`` in all."""
+        """Copies the next bytes to their place. With more than ``length`` in all the read fails in the end, and may be
+        tried again. Raises ValueError once the read has ended.
+        """
         ...
 
 
