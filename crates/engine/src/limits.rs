@@ -59,8 +59,8 @@ pub const SCRATCH_MEMORY_SHARE: u64 = 4;
 pub const OWN_SCRATCH_BYTES: u64 = 1 << 20;
 /// All decoders' own memory takes at most this part of the memory limit.
 pub const OWN_SCRATCH_MEMORY_SHARE: u64 = 16;
-/// Bytes of decompressed baskets that a stream leaves to the next one: a few large ones. They come on top of the memory
-/// limit while a stream has ended and another one goes on.
+/// Bytes of buffers for decompressed baskets that streams leave to the next ones, a few large ones, until the process
+/// ends. They come on top of the memory limits of the streams that go on meanwhile.
 pub const SPARE_SCRATCH_BYTES: usize = 16 << 20;
 /// Buffers of them: looking through them takes less time than touching the pages of a new one.
 pub const SPARE_SCRATCH_COUNT: usize = 64;

@@ -100,6 +100,9 @@ impl Drop for SharedScratch {
 
 /// Buffers of streams that have ended, for the next ones: a train reads each part of a file by a stream of its own, and
 /// touching new pages costs more than looking for a buffer here.
+///
+/// Nothing here waits: where another thread has the lock, no buffer is kept or found. So a process that is forked while
+/// a thread holds it goes on.
 #[derive(Debug)]
 pub(crate) struct SpareBuffers(Mutex<Vec<Scratch>>);
 
@@ -111,13 +114,9 @@ impl SpareBuffers {
         Self(Mutex::new(Vec::new()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Scratch>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a buffer, unless there are enough.
     pub(crate) fn give(&self, buffer: Scratch) {
-        let mut spare = self.lock();
+        let Ok(mut spare) = self.0.try_lock() else { return };
         let bytes: usize = spare.iter().map(Scratch::bytes).sum();
         let has_room =
             bytes + buffer.bytes() <= limits::SPARE_SCRATCH_BYTES && spare.len() < limits::SPARE_SCRATCH_COUNT;
@@ -128,7 +127,7 @@ impl SpareBuffers {
 
     /// The smallest buffer of `least` bytes or more, and at most `most`.
     fn take_smallest(&self, least: u64, most: u64) -> Option<Scratch> {
-        let mut spare = self.lock();
+        let mut spare = self.0.try_lock().ok()?;
         let fits = |index: &usize| (least..=most).contains(&(spare[*index].bytes() as u64));
         let smallest = (0..spare.len()).filter(fits).min_by_key(|index| spare[*index].bytes())?;
         Some(spare.swap_remove(smallest))
@@ -136,7 +135,7 @@ impl SpareBuffers {
 
     /// The largest buffer of at most so many bytes.
     pub(crate) fn take_largest(&self, most: u64) -> Option<Scratch> {
-        let mut spare = self.lock();
+        let mut spare = self.0.try_lock().ok()?;
         let fits = |index: &usize| spare[*index].bytes() as u64 <= most;
         let largest = (0..spare.len()).filter(fits).max_by_key(|index| spare[*index].bytes())?;
         Some(spare.swap_remove(largest))
@@ -212,10 +211,22 @@ mod tests {
         let spare = SpareBuffers::new();
         (0..limits::SPARE_SCRATCH_COUNT + 1).for_each(|_| spare.give(buffer(1)));
         spare.give(buffer(limits::SPARE_SCRATCH_BYTES + 1));
-        assert_eq!(spare.lock().len(), limits::SPARE_SCRATCH_COUNT);
+        assert_eq!(spare.0.lock().unwrap().len(), limits::SPARE_SCRATCH_COUNT);
         let spare = SpareBuffers::new();
         (0..3).for_each(|_| spare.give(buffer(limits::SPARE_SCRATCH_BYTES / 2)));
-        assert_eq!(spare.lock().len(), 2);
+        assert_eq!(spare.0.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn nobody_waits_for_spare_buffers() {
+        let spare = SpareBuffers::new();
+        spare.give(buffer(10));
+        let held = spare.0.lock().unwrap();
+        spare.give(buffer(20));
+        assert!(spare.take_smallest(0, 100).is_none());
+        assert!(spare.take_largest(100).is_none());
+        drop(held);
+        assert_eq!(spare.take_largest(100).map(|one| one.bytes()), Some(10));
     }
 
     #[test]

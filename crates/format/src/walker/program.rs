@@ -285,6 +285,8 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
                 match times {
                     Times::One if is_stepped_over => Action::SkipObject,
                     Times::One => Action::Objects(class, 1),
+                    // A file may say that there are any number of them.
+                    Times::Array if self.streamer(class) == Streamer::Nothing => Action::Skip(0),
                     Times::Array => Action::Objects(class, element.array_length),
                 }
             }
@@ -296,5 +298,33 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
             MemberKind::TNamed(Times::Array) | MemberKind::ObjectArray => Action::Unknown,
             MemberKind::NotStored | MemberKind::Unknown => Action::Unknown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The type code of an object that no pointer points to, in an array (TVirtualStreamerInfo::kObject, kOffsetL).
+    const OBJECT_ARRAY: i32 = 61 + 20;
+
+    #[test]
+    fn arrays_of_objects_without_bytes_take_no_time() {
+        let element = |name: &str| Element {
+            type_code: OBJECT_ARRAY,
+            array_length: i32::MAX as usize,
+            type_name: name.to_owned(),
+            ..Element::default()
+        };
+        let (nothing, dates) = (element("TQObject"), element("TDatime"));
+        let infos = ClassInfos::default();
+        let mut programs = Programs::<(), ()>::new(&infos, Purpose { wanted: |_, _, _| None, walks_all: true });
+        let mut count_of = |element| match programs.action(element, element.kind(), false) {
+            Action::Skip(0) => 0,
+            Action::Objects(_, count) => count,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(count_of(&nothing), 0);
+        assert_eq!(count_of(&dates), i32::MAX as usize);
     }
 }
