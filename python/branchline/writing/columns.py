@@ -4,6 +4,7 @@ names them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,9 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
     if is_arrow_table(values):
         return columns_of_table(values)
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        twice = next((name for name, count in Counter(map(str, values.columns)).items() if count > 1), None)
+        if twice is not None:
+            raise OptionError(f"there are several columns {twice!r}", hint="rename them")
         values = {str(name): _of_series(values[name]) for name in values.columns}
     if not isinstance(values, Mapping):
         raise OptionError(f"a {type(values).__name__} is no table", hint=HINT)
@@ -90,13 +94,13 @@ def layout_of(values: Any, name: str) -> ak.contents.Content:
         what = f"branch {name}: a value of the type {type(values).__name__} is no array: {reason}"
         raise OptionError(what, hint="give a list or an array with a value for each entry") from error
     except RuntimeError as error:
-        hint = "give them as floats, or as texts"
-        raise OptionError(f"branch {name}: there are numbers of more than 64 bits", hint=hint) from error
+        hint = "give them as an array of uint64, as floats, or as texts"
+        raise OptionError(f"branch {name}: there are whole numbers above the 64 bits of int64", hint=hint) from error
 
 
 def _array_of(values: Any) -> ak.Array:
     if isinstance(values, np.ndarray) and values.dtype == object:
-        return ak.from_iter(values.tolist())
+        return _of_list(values.tolist())
     if isinstance(values, np.ndarray):
         if values.dtype.kind in NUMBERS:
             values = values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -105,14 +109,17 @@ def _array_of(values: Any) -> ak.Array:
         return values
     if not isinstance(values, list | tuple):
         return ak.Array(np.asarray(values))
+    return _of_list(values)
+
+
+def _of_list(values: Any) -> ak.Array:
     try:
-        return ak.Array(values)
+        return ak.from_iter(values)
     except RuntimeError:
-        # Awkward's builder knows no whole number above those of int64; NumPy knows those of uint64.
-        numbers = np.asarray(values)
-        if numbers.dtype.kind not in NUMBERS:
+        # Awkward's builder knows no whole number above those of int64, and NumPy makes floats of some of them.
+        if not all(isinstance(one, int | np.integer) and 0 <= one < 2**64 for one in values):
             raise
-        return ak.from_numpy(numbers, regulararray=True)
+        return ak.from_numpy(np.array(values, dtype=np.uint64))
 
 
 def _packed(layout: ak.contents.Content) -> ak.contents.Content:
@@ -139,7 +146,8 @@ def empty_layout(kind: Any, name: str) -> ak.contents.Content:
         if isinstance(kind, ak.types.Type):
             return ak.forms.from_type(kind).length_zero_array(highlevel=False)
         dtype = np.dtype(kind)
-        return ak.from_numpy(np.zeros((0, *dtype.shape), dtype.base), regulararray=True, highlevel=False)
+        empty = np.zeros((0, *dtype.shape), dtype.base.newbyteorder("="))
+        return ak.from_numpy(empty, regulararray=True, highlevel=False)
     except (TypeError, ValueError) as error:
         hint = 'one of NumPy, such as "float32", or of awkward, such as "var * float32" or "string"'
         raise OptionError(f"branch {name}: {kind!r} is no type", hint=hint) from error

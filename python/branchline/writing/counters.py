@@ -41,6 +41,10 @@ def check_counters(filled: Sequence[BranchValues], given: Columns, path: str, fi
                 hint="give them counters of their own, by counter_name",
             )
     for name, layout in given.items():
+        if not _is_whole(layout):
+            hint = f"leave {name} out, which is written with the lists"
+            what = f"{name} has no whole number for each entry, as the counter of {counted[name].name}"
+            raise OptionError(f"tree {path}: {what}", path=file_path, hint=hint)
         lengths = np.diff(counted[name].layout.offsets.data)
         numbers = np.asarray(ak.Array(layout))
         if not np.array_equal(numbers, lengths):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -214,7 +215,9 @@ class WritableDirectory(Mapping[str, Any]):
             return
         if _is_table(value):
             given = named_columns(value)
-            self._table(name, _whole(given), "", Naming(), is_ntuple=False)._extend(given)
+            written = self._table(name, _whole(given), "", Naming(), is_ntuple=False)
+            with self._removed_if_it_fails(name, written):
+                written._extend(given)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):
@@ -248,9 +251,15 @@ class WritableDirectory(Mapping[str, Any]):
         """Writes the values of a tree; of one that cannot be read to its end nothing is kept."""
         given = StreamedTree.of(source)
         written = self._table(name, given.columns, source.title, given.naming, is_ntuple=source.outline.nests)
-        try:
+        with self._removed_if_it_fails(name, written):
             for part in given.steps():
                 written.extend(part)
+
+    @contextmanager
+    def _removed_if_it_fails(self, name: str, written: WritableTree) -> Iterator[None]:
+        """Inside the block the tree that was just made is filled; if that fails, it is removed."""
+        try:
+            yield
         except BaseException:
             # Only this cycle: there may be others of that name.
             cycles = [key.cycle for path, key in self._keys() if path == name.strip("/")]

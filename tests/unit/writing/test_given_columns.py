@@ -54,6 +54,13 @@ def test_a_counter_that_counts_something_else_is_refused_with_its_row(tmp_path: 
             file["u"] = {"nx": ["a", "b", "c"], "x": X}
         with pytest.raises(OptionError, match="different lengths: nx has 2, x has 3"):
             file["v"] = {"nx": [1, 0], "x": X}
+        # Nothing of them is left behind.
+        assert file.keys() == []
+        tree = file.mktree("w", {"x": "var * float32"})
+        for odd in ([[1], [2, 3], []], [[1, 1]] * 3, ak.Array([{"a": 1}] * 3), [1.0, 0.0, 2.0], ["a", "b", "c"]):
+            with pytest.raises(OptionError, match="nx has no whole number for each entry, as the counter of x"):
+                tree.extend({"nx": odd, "x": X})
+        assert tree.num_entries == 0
 
 
 def test_numbers_in_the_other_byte_order_are_written(tmp_path: Path) -> None:
@@ -61,12 +68,34 @@ def test_numbers_in_the_other_byte_order_are_written(tmp_path: Path) -> None:
     tree = written(tmp_path / "a.root", values)
     assert tree.typenames() == {"a": "float", "b": "int16_t[2]"}
     assert tree["b"].array().to_list() == values["b"].tolist()
+    with branchline.recreate(tmp_path / "b.root") as file:
+        file.mktree("t", {name: array.dtype for name, array in values.items()} | {"c": (">f8", (2,))})
+    typenames = {"a": "float", "b": "int16_t", "c": "double[2]"}
+    assert branchline.open(tmp_path / "b.root")["t"].typenames() == typenames
 
 
-def test_integers_that_are_too_large_for_a_branch_are_refused_and_uint64_is_found(tmp_path: Path) -> None:
-    assert written(tmp_path / "a.root", {"x": [2**63, 1]})["x"].array().to_list() == [2**63, 1]
-    with branchline.recreate(tmp_path / "b.root") as file, pytest.raises(OptionError, match=r"branch x: .*64 bits"):
-        file["t"] = {"x": [2**70]}
+def test_whole_numbers_up_to_those_of_uint64_are_kept_to_the_last_digit(tmp_path: Path) -> None:
+    given = [2**63 + 1, 1, np.uint64(2**64 - 1)]
+    for name, values in {"list": given, "objects": np.array(given, dtype=object)}.items():
+        tree = written(tmp_path / f"{name}.root", {"x": values})
+        assert tree.typenames() == {"x": "uint64_t"}
+        assert tree["x"].array().to_list() == [2**63 + 1, 1, 2**64 - 1]
+    with branchline.recreate(tmp_path / "b.root") as file:
+        tree = file.mktree("t", {"x": "uint64"})
+        tree.extend({"x": [2**63 + 1, 5]})
+    assert branchline.open(tmp_path / "b.root")["t/x"].array().to_list() == [2**63 + 1, 5]
+
+
+@pytest.mark.parametrize("values", [[2**70], [2**63 + 1, -1], [2**63 + 1, 0.5], [[2**63 + 1], [1]], [2**63 + 1, "a"]])
+def test_whole_numbers_that_no_branch_can_hold_are_refused(tmp_path: Path, values: list[Any]) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: .*64 bits"):
+        file["t"] = {"x": values}
+
+
+def test_a_frame_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    frame = pandas.DataFrame([[1, 2]], columns=["a", "a"])
+    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match="several columns 'a'"):
+        file["t"] = frame
 
 
 def test_arrays_of_no_elements_have_no_branch(tmp_path: Path) -> None:
