@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 #: The state of a file of the user: as it was committed, changed since, or unknown to git.
 COMMITTED, CHANGED, NOT_IN_GIT = "as committed", "changed since the commit", "not in git"
+#: Git is not there, refuses the folder, or was too slow.
+NOT_KNOWN = "not known, as git did not answer"
 
 
 @dataclass

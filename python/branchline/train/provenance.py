@@ -12,7 +12,7 @@ from pathlib import Path
 
 from branchline.jobs.interruption import signals_blocked
 from branchline.limits import PROVENANCE_GIT_S
-from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
+from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN, SourceRecord
 from branchline.train.module_finder import find_module, imported_by_file, package_of
 from branchline.train.plan import LoadedWagons
 from branchline.train.stored_sources import StoredModule, StoredSources
@@ -52,16 +52,17 @@ class Inquiry:
             self.stored = StoredSources.of(loaded.wagons, loaded.modules)
         self._versions = {} if self.stored is None else _versions(self.stored)
         self._environment = _environment()
-        self._sources: tuple[SourceRecord, ...] = ()
+        # As long as git has not answered.
+        self._sources: Sequence[SourceRecord] = _records(self.stored.modules, NOT_KNOWN) if self.stored else ()
         # Git takes long. The thread hears no signals: those are for the main thread, which blocks them at times.
         self._asks = threading.Thread(target=self._ask, name="branchline-git", daemon=True)
         with signals_blocked():
             self._asks.start()
 
     def answer(self) -> Provenance:
-        """Waits for git, which may take ``PROVENANCE_GIT_S`` for each of a few folders."""
-        self._asks.join()
-        return Provenance(self.stored, self._sources, self._versions, self._environment)
+        """Waits for git, but not longer than ``PROVENANCE_GIT_S``: the results of the train are not stored yet."""
+        self._asks.join(PROVENANCE_GIT_S)
+        return Provenance(self.stored, tuple(self._sources), self._versions, self._environment)
 
     def _ask(self) -> None:
         if self.stored is not None:
@@ -88,9 +89,13 @@ def _versions(stored: StoredSources) -> dict[str, str]:
     return found
 
 
+def _records(modules: Sequence[StoredModule], state: str) -> list[SourceRecord]:
+    return [SourceRecord(one.name, one.path, one.sha256, len(one.content), state=state) for one in modules]
+
+
 def _source_records(modules: Sequence[StoredModule]) -> tuple[SourceRecord, ...]:
     """The records of files: their commits, and whether they are as they were committed."""
-    records = [SourceRecord(one.name, one.path, one.sha256, len(one.content)) for one in modules]
+    records = _records(modules, NOT_IN_GIT)
     by_folder: dict[Path, list[SourceRecord]] = {}
     for record in records:
         if top := next((one for one in Path(record.path).parents if (one / ".git").exists()), None):
@@ -125,7 +130,12 @@ class _Git:
         names = {str(Path(one.path).relative_to(self._folder)): one for one in records}
         # One question, since most of an answer is the start of the program. What is as committed is not in it.
         which = ("--branch", "--no-renames", "--untracked-files=all", "--ignored", "-z")
-        lines = self._said("status", "--porcelain=v2", *which, "--", *names).split("\0")
+        said = self._said("status", "--porcelain=v2", *which, "--", *names)
+        if said is None:
+            for record in records:
+                record.state = NOT_KNOWN
+            return
+        lines = said.split("\0")
         commit = next((line.removeprefix(_COMMIT) for line in lines if line.startswith(_COMMIT)), "")
         if commit in ("", "(initial)"):
             return
@@ -134,8 +144,8 @@ class _Git:
             record.commit = commit
             record.state = states.get(name, COMMITTED)
 
-    def _said(self, *words: str) -> str:
-        """What git says; nothing where it cannot."""
+    def _said(self, *words: str) -> str | None:
+        """What git says; None where it cannot, or not in time."""
         # These two settings of a repository name programs that git would start, which may be of somebody else.
         settings = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
         try:
@@ -147,5 +157,5 @@ class _Git:
                 check=True,
             )
         except (OSError, subprocess.SubprocessError):
-            return ""
+            return None
         return os.fsdecode(ended.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 from tests.unit.train.conftest import run_in_chunks
 
-from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT
-from branchline.train.provenance import _source_records
+from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN
+from branchline.train.plan import LoadedWagons
+from branchline.train.provenance import Inquiry, _source_records
 from branchline.train.stored_sources import StoredModule
 
 HELPER = "helper_of_provenance"
@@ -64,6 +66,23 @@ def test_files_are_as_committed_changed_or_not_in_git(tmp_path: Path) -> None:
         "untracked.py": NOT_IN_GIT,
     }.items():
         assert states(tmp_path, name) == [(head, state)], name
+
+
+def test_a_train_does_not_wait_long_for_git_and_says_what_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "wagons.py").write_text("def total(events):\n    return len(events)\n")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "git").write_text("#!/bin/sh\nexec sleep 60\n")
+    (programs / "git").chmod(0o700)
+    loaded = LoadedWagons.of(f"{tmp_path / 'wagons.py'}:total")
+    monkeypatch.setattr("branchline.train.provenance.PROVENANCE_GIT_S", 0.1)
+    for path in (f"{programs}:{os.environ['PATH']}", str(tmp_path)):
+        monkeypatch.setenv("PATH", path)
+        (source,) = Inquiry(loaded).answer().sources
+        assert (Path(source.path).name, source.commit, source.state) == ("wagons.py", "", NOT_KNOWN)
 
 
 def test_an_edit_between_two_trains_of_a_process_is_seen(
