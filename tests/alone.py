@@ -30,7 +30,9 @@ def main(arguments: list[str]) -> int:
     failures = failed_tests(cache)
     if code != EXIT_FAILED_TESTS or not 0 < len(failures) <= FAILURES_MAX:
         return code
-    print(f"\n{len(failures)} of the tests failed beside others. Each runs {ALONE_RUNS} times again, alone.", flush=True)
+    print(
+        f"\n{len(failures)} of the tests failed beside others. Each runs {ALONE_RUNS} times again, alone.", flush=True
+    )
     unsteady = [name for name in failures if all(passes(name) for _ in range(ALONE_RUNS))]
     for name in failures:
         if name in unsteady:

@@ -61,8 +61,8 @@ def main(folder: Path, events_count: int, files_count: int = 2) -> Path:
     """Makes the files and their list, and returns the path of the list."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(2026)
-    # Files are looked up from the folder of the list.
-    text = '[data]\ntree = "Events"\nfiles = ["data.root"]\n'
+    # Patterns are looked up from the folder of the list.
+    text = '[data]\ntree = "Events"\nfiles = ["data_*.root"]\n'
     text += f'sample = {{kind = "data", luminosity_per_fb = {LUMINOSITY_PER_FB}}}\n'
     drawn = []
     for name, (cross_section_pb, *_) in SAMPLES.items():
@@ -77,7 +77,7 @@ def main(folder: Path, events_count: int, files_count: int = 2) -> Path:
         expected = 1000 * cross_section_pb * LUMINOSITY_PER_FB * SUM_OF_WEIGHTS_PART
         drawn.append(events_of(name, random.poisson(expected), random))
     data = {name: ak.concatenate([one[name] for one in drawn]) for name in ("Jet", "Muon")}
-    write(folder / "data.root", data, None)
+    write(folder / "data_0.root", data, None)
     path = folder / "samples.toml"
     path.write_text(text, encoding="utf-8")
     return path

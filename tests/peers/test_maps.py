@@ -47,6 +47,10 @@ def test_a_map_has_its_objects_by_the_names_of_its_keys(path: Path) -> None:
     assert len(file["empty"]) == 0
     assert "TMap 'settings' of 2 pairs" in repr(settings)
     assert pickle.loads(pickle.dumps(settings))["year"] == "2018"
+    # Equality of the objects may be that of arrays, which is neither true nor false.
+    assert settings == settings
+    assert settings != file["keyed"]
+    assert {settings: 1}[settings] == 1
 
 
 @pytest.mark.parametrize(("name", "has"), [("settings", "year"), ("keyed", "one"), ("empty", "no named keys")])

@@ -1,5 +1,5 @@
-"""What is done about the few tests that fail beside others: each runs again, one that passes then is named, and a few of
-them do not stop the run.
+"""What is done about the few tests that fail beside others: each runs again, one that passes then is named, and a few
+of them do not stop the run.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ class ObjectList(Sequence[Any]):
 
 
 class ObjectMap(Mapping[str, Any]):
-    """The objects of a TMap by the names of their keys, ``objects["year"]``, each made at its first use.
+    """The objects of a TMap by the names of their keys, ``objects["year"]``, each made when it is asked for. Two maps
+    are equal only if they are the same one: their objects may be arrays.
 
     Of several keys with one name the first counts, as for ROOT's FindObject; keys without names are only in ``pairs``.
     Raises NoSuchKeyError for a name that no key has.
@@ -82,8 +83,10 @@ class ObjectMap(Mapping[str, Any]):
         self.name: str = record.raw("fName")
         self.classname = record.classname
         self._pairs: list[tuple[Any, Any]] = record.raw("objects")
-        self._values = {name_of(key): value for key, value in reversed(self._pairs)}
-        self._values.pop("", None)
+        self._values: dict[str, Any] = {}
+        for key, value in self._pairs:
+            if name := name_of(key):
+                self._values.setdefault(name, value)
 
     def pairs(self) -> list[tuple[Any, Any]]:
         """All keys, as the objects that they are, with their objects, in the order of the file."""
@@ -97,7 +100,10 @@ class ObjectMap(Mapping[str, Any]):
         raise NoSuchKeyError(what, path=origin.file_path, hint=f"it has {', '.join([*self][:20]) or 'no named keys'}")
 
     def __iter__(self) -> Iterator[str]:
-        return reversed(self._values)
+        return iter(self._values)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __len__(self) -> int:
         return len(self._values)

@@ -116,7 +116,8 @@ def root_forms(histogram: Any, axes_max: int = ROOT_AXES) -> Iterator[tuple[tupl
     for chosen in itertools.product(*(range(len(texts)) for texts in labels)):
         form = _with_all_flow(histogram, dict(zip(categories, chosen, strict=True)))
         in_other = any(texts[at] == OTHER for texts, at in zip(labels, chosen, strict=True))
-        if in_other and not (numpy.any(form.contents) or numpy.any(form.squares)):
+        sums = (form.contents, form.squares, form.weights)
+        if in_other and not any(numpy.any(one) for one in sums if one is not None):
             continue
         yield tuple(safe[at] for safe, at in zip(names, chosen, strict=True)), form
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Characters that expressions have and names of branches hardly ever.
 OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
 # What only names and wildcards are made of: a text that has anything else was meant as an expression.
-GLOB = re.compile(r"(?:[\w./:*?!-]|\[[^\[\]]+\])+")
+GLOB = re.compile(r"(?:[\w./:*?!@#-]|\[[^\[\]]+\]|<[^<>]+>)+")
 # Branches that a warning names at most.
 NAMES_LISTED = 10
 

@@ -182,6 +182,15 @@ def test_categories_beside_a_number_become_directories(tmp_path: Path) -> None:
         assert file["wagon/x/other"].values(flow=True).tolist() == [0, 0, 0, 1, 0]
 
 
+def test_means_of_no_category_are_kept_where_they_are_zero(tmp_path: Path) -> None:
+    histogram = hist.Hist.new.StrCat(["pp"], name="system").Reg(2, 0, 2, label="x").Mean()
+    histogram.fill(["nobody's"], [0.5], sample=[0.0])
+    (written,) = write_root_file(tmp_path, [(("x",), histogram)])
+    assert written.names == ["x/pp", "x/other"]
+    with uproot.open(tmp_path / "results.root") as file:
+        assert file["x/other"].counts().tolist() == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("histogram", "reason"),
     [

@@ -90,7 +90,7 @@ def test_a_pattern_that_matches_one_branch_is_a_name_for_it(tree: Any) -> None:
         tree["q*"]
 
 
-@pytest.mark.parametrize("pattern", ["x*", "/x.*/", "[q]*"])
+@pytest.mark.parametrize("pattern", ["x*", "/x.*/", "[q]*", "q<*>", "zz@*"])
 def test_a_pattern_that_matches_nothing_is_told(tree: Any, pattern: str) -> None:
     with pytest.raises(branchline.NoSuchKeyError, match="no branch of events matches"):
         tree.arrays(["number", pattern])
