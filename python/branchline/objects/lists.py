@@ -83,7 +83,7 @@ class ObjectMap(Mapping[str, Any]):
         self.name: str = record.raw("fName")
         self.classname = record.classname
         self._pairs: list[tuple[Any, Any]] = record.raw("objects")
-        self._values: dict[str, Any] = {}
+        self._values: dict[str, object] = {}
         for key, value in self._pairs:
             if name := name_of(key):
                 self._values.setdefault(name, value)

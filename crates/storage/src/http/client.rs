@@ -347,6 +347,12 @@ impl Answer {
         Fault::protocol(&self.server, what)
     }
 
+    /// The file is another one than was opened.
+    pub(crate) fn changed(&self, how: &str) -> Fault {
+        let reason = format!("the file at {} was changed since it was opened: {how}", self.server);
+        Fault::new(StorageErrorKind::Changed, reason)
+    }
+
     /// Reading the body failed.
     pub(crate) fn broken(&mut self, error: &io::Error) -> Fault {
         if let Some(traced) = &mut self.traced {

@@ -182,12 +182,12 @@ impl HttpFile {
         match answer.status() {
             // It says no more of the bytes than how many there are, and a gateway not even that.
             200 if is_webhdfs && length_of(answer).is_none_or(|length| length == read.range.length) => {}
-            200 | 206 if is_webhdfs => return Err(changed(answer, "it has become shorter")),
+            200 | 206 if is_webhdfs => return Err(answer.changed("it has become shorter")),
             _ if is_webhdfs => return Err(refusal(answer, &self.location)),
             206 => self.check(answer, read.range)?,
             200 if is_whole_file && length_of(answer) == Some(self.size_bytes) => self.check_version(answer, None)?,
             200 => return Err(answer.protocol_fault("the whole file where a part of it was requested")),
-            416 => return Err(changed(answer, "it has become shorter")),
+            416 => return Err(answer.changed("it has become shorter")),
             _ => return Err(answer.refusal(&*self.location.authorization)),
         }
         fill(read, answer)?;
@@ -238,7 +238,7 @@ impl HttpFile {
         effort.read_bytes += got;
         answer.got(got);
         if has_other_size {
-            return Err(changed(&answer, "its size is another"));
+            return Err(answer.changed("its size is another"));
         }
         result.map_err(|error| answer.broken(&error))
     }
@@ -247,12 +247,12 @@ impl HttpFile {
     /// with the name that it gave before; one that answers for the first time is known by the size alone.
     fn check_version(&self, answer: &Answer, size_bytes: Option<u64>) -> Result<()> {
         if size_bytes.is_some_and(|size| size != self.size_bytes) {
-            return Err(changed(answer, "its size is another"));
+            return Err(answer.changed("its size is another"));
         }
         let Some(found) = entity_of(answer) else { return Ok(()) };
         let mut entities = self.entities.lock().unwrap_or_else(PoisonError::into_inner);
         if *entities.entry(answer.answering_server()).or_insert_with(|| found.clone()) != found {
-            return Err(changed(answer, "the server says that it is another version"));
+            return Err(answer.changed("the server says that it is another version"));
         }
         Ok(())
     }
@@ -337,11 +337,6 @@ fn length_of(answer: &Answer) -> Option<u64> {
 fn entity_of(answer: &Answer) -> Option<String> {
     let tag = answer.header("etag").filter(|tag| !tag.starts_with("W/"));
     tag.or_else(|| answer.header("last-modified")).map(str::to_owned)
-}
-
-pub(super) fn changed(answer: &Answer, how: &str) -> Fault {
-    let reason = format!("the file at {} was changed since it was opened: {how}", answer.server());
-    Fault::new(StorageErrorKind::Changed, reason)
 }
 
 /// Reads the bytes of one range, and that nothing follows them.

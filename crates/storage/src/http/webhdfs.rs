@@ -10,7 +10,6 @@ use branchline_trace::journal;
 
 use super::authorization::Authorization;
 use super::client::{Answer, Client, DataRequest};
-use super::file::changed;
 use super::location::{Location, Protocol};
 use crate::fault::{Fault, Result};
 use crate::limits::{
@@ -157,7 +156,7 @@ pub(super) fn refusal(answer: &mut Answer, location: &Location) -> Fault {
             return Fault::new(StorageErrorKind::Permission, reason);
         }
         // As the servers say where a range begins behind the end of the file.
-        _ if message.contains("out of the range") => return changed(answer, "it has become shorter"),
+        _ if message.contains("out of the range") => return answer.changed("it has become shorter"),
         _ if status == 403 || status >= 500 => StorageErrorKind::Unreachable,
         _ => StorageErrorKind::Refused,
     };
