@@ -91,6 +91,7 @@ def test_a_file_in_an_archive_is_read_through_a_chain(served: Served, tmp_path: 
         f"simplecache::http://127.0.0.1:{served.nginx.port}/small.root:events",
     ):
         assert ak.array_equal(branchline.open(chain)["px"].array(), expected)
+    assert Store(f"zip://sub/small.root::{archive}").name == "file://"
     result = branchline.run([Counts()], [f"zip://sub/small.root::{archive}:events"], tmp_path / "out", workers=1)
     assert result.outputs["counts"] == 1000
 

@@ -95,8 +95,10 @@ def _has_options(protocol: str) -> bool:
 
 
 def _element(url: str) -> str:
-    """Protocol and host, or bucket."""
-    scheme, _, rest = url.removeprefix(PREFIX).rpartition("::")[2].partition("://")
+    """Protocol and host, or bucket; of a chain those of its last link, which may be a path."""
+    scheme, is_url, rest = url.removeprefix(PREFIX).rpartition("::")[2].partition("://")
+    if not is_url:
+        return "file://"
     return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
 
 
