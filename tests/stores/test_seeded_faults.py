@@ -151,7 +151,7 @@ def test_a_seed_gives_the_right_arrays_or_an_error(
 
 
 def test_replicas_go_on_where_one_never_answers(files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.1")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.5")
     path = files["zlib"][0]
     right = read([str(path)], Access())
     take_troubles()
@@ -164,7 +164,7 @@ def test_replicas_go_on_where_one_never_answers(files: dict[str, list[Path]], mo
 def test_what_never_answers_ends_in_an_error_that_names_it(
     files: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.2")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.6")
     monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
     monkeypatch.setenv("BRANCHLINE_STORAGE_WAIT", "0")
     path = files["zlib"][0]
