@@ -169,7 +169,8 @@ def test_modules_of_the_user_are_as_their_files_are_now(tmp_path: Path, monkeypa
     for number in (1, 2):
         source.write_text(f"VALUE = {number}\n")
         monkeypatch.delitem(sys.modules, "vector", raising=False)
-        assert value() == number
+        # This process has it too, maybe of the bytecode of a file of the same size that was written in the same second.
+        value()
         assert told(value) == [number]
 
 
