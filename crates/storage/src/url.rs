@@ -59,12 +59,19 @@ impl Url {
     }
 }
 
-/// The storage element that a path or URL leads to, as it stands in reports.
+/// The storage element that a path or URL leads to, as it stands in reports. Of a chain of fsspec the last link is the
+/// place: what is before it lies inside of that.
 pub(crate) fn element_of(location: &str) -> String {
-    match Url::parse(location) {
+    let alone = Url::parse(location).ok().filter(|url| !url.scheme.contains("::"));
+    match alone.map_or_else(|| Url::parse(last_link(location)), Ok) {
         Ok(url) => format!("{}://{}", url.scheme, url.address()),
         Err(_) => format!("local:{}", rustix::system::uname().nodename().to_string_lossy()),
     }
+}
+
+fn last_link(chain: &str) -> &str {
+    let begin = chain.rfind("://").and_then(|at| chain.get(..at)?.rfind("::")).map_or(0, |at| at + 2);
+    chain.get(begin..).unwrap_or(chain)
 }
 
 /// An IPv6 address in the brackets that a URL wants around it.
@@ -111,6 +118,23 @@ mod tests {
         let url = Url::parse("HTTPS://u:p@x@host").unwrap();
         assert_eq!((url.scheme.as_str(), url.host.as_str(), url.port, url.path.as_str()), ("https", "host", None, ""));
         assert!(url.has_password && !url.is_loopback());
+    }
+
+    #[test]
+    fn the_element_of_a_chain_is_that_of_its_last_link() {
+        for (location, element) in [
+            ("https://me@h:1/f.root?a=b::c", "https://h:1"),
+            ("root://[::1]:1094//f.root", "root://[::1]:1094"),
+            ("zip://f.root::https://h/a.zip", "https://h"),
+            ("zip://f.root::https://[::1]:8/a.zip", "https://[::1]:8"),
+            ("simplecache::zip://f.root::s3://bucket/a.zip", "s3://bucket"),
+            ("simplecache::http://h/f.root", "http://h"),
+        ] {
+            assert_eq!(element_of(location), element);
+        }
+        for here in ["/a/b::c.root", "zip://f.root::/a.zip", "zip://f.root::file:///a.zip", "::://", "a://::"] {
+            assert!(element_of(here).starts_with("local:"), "{here}");
+        }
     }
 
     #[test]
