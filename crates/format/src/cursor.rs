@@ -86,6 +86,11 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.position
     }
 
+    /// What is not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.position..]
+    }
+
     /// Steps over everything up to a position. It must not be before the current one: going back would let damaged
     /// bytes make a decoder read them for ever.
     pub fn skip_to(&mut self, position: usize) -> Result<()> {

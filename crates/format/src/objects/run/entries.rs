@@ -13,6 +13,7 @@ use crate::objects::model::steps::{Block, Step};
 use super::columns::Columns;
 use super::expansion::ROUND_BYTES;
 use super::machine::{Machine, REST};
+use super::many::HeadedLists;
 use super::slot::{add_slots, Mark, Slot};
 
 /// Limit of the classes behind pointers that are left out of one object.
@@ -280,11 +281,20 @@ impl<'a> Reader<'a> {
             self.blocks(&block, &self.data[bounds[0] as usize..bounds[entries.len()] as usize]);
             return Ok(());
         }
-        for (index, pair) in bounds.windows(2).enumerate() {
+        let mut read = self.lists_of_entries(bounds);
+        while let Some(pair @ [_, _]) = bounds.get(read..read + 2) {
             let range = pair[0] as usize..pair[1] as usize;
-            self.bounded_entry(range).map_err(|error| named(error, entries.start + index))?;
+            self.bounded_entry(range).map_err(|error| named(error, entries.start + read))?;
+            read += 1;
         }
         Ok(())
+    }
+
+    /// Reads entries that are lists of lists of numbers up to the first that is not as usual; returns how many.
+    fn lists_of_entries(&mut self, bounds: &[u32]) -> usize {
+        let steps = Arc::clone(&self.steps);
+        let lists = HeadedLists::of(&steps).filter(|_| self.parts.elements.is_none());
+        lists.map_or(0, |lists| self.machine.lists_of_entries(&lists, self.data, bounds))
     }
 
     fn bounded_entry(&mut self, range: Range<usize>) -> Result<()> {

@@ -59,6 +59,8 @@ pub(crate) struct Machine<'a> {
     pub(super) failed: Option<String>,
     /// Why the first object that was stepped over is not read.
     pub(super) stepped_over: Option<String>,
+    /// Memory for numbers as they are stored.
+    pub(super) stored: Vec<u8>,
 }
 
 impl<'a> Machine<'a> {
@@ -78,6 +80,7 @@ impl<'a> Machine<'a> {
             known: HashMap::new(),
             failed: None,
             stepped_over: None,
+            stored: Vec::new(),
         }
     }
 
@@ -91,11 +94,6 @@ impl<'a> Machine<'a> {
     /// Goes to a position in the bytes of the entry or before them.
     pub(super) fn go_to(&mut self, position: usize) {
         self.cursor = Cursor::at(self.data, position);
-    }
-
-    /// Bytes of the entry that were not read yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
-        &self.data[self.cursor.position()..]
     }
 
     /// Fuses again the steps of the classes that pointers led to.
@@ -179,7 +177,13 @@ impl<'a> Machine<'a> {
             Step::Repeat { count: each, steps } => self.repeat(steps, base, count, *each),
             Step::Object(object) => self.each(count, |machine| machine.object(object, base)),
             Step::Headed { count: each, steps } => self.headed(steps, base, count, *each),
-            Step::Collection(collection) => self.each(count, |machine| machine.collection(collection, base)),
+            Step::Collection(collection) => match step.number_lists() {
+                Some((list, numbers)) if count != REST => {
+                    self.number_lists(base + list.list, base + numbers.slot, numbers, count)?;
+                    Ok(count)
+                }
+                _ => self.each(count, |machine| machine.collection(collection, base)),
+            },
             Step::Counted(counted) => self.counted(counted, base, count),
             Step::Loop(repeated) => self.repeated(repeated, base, count),
             Step::Pointer { slot } => self.each(count, |machine| machine.pointer(base + slot)),
@@ -211,7 +215,7 @@ impl<'a> Machine<'a> {
         };
         let size = blocks.map(|blocks| block.size.saturating_mul(blocks));
         if !block.fallback.is_empty() {
-            let data = size.and_then(|size| self.rest().get(..size));
+            let data = size.and_then(|size| self.cursor.rest().get(..size));
             if !data.is_some_and(|data| block.agrees(data, blocks.unwrap_or(0))) {
                 return self.each(count, |machine| machine.run(&block.fallback, base, 1));
             }

@@ -121,7 +121,7 @@ impl Machine<'_> {
 
     /// The class whose name, up to a zero byte, stands here.
     fn class_named_here(&mut self) -> Result<KnownClass> {
-        let Some(size) = self.rest().iter().position(|byte| *byte == 0) else {
+        let Some(size) = self.cursor.rest().iter().position(|byte| *byte == 0) else {
             return Err(self.damaged("the name of a class does not end"));
         };
         let name = self.cursor.take(size)?;
