@@ -183,16 +183,21 @@ class PooledWorkers:
                 yield from self._take(done, program, settings)
 
     def _fill(self, draw: Draw, program: Program, settings: PoolRunSettings) -> None:
-        """Submits groups until as many are at work as the windows hold, or none can be made now."""
+        """Submits groups until as many are at work as the windows hold, or none can be made now. Each site gets one in
+        turn: the last groups may be fewer than the first site has room for.
+        """
         inline = program.size_bytes <= PROGRAM_INLINE_BYTES
         self._waits = False
-        for site, window in self._windows():
-            while self._live_count(site) < window:
-                subjobs = self._next_group(draw, site)
-                if not subjobs:
-                    break
-                hosts = holding_most(one.hosts for one in subjobs)
-                self._submit(subjobs, program, settings, with_program=inline, site=site, hosts=hosts)
+        windows = self._windows()
+        while windows:
+            with_room = []
+            for site, window in windows:
+                subjobs = self._next_group(draw, site) if self._live_count(site) < window else ()
+                if subjobs:
+                    hosts = holding_most(one.hosts for one in subjobs)
+                    self._submit(subjobs, program, settings, with_program=inline, site=site, hosts=hosts)
+                    with_room.append((site, window))
+            windows = with_room
         while self._is_drained and (slow := self._slow_group()) is not None:
             number, why = slow
             copy = self._submit(self._live[number], program, settings, with_program=True)
