@@ -197,8 +197,7 @@ impl Measured {
     ) -> Result<Self> {
         let began = Instant::now();
         let inner = open()?;
-        // What we cannot take apart, as a chain of fsspec, is called as the disks of this machine are, of which it says
-        // nothing.
+        // A chain of fsspec to a file of this machine has the element of its disks, of which it says nothing.
         if inner.name() != element && element.contains("://") {
             let mut names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
             names.get_or_insert_default().insert(element.to_owned(), inner.name().to_owned());
@@ -255,7 +254,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::unwrap_used)]
-    fn what_has_no_element_of_its_own_says_nothing_of_the_disks_of_this_machine() {
+    fn a_chain_to_a_file_of_this_machine_says_nothing_of_its_disks() {
         let chain = "zip://f.root::file:///a.zip";
         let open = || Ok(Arc::new(crate::Memory::new(chain, b"x".to_vec())) as Arc<dyn Store>);
         let here = crate::url::element_of("/a.root");
