@@ -400,7 +400,24 @@ impl File {
 
     /// Reads metadata for their decoders.
     pub(crate) fn metadata_reader(&self) -> MetadataReader<'_> {
+        self.load_rest();
         MetadataReader::new(&self.path, &*self.store, self.lock_loaded().clone(), &self.metadata_requests)
+    }
+
+    /// Reads all of a small near file of which only the ends were read, once metadata came from many places in it: it
+    /// has many trees or directories, and pieces around their records would come again and again.
+    fn load_rest(&self) {
+        let size = self.size_bytes();
+        let has_ends = self.store.is_near() && self.strategy.reads_ends_of_near(size) && self.whole_bytes() == 0;
+        if !has_ends || self.metadata_requests.ranges_count() < limits::NEAR_METADATA_RANGES {
+            return;
+        }
+        let loaded = self.lock_loaded().clone();
+        let mut reader = MetadataReader::new(&self.path, &*self.store, loaded, &self.metadata_requests);
+        // After an error pieces are read as before, and the error is that of the one that is wanted.
+        if reader.read(vec![ByteRange::new(0, size)]).is_ok() {
+            *self.lock_loaded() = reader.loaded;
+        }
     }
 
     /// The bytes of a range if they are in memory, as all of a small file are.

@@ -42,6 +42,11 @@ impl MetadataRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ranges);
     }
 
+    /// How many ranges there were.
+    pub(crate) fn ranges_count(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Vec::len).sum()
+    }
+
     /// Those so far.
     pub(crate) fn so_far(&self) -> Vec<Vec<ByteRange>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

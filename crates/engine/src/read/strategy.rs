@@ -68,8 +68,13 @@ impl Strategy {
             return Some(limits::TAIL_BYTES);
         }
         let near_tail = (size / limits::NEAR_TAIL_SHARE).clamp(limits::NEAR_WHOLE_BYTES / 2, limits::TAIL_BYTES);
-        let reads_ends = is_near && self.whole_files == WholeFiles::Small && size > limits::NEAR_WHOLE_BYTES;
-        reads_ends.then_some(near_tail)
+        (is_near && self.reads_ends_of_near(size)).then_some(near_tail)
+    }
+
+    /// Whether only the ends are read of a near file of this size that is opened, though it is small enough to be read
+    /// whole.
+    pub(crate) fn reads_ends_of_near(self, size: u64) -> bool {
+        self.whole_files == WholeFiles::Small && size > limits::NEAR_WHOLE_BYTES && size <= limits::WHOLE_FILE_BYTES
     }
 
     /// Whether each record is read by a request of its own, even if its bytes came with another: users compare these
