@@ -8,7 +8,7 @@ use branchline_storage::limits::MAX_JOINED_BYTES;
 pub const WHOLE_FILE_BYTES: u64 = 8 << 20;
 /// The same on disks of this machine, where a request takes microseconds: most often a few branches are wanted.
 pub const NEAR_WHOLE_BYTES: u64 = 256 << 10;
-/// After so many ranges of metadata the rest of a small near file is read at once. A file with one tree has four to six.
+/// After so many ranges of metadata the rest of a small near file is read at once. One with one tree has four to six.
 pub const NEAR_METADATA_RANGES: usize = 16;
 /// Of larger ones, up to the size above, about this part is read first, from the end: metadata grow with the file.
 pub const NEAR_TAIL_SHARE: u64 = 32;
