@@ -29,6 +29,15 @@ with ChunkStream([Source(path)], branches) as stream:
 print(json.dumps({"entries": entries, "calls": record.read_calls, "bytes": record.bytes_read}))
 """
 
+ALL_TREES = """
+import json, sys
+import branchline
+
+path, _ = json.loads(sys.argv[1])
+with branchline.open(path) as file:
+    print(json.dumps({"entries": sum(len(file[name].arrays()) for name in file.keys())}))
+"""
+
 
 def write(path: Path, entries: int) -> Path:
     """A file of 60 branches in four clusters; doubles without pattern, which do not compress."""
@@ -60,12 +69,12 @@ class Traced(NamedTuple):
     sizes: list[int]  # The bytes of each read call.
 
 
-def traced(path: Path, branches: list[str] | None, tmp_path: Path) -> Traced:
+def traced(path: Path, branches: list[str] | None, tmp_path: Path, code: str = PROGRAM) -> Traced:
     """The read calls of a program that reads these branches of the file."""
     strace = shutil.which("strace") or missing("strace")
     trace = tmp_path / "trace"
     calls = "trace=read,pread64,readv,preadv,preadv2,mmap"
-    program = [sys.executable, "-c", PROGRAM, json.dumps([str(path), branches])]
+    program = [sys.executable, "-c", code, json.dumps([str(path), branches])]
     line = [strace, "-ff", "-y", "-e", calls, "-o", str(trace), *program]
     with in_page_cache(path):
         ended = subprocess.run(line, capture_output=True, text=True, timeout=110, check=False)
@@ -89,6 +98,17 @@ def test_a_file_of_a_few_megabytes_takes_at_most_two_calls(
     assert record["entries"] == 6000
     assert len(sizes) == record["calls"] <= 2
     assert sum(sizes) == record["bytes"] == small.stat().st_size
+
+
+def test_a_small_file_of_many_trees_is_read_whole_after_a_few_calls(tmp_path: Path) -> None:
+    path, values = tmp_path / "trees.root", np.random.default_rng(3).normal(size=2000)
+    with uproot.recreate(path, compression=None) as file:
+        for number in range(100):
+            file[f"tree{number}"] = {"x": values}
+    record, sizes = traced(path, None, tmp_path, ALL_TREES)
+    assert record["entries"] == 100 * 2000
+    assert len(sizes) <= 24
+    assert sum(sizes) < 1.5 * path.stat().st_size
 
 
 @pytest.mark.parametrize("branches", [None, ["branch_17"], ["branch_3", "branch_4", "branch_50"]])
