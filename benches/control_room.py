@@ -45,10 +45,10 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, TrialOutcome
 from branchline.forecast.corrections import AVOID_ELEMENT
 from branchline.limits import HISTORY_GROUP_ROWS
-from branchline.sensors import FINISHED, JobRecord, TrainStatus
 from branchline.sensors.batch import JobIdentity, ReportBatch
 from branchline.sensors.plain import to_plain
-from branchline.sensors.record import FileRecord, SiteReading, Totals, WagonRecord, WorkerPhases
+from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading, Totals, WagonRecord, WorkerPhases
+from branchline.sensors.status import TrainStatus
 from branchline.web.pages.plans import ROWS as PLAN_ROWS
 
 DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50

@@ -22,8 +22,9 @@ from benches.data import esd_maker, shared_folder, split_object_files
 from benches.tables import table
 from benches.worker import REPOSITORY
 from branchline.access import MODES
-from branchline.tracing import Trace, follow, read_trace
+from branchline.tracing.strace import follow
 from branchline.tracing.summary import Parts, Requests, first_parts, summarise
+from branchline.tracing.trace import Trace, read_trace
 
 CACHE_BYTES = 30_000_000
 NAMES = ("AliESDs.root", "galice.root", "Kinematics.root", "TrackRefs.root")

@@ -159,7 +159,8 @@ def make_uproot(options: Options, _cores: int, _setup: Setup) -> Reader:
 
 
 def make_branchline_split(options: Options, cores: int, _setup: Setup) -> Reader:
-    from branchline.tree import ChunkStream, Source
+    from branchline.tree.sources import Source
+    from branchline.tree.stream import ChunkStream
 
     def read(request: Request) -> Pass:
         first, stop = request.entries

@@ -159,9 +159,12 @@ def row_of(found: dict[str, Any], way: str) -> list[str]:
 
 def reporter_cpu(folder: Path, room: Room, readings: int, seconds: float) -> dict[str, float]:
     """What a reporter takes of the processor by itself: for so many readings and a state five times a second."""
-    from branchline.reporting import Reporter, ReportTarget, Spool, identity_of
-    from branchline.sensors import FINISHED, JobRecord, TrainStatus
-    from branchline.sensors.record import FileRecord, SiteReading
+    from branchline.reporting.identity import identity_of
+    from branchline.reporting.reporter import Reporter
+    from branchline.reporting.spool import Spool
+    from branchline.reporting.target import ReportTarget
+    from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
+    from branchline.sensors.status import TrainStatus
 
     target = ReportTarget.of(f"{room.url}/?token={room.token}")
     assert target is not None

@@ -1,5 +1,5 @@
-"""A train over 10 000 files on 1000 workers in simulated time: `branchline.train.run_train` as it is, on a pool whose
-workers only take time. The same seed gives the same figures.
+"""A train over 10 000 files on 1000 workers in simulated time: `branchline.train.running.run_train` as it is, on a pool
+whose workers only take time. The same seed gives the same figures.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from unittest.mock import patch
 from benches.simulated_field import HEALTHY, Durations, Field, seconds_per_byte
 from benches.simulated_pool import Counts, SimulatedPool
 from benches.tables import table
-from branchline.dataset import DataFile, Dataset
-from branchline.jobs import FoldNode, FoldTree, Interruption, OnPool, SubJob
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
+from branchline.jobs.fold_tree import FoldNode, FoldTree
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.subjob import SubJob
+from branchline.jobs.where import OnPool
 from branchline.sensors.record import FileRecord
-from branchline.train import TrainRequest, TrainSettings
 from branchline.train.clock import PHASES
-from branchline.train.plan import LoadedWagons, TrainPlan
+from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest, TrainSettings
 from branchline.train.running import run_train
 from branchline.train.share_result import JobError, ShareResult, WagonShare, WorkerTimes
 from branchline.train.shares import Share, cut

@@ -1,7 +1,8 @@
 """A pool whose workers only take time, by a clock of its own: what hands out work and folds results is the real code.
 
-It is as a Dask cluster is to `branchline.jobs.PooledWorkers`: groups wait at the scheduler, or for the workers of their
-site; a group whose worker ends is begun again at another one; a process that dies in a worker ends its group early.
+It is as a Dask cluster is to `branchline.jobs.pooled.PooledWorkers`: groups wait at the scheduler, or for the workers
+of their site; a group whose worker ends is begun again at another one; a process that dies in a worker ends its group
+early.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ from random import Random
 from typing import Protocol
 
 from benches.simulated_field import Durations, Field
-from branchline.jobs import Finished, Folded, Held, Lost, SubJob
 from branchline.jobs.groups import Group, GroupResult
 from branchline.jobs.messages import SentFold, SentResult
 from branchline.jobs.pool import Done
-from branchline.jobs.subjob import Pickled
+from branchline.jobs.subjob import Finished, Folded, Held, Lost, Pickled, SubJob
 from branchline.limits import AGENT_LOOK_INTERVAL_S
-from branchline.sites import Spot
+from branchline.sites.spot import Spot
 from branchline.train.neighbours import NeighbourFolding
 from branchline.train.share_result import ShareResult
 from branchline.train.shares import Share

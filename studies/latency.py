@@ -241,7 +241,8 @@ def _read_ntuple(url: str) -> Pass:
 
 
 def _read_with_branchline(url: str) -> Pass:
-    from branchline.tree import ChunkStream, Source
+    from branchline.tree.sources import Source
+    from branchline.tree.stream import ChunkStream
 
     begin_s = time.perf_counter()
     with ChunkStream([Source(url, TREE)], list(_names()), step_size="100 MB", threads=2) as stream:

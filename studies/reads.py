@@ -19,9 +19,8 @@ from branchline.forecast.simulated_plan import BlockPlan, plans_of
 from branchline.lab.clients import reader_of
 from branchline.lab.job import JobRequest
 from branchline.lab.study import JobSettings
-from branchline.tracing import Trace, read_trace
 from branchline.tracing.strace import follow
-from branchline.tracing.trace import FILE, REQUEST, SCHEMA
+from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Trace, read_trace
 from branchline.tracing.traced_job import TracedJob
 from studies.making.sets import FULL, Sets
 from studies.records import RECORDS

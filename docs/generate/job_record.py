@@ -7,8 +7,8 @@ from typing import Any
 
 from docs.generate.tables import code, table
 
-from branchline.sensors import SENSORS
 from branchline.sensors.schema import job_schema
+from branchline.sensors.sensors import SENSORS
 
 HEAD = """# The record of a job
 

@@ -42,29 +42,39 @@ from branchline.errors import (
 from branchline.lazily import lazily
 
 if TYPE_CHECKING:
-    from branchline.dataset import Dataset
-    from branchline.delayed import dask
+    from branchline.dataset.dataset import Dataset
+    from branchline.delayed.collections import dask
     from branchline.forecast.asking import what_if
-    from branchline.results import Results, load, plot, workspace
+    from branchline.layout.converting import convert
+    from branchline.layout.datasets import inspect_dataset
+    from branchline.layout.files import inspect_file
+    from branchline.layout.merging import merge
+    from branchline.layout.skimming import skim, slim
+    from branchline.layout.verifying import verify
+    from branchline.results.loading import Results, load
+    from branchline.results.plotting import plot
+    from branchline.results.workspaces import workspace
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
-    from branchline.running.submitted import SubmittedTrain
-    from branchline.sensors import TrainStatus
-    from branchline.tables import Table, TableFile
-    from branchline.train import Cutflow, Shared, TrainResult, forecast, varied
-    from branchline.tree import Branch, Directory, File, Tree, concatenate, iterate, num_entries, open
+    from branchline.running.submitted.handle import SubmittedTrain
+    from branchline.sensors.status import TrainStatus
+    from branchline.tables.pieces import TableFile
+    from branchline.tables.table import Table
+    from branchline.train.cutflow import Cutflow
+    from branchline.train.forecasting import forecast
+    from branchline.train.result import TrainResult
+    from branchline.train.sharing import Shared
+    from branchline.train.variations import varied
+    from branchline.tree.branch import Branch
+    from branchline.tree.file import Directory, File, open
+    from branchline.tree.iteration import concatenate, iterate, num_entries
     from branchline.tree.nanoevents import nanoevents
-    from branchline.writing import (
-        WritableDirectory,
-        WritableFile,
-        WritableTree,
-        as_TEfficiency,
-        as_TGraph,
-        as_THnSparse,
-        create,
-        recreate,
-        update,
-    )
+    from branchline.tree.tree import Tree
+    from branchline.writing.efficiencies import as_TEfficiency
+    from branchline.writing.file import WritableDirectory, WritableFile, create, recreate, update
+    from branchline.writing.graphs import as_TGraph
+    from branchline.writing.sparse import as_THnSparse
+    from branchline.writing.table import WritableTree
 
 __all__ = [
     "Access",
@@ -115,20 +125,27 @@ __all__ = [
     "as_TGraph",
     "as_THnSparse",
     "concatenate",
+    "convert",
     "create",
     "dask",
     "exceptions",
     "forecast",
+    "inspect_dataset",
+    "inspect_file",
     "iterate",
     "load",
+    "merge",
     "nanoevents",
     "num_entries",
     "open",
     "plot",
     "recreate",
     "run",
+    "skim",
+    "slim",
     "update",
     "varied",
+    "verify",
     "what_if",
     "workspace",
 ]
@@ -150,38 +167,39 @@ _INSTEAD = {
 _find = lazily(
     __name__,
     {
-        "branchline.dataset": ("Dataset",),
-        "branchline.delayed": ("dask",),
+        "branchline.dataset.dataset": ("Dataset",),
+        "branchline.delayed.collections": ("dask",),
         "branchline.forecast.asking": ("what_if",),
+        "branchline.layout.converting": ("convert",),
+        "branchline.layout.datasets": ("inspect_dataset",),
+        "branchline.layout.files": ("inspect_file",),
+        "branchline.layout.merging": ("merge",),
+        "branchline.layout.skimming": ("skim", "slim"),
+        "branchline.layout.verifying": ("verify",),
+        "branchline.results.loading": ("Results", "load"),
+        "branchline.results.plotting": ("plot",),
+        "branchline.results.workspaces": ("workspace",),
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
-        "branchline.results": ("Results", "load", "plot", "workspace"),
-        "branchline.running.submitted": ("SubmittedTrain",),
-        "branchline.sensors": ("TrainStatus",),
-        "branchline.tables": ("Table", "TableFile"),
-        "branchline.train": ("Cutflow", "Shared", "TrainResult", "forecast", "varied"),
-        "branchline.tree": (
-            "Branch",
-            "Directory",
-            "File",
-            "Tree",
-            "concatenate",
-            "iterate",
-            "nanoevents",
-            "num_entries",
-            "open",
-        ),
-        "branchline.writing": (
-            "WritableDirectory",
-            "WritableFile",
-            "WritableTree",
-            "as_TEfficiency",
-            "as_THnSparse",
-            "as_TGraph",
-            "create",
-            "recreate",
-            "update",
-        ),
+        "branchline.running.submitted.handle": ("SubmittedTrain",),
+        "branchline.sensors.status": ("TrainStatus",),
+        "branchline.tables.pieces": ("TableFile",),
+        "branchline.tables.table": ("Table",),
+        "branchline.train.cutflow": ("Cutflow",),
+        "branchline.train.forecasting": ("forecast",),
+        "branchline.train.result": ("TrainResult",),
+        "branchline.train.sharing": ("Shared",),
+        "branchline.train.variations": ("varied",),
+        "branchline.tree.branch": ("Branch",),
+        "branchline.tree.file": ("Directory", "File", "open"),
+        "branchline.tree.iteration": ("concatenate", "iterate", "num_entries"),
+        "branchline.tree.nanoevents": ("nanoevents",),
+        "branchline.tree.tree": ("Tree",),
+        "branchline.writing.efficiencies": ("as_TEfficiency",),
+        "branchline.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
+        "branchline.writing.graphs": ("as_TGraph",),
+        "branchline.writing.sparse": ("as_THnSparse",),
+        "branchline.writing.table": ("WritableTree",),
     },
 )
 

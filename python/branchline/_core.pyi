@@ -689,7 +689,7 @@ class Merge:
         """Ends the merge soon, and removes its files."""
 
     def run(self) -> Merged:
-        """Merges. Raises the errors of `branchline.layout.merge`."""
+        """Merges. Raises the errors of `branchline.merge`."""
 
 @final
 class Merged:

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from branchline.layout import merge, slim
 from branchline.layout.merge_options import MergeOptions
+from branchline.layout.merging import merge
+from branchline.layout.skimming import slim
 from studies.making.writing import Order
 
 REPOSITORY = Path(__file__).parents[2]
 #: Making all of a set; one of the full size takes some minutes on a busy machine.
 MAKING_S = 1800
-#: Layouts of one merge: the options of `branchline.layout.merge`.
+#: Layouts of one merge: the options of `branchline.merge`.
 ORDERS: dict[str, MergeOptions] = {
     "offset": {"order": "offset"},
     "branch": {"order": "branch"},

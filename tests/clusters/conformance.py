@@ -53,7 +53,7 @@ class Case:
 
 def run(wagons: str, data: Path, out: Path | None = None, **settings: Any) -> branchline.TrainResult:
     from branchline.running import run_quietly
-    from branchline.train import TrainRequest, TrainSettings
+    from branchline.train.plan import TrainRequest, TrainSettings
 
     checked = TrainSettings.of(**{"step_size": 400, "memory_limit": "256 MiB", **settings})
     return run_quietly(TrainRequest(wagons, str(data), checked), out)

@@ -19,7 +19,7 @@ from tests.stores.servers import free_port
 
 import branchline
 from branchline.errors import BranchlineError, OptionError
-from branchline.jobs import PoolError
+from branchline.jobs.pool import PoolError
 
 FAILING = """
 import numpy as np

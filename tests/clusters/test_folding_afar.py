@@ -16,7 +16,7 @@ from tests.clusters.event_files import write_events
 from tests.clusters.wagons import PLAIN, write_wagons
 from tests.local_dask import local_cluster
 
-from branchline.jobs import FoldTree
+from branchline.jobs.fold_tree import FoldTree
 from branchline.limits import FOLD_FAN_IN
 
 WORKERS = 2

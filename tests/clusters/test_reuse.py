@@ -12,8 +12,8 @@ from tests.clusters.farm import Train, files_of, run_branchline, wait_until
 from tests.clusters.slurm import Slurm
 
 from branchline.running.kept import kept_results
-from branchline.running.submitted import SubmittedTrain
 from branchline.running.submitted.folder import BatchFolder
+from branchline.running.submitted.handle import SubmittedTrain
 from branchline.running.submitted.submission import JobsRecord
 
 FILES = 4

@@ -13,7 +13,7 @@ from tests.clusters.slurm import Slurm
 from tests.clusters.wagons import PLAIN, TOGETHER, write_wagons
 
 import branchline
-from branchline.running.submitted import SubmittedTrain
+from branchline.running.submitted.handle import SubmittedTrain
 
 # Two tasks with units of twenty sub-jobs, and one of five.
 FILES, TASKS, EVENTS_PER_FILE = 45, 2, 40

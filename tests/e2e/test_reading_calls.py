@@ -20,7 +20,8 @@ BRANCHES = 60
 
 PROGRAM = """
 import json, sys
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 path, branches = json.loads(sys.argv[1])
 with ChunkStream([Source(path)], branches) as stream:

@@ -22,7 +22,8 @@ BASKET_BYTES = 15_000_000
 
 PROGRAM = """
 import json, sys, time
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 def status_bytes(name):
     with open("/proc/self/status") as lines:

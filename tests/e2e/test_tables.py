@@ -26,7 +26,8 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.running import run_quietly
-from branchline.train import TrainRequest, TrainResult, TrainSettings
+from branchline.train.plan import TrainRequest, TrainSettings
+from branchline.train.result import TrainResult
 
 FILES, EVENTS_PER_FILE = 6, 900
 FORMATS = ("ttree", "rntuple", "parquet")

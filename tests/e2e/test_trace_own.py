@@ -23,10 +23,9 @@ from tests.page_cache import in_page_cache
 from tests.peers.peers import missing
 
 from branchline.errors import OptionError
-from branchline.tracing import Trace, read_trace
 from branchline.tracing.recording import recording, recover
 from branchline.tracing.summary import summarise
-from branchline.tracing.trace import EXTENT, REQUEST, SPAN
+from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Trace, read_trace
 
 BRANCHES = [f"branch_{number}" for number in range(30)]
 WAGON = """
@@ -205,7 +204,7 @@ def kill_children(process: int) -> None:
 
 
 def test_a_journal_that_is_cut_in_a_record_is_read_up_to_there(files: list[Path], tmp_path: Path) -> None:
-    from branchline.tree import File
+    from branchline.tree.file import File
 
     with recording(tmp_path / "same.parquet", "a test"):
         File(files[0]).tree().arrays(["branch_1"])
@@ -230,7 +229,7 @@ FORKED = """
 import os, sys
 from pathlib import Path
 from branchline.tracing.recording import recording
-from branchline.tree import File
+from branchline.tree.file import File
 
 def read(path, branch):
     File(path).tree().arrays([branch])
@@ -259,7 +258,7 @@ def test_forked_processes_tell_what_they_read_and_nothing_of_the_parent(files: l
 
 def test_what_slows_a_storage_is_in_the_times_of_its_requests(files: list[Path], tmp_path: Path) -> None:
     from branchline import Access
-    from branchline.tree import File
+    from branchline.tree.file import File
 
     with recording(tmp_path / "t.parquet", "a test"):
         File(files[1], access=Access(throttle="latency=20ms")).tree().arrays(["branch_1"])
@@ -273,7 +272,7 @@ def test_a_fault_that_is_asked_for_is_a_request_that_failed_and_took_its_time(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from branchline import Access
-    from branchline.tree import File
+    from branchline.tree.file import File
 
     monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.001")
     with recording(tmp_path / "t.parquet", "a test"):
@@ -292,7 +291,8 @@ import sys
 from pathlib import Path
 from branchline import Access
 from branchline.tracing.recording import recording
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 folder, *files = sys.argv[1:]
 for mode in ("plain", "cache", "planned", "prefetch"):
@@ -325,7 +325,7 @@ import sys
 from pathlib import Path
 from branchline import Access
 from branchline.tracing.recording import recording
-from branchline.tree import File
+from branchline.tree.file import File
 
 path, folder = sys.argv[1:]
 # A file on a local disk is copied to another only if it is taken for a far one.

@@ -11,11 +11,11 @@ import pytest
 from tests.e2e.browser import Browser
 from tests.peers.peers import missing
 
-from branchline.layout import inspect_file
-from branchline.tracing import Trace, follow, read_trace
+from branchline.layout.files import inspect_file
 from branchline.tracing.comparing import write_comparison
 from branchline.tracing.page import write_page
-from branchline.tracing.trace import PART, Group
+from branchline.tracing.strace import follow
+from branchline.tracing.trace import PART, Group, Trace, read_trace
 
 READ = """
 import sys, uproot

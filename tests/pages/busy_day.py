@@ -10,9 +10,20 @@ from datetime import UTC, datetime, timedelta
 
 from tests.unit.control.batches import identity, read
 
-from branchline.sensors import FAILED, RUNNING, JobRecord, TrainStatus
 from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FileRecord, SiteReading, TimePoint, Totals, WagonFault, WagonRecord, WorkerPhases
+from branchline.sensors.record import (
+    FAILED,
+    RUNNING,
+    FileRecord,
+    JobRecord,
+    SiteReading,
+    TimePoint,
+    Totals,
+    WagonFault,
+    WagonRecord,
+    WorkerPhases,
+)
+from branchline.sensors.status import TrainStatus
 
 #: Each site and the storage element near to it.
 SITES = {

@@ -8,7 +8,9 @@ from typing import Any
 import hist
 import numpy as np
 
-from branchline.objects import Efficiency, Graph, Histogram
+from branchline.objects.efficiency import Efficiency
+from branchline.objects.graph import Graph
+from branchline.objects.histogram import Histogram
 
 AXES = ("GetXaxis", "GetYaxis", "GetZaxis")
 

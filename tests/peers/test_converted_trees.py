@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.forecast.changing import CONVERTED, AdvisedChange, write_changed
 from branchline.forecast.laid import laid_file, names_of
 from branchline.forecast.proposals import columns_of_ntuple, proposals

@@ -15,7 +15,11 @@ from tests.peers.histograms import assert_equal_efficiency, assert_equal_graph, 
 from tests.sampled import long_but
 
 import branchline
-from branchline.objects import Graph, Histogram, MultiGraph, ObjectList, Record, SparseHistogram
+from branchline.objects.graph import Graph, MultiGraph
+from branchline.objects.histogram import Histogram
+from branchline.objects.lists import ObjectList
+from branchline.objects.record import Record
+from branchline.objects.sparse import SparseHistogram
 
 pytestmark = pytest.mark.peer
 

@@ -14,7 +14,8 @@ import uproot
 from tests.peers.peers import missing
 
 import branchline
-from branchline.layout import merge, verify
+from branchline.layout.merging import merge
+from branchline.layout.verifying import verify
 
 ENTRIES = (700, 0, 1, 1300)
 ORDERS = ("entry", "branch", "offset")

@@ -18,7 +18,9 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.errors import OptionError, UnsupportedBranchError
-from branchline.layout import FilledBranch, merge, verify
+from branchline.layout.filled import FilledBranch
+from branchline.layout.merging import merge
+from branchline.layout.verifying import verify
 
 #: The branches of each file, in their order.
 FILES = [

@@ -12,7 +12,8 @@ import pytest
 from tests.peers.peers import missing
 from tests.peers.test_merging_histograms import differences, numbers, seen
 
-from branchline.layout import merge, verify
+from branchline.layout.merging import merge
+from branchline.layout.verifying import verify
 
 FILES = 3
 # Has ROOT write a file: `branchline_buffers(path, number)`, and what profiles of all entries are to become.

@@ -17,7 +17,7 @@ import uproot
 from tests.peers.peers import missing
 
 import branchline
-from branchline.layout import merge
+from branchline.layout.merging import merge
 
 pytestmark = pytest.mark.slow
 

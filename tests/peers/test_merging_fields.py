@@ -19,7 +19,9 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout import FilledBranch, merge, verify
+from branchline.layout.filled import FilledBranch
+from branchline.layout.merging import merge
+from branchline.layout.verifying import verify
 
 #: Entries of each file.
 ENTRIES = {"few": 20, "all": 30, "some": 25}

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.peers.peers import missing
 
-from branchline.layout import merge, verify
+from branchline.layout.merging import merge
+from branchline.layout.verifying import verify
 
 FILES = 3
 # Has ROOT write a file: `branchline_axes(path, number)`.

@@ -16,7 +16,8 @@ from tests.peers.peers import missing
 from tests.peers.test_merging_histograms import differences
 from tests.peers.test_merging_objects import versions
 
-from branchline.layout import MergeResult, merge, verify
+from branchline.layout.merging import MergeResult, merge
+from branchline.layout.verifying import verify
 
 FILES = 3
 # Has ROOT write a file: `branchline_kinds(path, number)`.

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from tests.peers.peers import missing
 
-from branchline.layout import merge, skim, verify
+from branchline.layout.merging import merge
+from branchline.layout.skimming import skim
+from branchline.layout.verifying import verify
 
 # Each process has an identity of its own, which the files that it writes hold as a TProcessID.
 WRITER = """

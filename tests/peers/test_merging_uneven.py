@@ -11,7 +11,8 @@ import uproot
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout import merge, verify
+from branchline.layout.merging import merge
+from branchline.layout.verifying import verify
 
 FILES, ENTRIES, MISSING = 3, 50, 20
 NOTHING = {"x": 0, "fixed": [0, 0, 0], "text": "", "list": [], "names": [], "string": "", "pair": 0}

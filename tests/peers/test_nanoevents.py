@@ -16,7 +16,7 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout import convert
+from branchline.layout.converting import convert
 
 nanoevents = imported("coffea.nanoevents")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import branchline
-from branchline.layout import merge
+from branchline.layout.merging import merge
 
 WRITER = """
 #include <ROOT/RNTupleModel.hxx>

@@ -14,7 +14,8 @@ from tests.peers.ntuple_files import Written, by_root, plain, wanted_order, writ
 from tests.sampled import long_but
 
 import branchline
-from branchline.layout import convert, skim, slim
+from branchline.layout.converting import convert
+from branchline.layout.skimming import skim, slim
 
 SEED = 20240
 FILES = (2, 6)

@@ -18,7 +18,9 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import ExpressionError, NoSuchKeyError, OptionError
-from branchline.layout import merge, skim, slim, verify
+from branchline.layout.merging import merge
+from branchline.layout.skimming import skim, slim
+from branchline.layout.verifying import verify
 
 ENTRIES = (700, 0, 1, 1300)
 #: Codecs as they are asked for, with what ROOT calls them.

@@ -13,9 +13,8 @@ import pytest
 
 import branchline
 from branchline import Access, RecoveredFileWarning
-from branchline.tracing import read_trace
 from branchline.tracing.recording import recording
-from branchline.tracing.trace import REQUEST
+from branchline.tracing.trace import REQUEST, read_trace
 
 # Killed between two savings: some entries are lost, and a piece of a basket may be left behind.
 WRITER = """

@@ -93,7 +93,7 @@ def test_efficiencies_of_numpy_are_added_by_hadd_and_merge(root: Any, tmp_path: 
             file["e"] = branchline.as_TEfficiency((np.array([4.0, 20.0]), EDGES[1]), total)
     hadd = Path(root.__file__).parent / "bin" / "hadd"
     subprocess.run([hadd, tmp_path / "hadd.root", *inputs], check=True, capture_output=True)
-    branchline.layout.merge(inputs, tmp_path / "merge.root")
+    branchline.merge(inputs, tmp_path / "merge.root")
     for name in ("hadd.root", "merge.root"):
         got = branchline.open(tmp_path / name)["e"]
         assert got.values().tolist() == [8 / 21, 40 / 41]

@@ -16,7 +16,7 @@ from tests.stores.servers import free_port
 
 import branchline
 from branchline._core import Store
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.dataset.located import hosts_of
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
 

@@ -13,7 +13,7 @@ from tests.stores.conftest import Served
 from tests.stores.scripted import http_request, scripted
 
 import branchline
-from branchline.layout import convert
+from branchline.layout.converting import convert
 
 
 class Sums:

@@ -20,10 +20,11 @@ from tests.stores.servers import wait_for
 
 import branchline
 from branchline._core import Proxy, Store
-from branchline.layout import merge
-from branchline.tracing import read_trace
+from branchline.layout.merging import merge
 from branchline.tracing.recording import recording
-from branchline.tree import ChunkStream, Source
+from branchline.tracing.trace import read_trace
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 FILES = 6
 BRANCHES = 60

@@ -11,7 +11,7 @@ from tests.stores.scripted import scripted
 from tests.stores.servers import Folder, Nginx, wait_for
 from tests.stores.servers_s3 import Moto, set_s3
 
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.dataset.listings import Entry, entries_in, list_folder
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
 from branchline.train.shares import cut

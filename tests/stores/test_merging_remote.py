@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.layout import MergeResult, merge, skim, slim
+from branchline.layout.merging import MergeResult, merge
+from branchline.layout.skimming import skim, slim
 
 SECRET = "Zx81Secret"
 FILES = {"a.root": np.arange(10), "b.root": np.arange(10, 20)}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from branchline.batch.memory import memory_kib
 from branchline.errors import OptionError
-from branchline.sites import SiteFile
+from branchline.sites.site_file import SiteFile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from branchline.quantities import count, size
-from branchline.train import Forecast, WagonForecast
+from branchline.train.forecasting import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6
 # Wider than any table, to measure the width that one needs.

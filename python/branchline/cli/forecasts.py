@@ -149,7 +149,7 @@ def calibrate(
             branchline calibrate root://eos.example.org//data/*.root
 
     """
-    from branchline.dataset import Dataset
+    from branchline.dataset.dataset import Dataset
     from branchline.forecast.calibration import calibrate as measured
     from branchline.forecast.calibration import load_calibration, save_calibration
     from branchline.sensors.plain import finite, to_plain

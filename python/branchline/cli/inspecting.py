@@ -14,7 +14,7 @@ from branchline.limits import DISK_PAGE_BYTES
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
-    from branchline.dataset import DataFile
+    from branchline.dataset.files import DataFile
 
 
 def inspect(
@@ -49,7 +49,7 @@ def inspect(
 
     """
     # Imported here since it imports numpy.
-    from branchline.dataset import Dataset
+    from branchline.dataset.dataset import Dataset
 
     with requests_recorded(trace_to):
         files = tuple(Dataset.of(location))
@@ -63,7 +63,7 @@ def inspect(
 
 def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
     from branchline.cli.layout_tables import print_dataset
-    from branchline.layout import inspect_dataset
+    from branchline.layout.datasets import inspect_dataset
 
     dataset = inspect_dataset(files)
     print_dataset(dataset, as_json=as_json)
@@ -78,7 +78,7 @@ def _inspect_file(
     from branchline.cli.layout_tables import print_file
     from branchline.cli.terminal import console
     from branchline.forecast.of_layout import advise_file
-    from branchline.layout import inspect_file
+    from branchline.layout.files import inspect_file
     from branchline.sensors.plain import to_plain
 
     layout = inspect_file(

@@ -12,8 +12,9 @@ from branchline.cli.advice_lines import print_advice
 from branchline.cli.printing import print_out
 from branchline.cli.terminal import console as standard_output
 from branchline.forecast.of_layout import advise_dataset, advise_file
-from branchline.layout import DatasetLayout, FileLayout
+from branchline.layout.datasets import DatasetLayout
 from branchline.layout.extents import Spread
+from branchline.layout.files import FileLayout
 from branchline.quantities import count, counted, percent, significant, size
 from branchline.sensors.plain import to_plain
 

@@ -123,7 +123,7 @@ class MakeMerge(Protocol):
         resume: bool,
         sync: bool,
     ) -> MergeResult:
-        """As `branchline.layout.merge`."""
+        """As `branchline.merge`."""
 
 
 def merge(

@@ -49,7 +49,7 @@ def plot(
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # Imported here since they import numpy and matplotlib.
     from branchline.report.names import SafeNames
-    from branchline.results import load
+    from branchline.results.loading import load
     from branchline.results.plotting import all_stacks, drawn
 
     results = load(out)

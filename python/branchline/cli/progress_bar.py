@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from branchline.sensors import TrainStatus
+    from branchline.sensors.status import TrainStatus
 
 #: Called with the amount done, the total, and a text.
 Update = Callable[[float, float | None, str], None]

@@ -17,7 +17,7 @@ from branchline.limits import PROOF_S
 
 if TYPE_CHECKING:
     from branchline.access import Access
-    from branchline.dataset import DataFile
+    from branchline.dataset.files import DataFile
     from branchline.forecast.advising import Advised
     from branchline.forecast.checked import Checked
     from branchline.forecast.subject import Subject

@@ -20,7 +20,10 @@ from branchline.sensors.status import TrainStatus
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
-    from branchline.reporting import Reporter, ReportTarget, SentReports, Spool
+    from branchline.reporting.left import SentReports
+    from branchline.reporting.reporter import Reporter
+    from branchline.reporting.spool import Spool
+    from branchline.reporting.target import ReportTarget
     from branchline.tracing.summary_rows import Summary
 
 ReportTo = Annotated[
@@ -75,7 +78,10 @@ class ReportedCommand:
 @contextmanager
 def command_reported(command: Sequence[str], report_to: str | None) -> Iterator[ReportedCommand]:
     """The reports of a program that is followed inside. Raises OptionError for what is no address."""
-    from branchline.reporting import Reporter, ReportTarget, Spool, identity_of
+    from branchline.reporting.identity import identity_of
+    from branchline.reporting.reporter import Reporter
+    from branchline.reporting.spool import Spool
+    from branchline.reporting.target import ReportTarget
 
     target = ReportTarget.of(report_to)
     reporter = None
@@ -109,7 +115,9 @@ def send(
     """
     from contextlib import closing
 
-    from branchline.reporting import ReportTarget, Sender, send_left
+    from branchline.reporting.left import send_left
+    from branchline.reporting.sending import Sender
+    from branchline.reporting.target import ReportTarget
 
     target, spool = ReportTarget.of(to), _spool(out)
     if target is None:
@@ -124,7 +132,7 @@ def send(
 
 
 def _spool(out: Path | None) -> Spool:
-    from branchline.reporting import Spool
+    from branchline.reporting.spool import Spool
 
     if out is not None:
         from branchline.running.submitted.folder import BatchFolder

@@ -12,7 +12,7 @@ from branchline.quantities import counted
 
 if TYPE_CHECKING:
     from branchline.layout.contents import ObjectSummary
-    from branchline.tree import Directory
+    from branchline.tree.file import Directory
 
 HEAD = ("object", "class", "content", "title")
 
@@ -44,7 +44,9 @@ def show(
     """
     # Imported here since it imports awkward.
     from branchline.locations import split_location
-    from branchline.tree import Branch, Directory, File, Tree
+    from branchline.tree.branch import Branch
+    from branchline.tree.file import Directory, File
+    from branchline.tree.tree import Tree
 
     with requests_recorded(reading.trace_to):
         path, name = split_location(location)

@@ -11,14 +11,14 @@ from branchline.cli.reporting import ReportTo
 from branchline.errors import MissingFileError
 from branchline.limits import BATCH_RETRIES
 from branchline.quantities import counted
-from branchline.sensors import RUNNING
+from branchline.sensors.record import RUNNING
 from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.reported import ReportsTo
-    from branchline.running.submitted import SubmittedTrain
-    from branchline.sensors import TrainStatus
+    from branchline.running.submitted.handle import SubmittedTrain
+    from branchline.sensors.status import TrainStatus
 
 _GROUP = "Where to run"
 
@@ -65,7 +65,7 @@ class Farm(NamedTuple):
     @property
     def is_batch_system(self) -> bool:
         """Whether the train is submitted."""
-        from branchline.batch import is_batch_system
+        from branchline.batch.system import is_batch_system
 
         return is_batch_system(self.on)
 
@@ -161,7 +161,7 @@ def resume(out: Out) -> int:
 
 def _nothing_missing(out: Path) -> str:
     from branchline.report.job_files import read_status
-    from branchline.sensors import FINISHED
+    from branchline.sensors.record import FINISHED
 
     if read_status(out) == FINISHED:
         return "no sub-job is missing, and the results are written"
@@ -182,7 +182,7 @@ def cancel(out: Out) -> int:
 
 
 def _train(out: Path) -> SubmittedTrain:
-    from branchline.running.submitted import SubmittedTrain
+    from branchline.running.submitted.handle import SubmittedTrain
 
     return SubmittedTrain(out)
 

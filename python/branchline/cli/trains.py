@@ -19,7 +19,8 @@ from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_
 
 if TYPE_CHECKING:
     from branchline.report.writing import Pictures
-    from branchline.train import TrainRequest, TrainResult
+    from branchline.train.plan import TrainRequest
+    from branchline.train.result import TrainResult
 
 _PACE = "Workers and chunks"
 
@@ -135,7 +136,7 @@ def run(
     if farm.on is None and pace.workers != 0:
         load_ahead()
     from branchline.locations import shown_command
-    from branchline.train import TrainRequest, TrainSettings
+    from branchline.train.plan import TrainRequest, TrainSettings
 
     settings = TrainSettings.of(
         workers=pace.workers,
@@ -254,7 +255,7 @@ def try_wagons(
     # Imported here since it imports awkward.
     from branchline.cli.forecast_table import print_forecast
     from branchline.cli.terminal import console
-    from branchline.train import forecast
+    from branchline.train.forecasting import forecast
 
     with requests_recorded(reading.trace_to):
         outcome = forecast(

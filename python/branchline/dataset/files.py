@@ -11,7 +11,7 @@ from pathlib import Path
 from branchline.dataset.companions import Companion
 from branchline.dataset.samples import Sample
 from branchline.locations import BETWEEN_REPLICAS, is_url, links_in
-from branchline.sites import ElementSites
+from branchline.sites.elements import ElementSites
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ def list_folder(url: str, *, once: bool = False) -> list[Entry]:
 
 def _listed_by_library(url: str, scheme: str, patience_s: float) -> list[Entry]:
     # Imported late: most files need none of these libraries.
-    from branchline.bridge import BridgeError, in_time, list_by_fsspec, list_by_hdfs
+    from branchline.bridge.bridged_file import BridgeError, in_time
+    from branchline.bridge.fsspec_files import list_by_fsspec
+    from branchline.bridge.hdfs_files import list_by_hdfs
 
     listed = list_by_hdfs if scheme == "hdfs" else list_by_fsspec
     try:

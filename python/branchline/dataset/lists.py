@@ -13,7 +13,7 @@ from branchline.dataset.locations import expand
 from branchline.dataset.samples import Sample
 from branchline.errors import DatasetError, MissingFileError
 from branchline.locations import BETWEEN_REPLICAS, is_url, split_location
-from branchline.sites import ElementSites
+from branchline.sites.elements import ElementSites
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")
 JSON_SUFFIXES = (".json", ".json.gz")

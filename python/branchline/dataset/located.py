@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict, TypeVar
 
-from branchline.bridge import BridgeError, locate_by_hdfs, locate_by_xrootd
+from branchline.bridge.bridged_file import BridgeError
+from branchline.bridge.hdfs_blocks import locate_by_hdfs
+from branchline.bridge.xrootd_files import locate_by_xrootd
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.dataset.server_files import in_threads

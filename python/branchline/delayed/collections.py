@@ -17,10 +17,10 @@ from branchline.delayed.readers import BranchReader, MappedReader, NumpyReader, 
 from branchline.delayed.stored import FormMapping, StoredColumns
 from branchline.errors import BAD_FILE_ERRORS, OptionError
 from branchline.extras import require
-from branchline.tree import ReadRequest
 from branchline.tree.branch import Branch, BranchFilter
 from branchline.tree.libraries import library_of, numpy_of
 from branchline.tree.options import check_opening_options
+from branchline.tree.request import ReadRequest
 from branchline.tree.selection import BranchField
 
 if TYPE_CHECKING:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from branchline.errors import DatasetError, NoSuchKeyError, OptionError, RecoveredFileWarning, warn
-from branchline.tree import File, Source, Tree
+from branchline.tree.file import File
 from branchline.tree.iteration import sources_of
+from branchline.tree.sources import Source
 from branchline.tree.steps import recovered
+from branchline.tree.tree import Tree
 
 if TYPE_CHECKING:
     from branchline.access import Access
-    from branchline.tree import ReadRequest
+    from branchline.tree.request import ReadRequest
 
 #: Files that are opened at a time for their numbers of entries. Most of opening is waiting for the storage; the
 #: metadata of more files at a time would only wait for a core.

@@ -19,8 +19,9 @@ from branchline.delayed.parts import (
     shares,
 )
 from branchline.errors import DatasetError
-from branchline.tree import ReadRequest, Tree
+from branchline.tree.request import ReadRequest
 from branchline.tree.selection import BranchField, Field
+from branchline.tree.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,13 @@ from branchline.access import Access
 from branchline.delayed.parts import Part
 from branchline.delayed.stored import Mapped, StoredColumns, filled, joined
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, warn
-from branchline.tree import ChunkStream, File, Source, StreamRecords
+from branchline.tree.file import File
 from branchline.tree.libraries import numpy_of
 from branchline.tree.request import ONE_STEP, Step, StreamRequest
+from branchline.tree.sources import Source
 from branchline.tree.steps import recovered
+from branchline.tree.stream import ChunkStream
+from branchline.tree.stream_records import StreamRecords
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,13 +21,15 @@ import uproot
 
 from branchline.demo.collisions import PARTICLE_TYPES, simulate
 from branchline.errors import OptionError
-from branchline.jobs import Finished, Interruption, LocalProcesses, SubJob
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.subjob import Finished, SubJob
 from branchline.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from branchline.jobs import Context
+    from branchline.jobs.subjob import Context
 
 TREE_NAME = "events"
 COUNT_NAME = "n"

@@ -17,8 +17,8 @@ from branchline.forecast.platform import Link, Nodes, Platform, Storage
 from branchline.forecast.simulated_limits import CPU_SPREAD
 from branchline.forecast.simulated_plan import Block, BlockPlan, ReadingAhead, plans_of
 from branchline.forecast.subject import Subject
-from branchline.sensors import cpu_count
-from branchline.tracing import Trace, read_trace
+from branchline.sensors.process import cpu_count
+from branchline.tracing.trace import Trace, read_trace
 
 #: The storage and the link of a platform that is none but these.
 STORAGE, LINK = "storage", "shared by all"

@@ -15,14 +15,15 @@ import numpy as np
 
 from branchline import _core
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, OptionError, StorageError
 from branchline.forecast.machine import machine_name, now_text, state_folder
 from branchline.forecast.rates import Rates, measured
 from branchline.forecast.simulated_limits import CALIBRATION_FILE_MAX_BYTES
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import finite, from_plain, to_plain
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 #: The version of the form of the file; a reader refuses a newer one.
 CALIBRATION_VERSION = 1
@@ -137,7 +138,7 @@ def calibrate(files: Sequence[DataFile], access: Access, before: Calibration | N
 
 def _codecs() -> tuple[float, dict[str, float]]:
     """Seconds to decode a byte, and to decompress one by codec."""
-    from branchline.writing import recreate
+    from branchline.writing.file import recreate
 
     random = np.random.default_rng(1)
     # Of a few digits, as the numbers of detectors are: they compress to a half.
@@ -159,7 +160,7 @@ def _file_s() -> float:
     """What a small near file costs: the time of many of them over that of one. The quickest rounds count, as what other
     programs make of a file would be multiplied by all.
     """
-    from branchline.writing import recreate
+    from branchline.writing.file import recreate
 
     with tempfile.TemporaryDirectory(prefix="branchline-calibration-") as folder:
         paths = [Path(folder) / f"{number}.root" for number in range(SMALL_FILES)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, OptionError
 from branchline.forecast.conditions import Conditions
 from branchline.layout.converting import convert

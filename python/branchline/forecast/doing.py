@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.forecast.advising import Advised
 from branchline.forecast.changing import write_changed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from branchline import _core
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.layout.extents import as_numbers
 
 #: Offset, bytes, first entry and the entry after the last of a basket or page.

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from branchline.forecast.ideas import Idea, chosen, inputs_words
-from branchline.layout import DatasetLayout, FileLayout
+from branchline.layout.datasets import DatasetLayout
+from branchline.layout.files import FileLayout
 from branchline.quantities import count, counted, percent, significant, size
 from branchline.sensors.advice import MANAGER, Advice
 

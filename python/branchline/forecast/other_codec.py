@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import OptionError
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.rates import measured

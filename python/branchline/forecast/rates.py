@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from branchline import _core
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.forecast.laid import names_of
 from branchline.sensors.record import JobRecord
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 #: Seconds of reading, at most, from which the rates of a dataset are taken.
 SAMPLE_S = 20.0

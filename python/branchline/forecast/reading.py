@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError
 from branchline.interpreter import own_python
 from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.record import AccessRecord
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 READING_VERSION = 1
 #: A process that reads a sample for longer hangs.

@@ -13,9 +13,8 @@ from branchline.errors import OptionError
 from branchline.forecast.kernel_requests import OPENING_REQUESTS, Read, kernel_requests
 from branchline.forecast.simulated_limits import AHEAD_BYTES, PLAN_BLOCKS_MAX
 from branchline.sensors.plain import from_plain, to_plain
-from branchline.tracing import Trace
 from branchline.tracing.summary import Requests
-from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, codes, numbers
+from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Trace, codes, numbers
 
 #: The version of the form of plans; a reader refuses a newer one.
 PLAN_VERSION = 1

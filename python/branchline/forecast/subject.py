@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from branchline.access import Access
-from branchline.dataset import DataFile, Dataset
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, DatasetError, OptionError
 from branchline.forecast.calibration import load_calibration, with_calibrated
 from branchline.forecast.checked import load_checked
@@ -18,7 +19,7 @@ from branchline.forecast.intervals import Errors, errors_seen
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.pieces import openings, pieces_of
 from branchline.forecast.rates import Rates, measured, rates_of_job
-from branchline.sensors import cpu_count
+from branchline.sensors.process import cpu_count
 from branchline.sensors.record import JobRecord
 
 #: Files whose metadata are read, spread over the dataset: the others are taken to be like them.

@@ -30,7 +30,8 @@ from branchline.limits import (
     VERSIONS_ASKED_MAX,
     VERSIONS_WAIT_S,
 )
-from branchline.sites import Spot, is_among, own_spot
+from branchline.sites.nearness import is_among
+from branchline.sites.spot import Spot, own_spot
 
 
 class DaskPool:

@@ -14,7 +14,7 @@ from branchline.jobs.agent import cancel_group, end_agents, stop_agents, work_on
 from branchline.jobs.groups import Group, GroupResult
 from branchline.jobs.pool import Done, PoolError
 from branchline.limits import EXECUTOR_SLOTS
-from branchline.sites import Spot
+from branchline.sites.spot import Spot
 
 
 class ExecutorPool:

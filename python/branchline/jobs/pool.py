@@ -8,7 +8,7 @@ from typing import Protocol
 
 from branchline.errors import BranchlineError
 from branchline.jobs.groups import Group, GroupResult
-from branchline.sites import Spot
+from branchline.sites.spot import Spot
 
 
 class PoolError(BranchlineError):

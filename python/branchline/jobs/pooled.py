@@ -48,7 +48,8 @@ from branchline.limits import (
     PROGRAM_INLINE_BYTES,
     STOP_GRACE_S,
 )
-from branchline.sites import Spot, holding_most
+from branchline.sites.nearness import holding_most
+from branchline.sites.spot import Spot
 
 
 class PooledWorkers:

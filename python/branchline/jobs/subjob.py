@@ -12,7 +12,7 @@ import cloudpickle
 
 from branchline.errors import BranchlineError
 from branchline.jobs.interruption import Interruption
-from branchline.sites import Spot
+from branchline.sites.spot import Spot
 
 
 class Wait(enum.Enum):

@@ -76,7 +76,8 @@ def chunks(request: JobRequest) -> Reader:
     """Branchline's stream of chunks; options are those of ``branchline.Access``, ``threads`` and ``step_size``.
     Branches may be patterns, by the first file. Its phases are wall time: waiting for data and for decoders, the rest.
     """
-    from branchline.tree import ChunkStream, Source
+    from branchline.tree.sources import Source
+    from branchline.tree.stream import ChunkStream
 
     threads, step_size = int(request.options.get("threads", 1)), request.options.get("step_size", "100 MB")
     access = _access(request)
@@ -102,7 +103,7 @@ def chunks(request: JobRequest) -> Reader:
 
 def _branches_of(request: JobRequest, access: Access) -> list[str] | None:
     """The names of a job's branches; None for all. Raises OptionError for a pattern that matches none."""
-    from branchline.tree import File
+    from branchline.tree.file import File
     from branchline.tree.names import pattern
 
     if not request.files or not any(pattern(one) for one in request.branches):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.jobs import Context, Finished
+from branchline.jobs.subjob import Context, Finished
 from branchline.lab.limits import STUDY_START_S
 from branchline.lab.study import JobSettings
 from branchline.lab.study_files import JobFiles

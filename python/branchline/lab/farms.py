@@ -12,10 +12,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from branchline.batch import BatchSystem, Step, Submitted, batch_system, is_batch_system, load_site
+from branchline.batch.site import load_site
+from branchline.batch.system import BatchSystem, Step, Submitted, batch_system, is_batch_system
 from branchline.errors import BatchError, BranchlineError, OptionError
 from branchline.interpreter import own_python
-from branchline.jobs import Finished, Lost, SubJob, Terms, Where, place_on, where_of
+from branchline.jobs.subjob import Finished, Lost, SubJob
+from branchline.jobs.where import Terms, Where, place_on, where_of
 from branchline.lab.farm_job import FarmTask, answer_path, task_path, work_on_jobs
 from branchline.lab.limits import (
     FARM_ANSWER_GRACE_S,
@@ -31,7 +33,7 @@ from branchline.lab.study_samples import StudySample
 from branchline.lab.taking import HereAtOnce, Taker, Turn
 from branchline.report.whole_files import write_whole
 from branchline.sensors.plain import from_plain, to_plain
-from branchline.sites import Spot
+from branchline.sites.spot import Spot
 
 _SUBMITTED = "submitted.json"
 #: The folder of jobs that are on a farm, in a study's directory.

@@ -21,7 +21,7 @@ from branchline.lab.machine import Moment, Surroundings
 from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.job_files import JOB
 from branchline.report.texts import printable
-from branchline.sensors import JobRecord
+from branchline.sensors.record import JobRecord
 
 #: What ru_inblock counts in (getrusage(2)).
 _BLOCK_BYTES = 512

@@ -52,7 +52,7 @@ def traced(reader: Callable[[list[str]], Counts], path: Path) -> Callable[[list[
 
 def reads_of(path: Path) -> list[Reads]:
     """What a trace has, by file in the order of their first read. Raises MissingFileError, BadFileError."""
-    from branchline.tracing import read_trace
+    from branchline.tracing.trace import read_trace
 
     rows = read_trace(path).rows_of("request")
     names = np.asarray(rows["file"].to_numpy(zero_copy_only=False), dtype=object)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.errors import BranchlineError
-from branchline.tree import Directory, Tree
+from branchline.tree.file import Directory
+from branchline.tree.tree import Tree
 
 
 @dataclass(frozen=True)

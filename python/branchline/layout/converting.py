@@ -13,7 +13,8 @@ import awkward as ak
 
 from branchline import _core
 from branchline.access import Access
-from branchline.dataset import DataFile, Dataset
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError, OptionError
 from branchline.layout.columns import missing_error
 from branchline.layout.datasets import some_of
@@ -32,8 +33,9 @@ from branchline.layout.targets import (
 )
 from branchline.limits import parse_bytes
 from branchline.locations import is_parquet
-from branchline.tree import File, Tree
+from branchline.tree.file import File
 from branchline.tree.missing import misses, whole
+from branchline.tree.tree import Tree
 
 # The approximate size of the values that are converted at a time; several of these fit into the memory limit.
 STEP_BYTES_MAX = 32 * 2**20

@@ -11,7 +11,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.access import Access
-from branchline.tree import iterate
+from branchline.tree.iteration import iterate
 
 #: Values that are read at a time.
 STEP_SIZE = "100 MB"

@@ -10,8 +10,11 @@ import numpy as np
 from branchline.errors import NoSuchKeyError
 from branchline.layout.extents import Clusters, DiskPages, Extents, Gaps, Spread, Travel, as_numbers
 from branchline.limits import DISK_PAGE_BYTES
-from branchline.locations import split_location
-from branchline.tree import Branch, File, ReadRequest, Tree, is_parquet
+from branchline.locations import is_parquet, split_location
+from branchline.tree.branch import Branch
+from branchline.tree.file import File
+from branchline.tree.request import ReadRequest
+from branchline.tree.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from branchline import _core
 from branchline.access import Access
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
 from branchline.layout.filled import FilledBranch, filled_branches
 from branchline.layout.merge_request import BasketLayout, MergeLimits, MergeRequest, Order, TreeSelection

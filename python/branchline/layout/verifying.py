@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from branchline import _core
 from branchline.access import Access
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
 from branchline.layout.filled import FilledBranch, filled_branches
 
@@ -123,7 +123,7 @@ def _by_names(made: list[str], given: list[str], tree: str, access: Access | Non
 
 def _counters(path: str, tree: str, access: Access | None) -> frozenset[str]:
     """The branches that count the elements of others."""
-    from branchline.tree import File
+    from branchline.tree.file import File
 
     outline = File(path, access).tree(tree).outline
     return frozenset(outline.paths[one] for one in outline.counts if one is not None)

@@ -11,7 +11,8 @@ from branchline.limits import JOB_FILE_MAX_BYTES
 from branchline.report.arrow_tables import table_of
 from branchline.report.outputs import Part, take_apart
 from branchline.report.whole_files import read_plain, whole_file, write_whole
-from branchline.sensors import JobRecord, SensorRow
+from branchline.sensors.record import JobRecord
+from branchline.sensors.sensors import SensorRow
 
 JOB = "job.json"
 SENSORS = "sensors.parquet"

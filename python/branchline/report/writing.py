@@ -21,10 +21,10 @@ from branchline.report.records import events_note, first_only
 from branchline.report.result_forms import form_of
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.report.whole_files import failed_writing
-from branchline.sensors import FINISHED, PARTIAL, JobRecord, SensorRow
 from branchline.sensors.advice import Advice
-from branchline.sensors.record import JobFault
+from branchline.sensors.record import FINISHED, PARTIAL, JobFault, JobRecord
 from branchline.sensors.result_record import ResultRecord
+from branchline.sensors.sensors import SensorRow
 
 #: Which pictures of histograms are drawn: a PNG takes as long again as an SVG.
 Pictures = Literal["svg", "both", "none"]

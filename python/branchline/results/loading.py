@@ -15,11 +15,10 @@ from branchline.notebook import HTML_ROWS, html_table
 from branchline.quantities import count, counted
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import job_of
-from branchline.sensors import FINISHED, RUNNING, JobRecord
-from branchline.sensors.record import WagonRecord
+from branchline.sensors.record import FINISHED, RUNNING, JobRecord, WagonRecord
 from branchline.sensors.result_record import ResultRecord
 from branchline.settings import folder_path
-from branchline.tables import TableFile
+from branchline.tables.pieces import TableFile
 from branchline.train.cutflow import Cutflow
 
 _CUTFLOW = f"{Cutflow.__module__}.{Cutflow.__qualname__}"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from branchline.access import Access
-from branchline.batch import is_batch_system
+from branchline.batch.system import is_batch_system
 from branchline.errors import OptionError, PartialResultWarning, ReportWarning, warn
 from branchline.extras import require
-from branchline.jobs import Interruption
+from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import WORKER_TIMEOUT_S
 from branchline.notebook import is_notebook, notebook_bar
@@ -22,20 +22,21 @@ from branchline.running.reported import ReportsTo, reported
 from branchline.running.writing import write
 from branchline.sensors.status_text import part_done, progress_text
 from branchline.settings import folder_path
-from branchline.tables import TableFolder
-from branchline.train import TrainRequest, TrainResult, TrainSettings, run_train
-from branchline.train.result import incomplete
+from branchline.tables.folder import TableFolder
+from branchline.train.plan import TrainRequest, TrainSettings
+from branchline.train.result import TrainResult, incomplete
+from branchline.train.running import run_train
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from branchline.dataset import CompanionsLike
+    from branchline.dataset.companions import CompanionsLike
     from branchline.jobs.where import WhereLike
     from branchline.report.writing import Pictures
     from branchline.running.run_settings import RunSettings
-    from branchline.running.submitted import SubmittedTrain
-    from branchline.sensors import TrainStatus
-    from branchline.train import TrainPlan
+    from branchline.running.submitted.handle import SubmittedTrain
+    from branchline.sensors.status import TrainStatus
+    from branchline.train.plan import TrainPlan
 
 
 @overload
@@ -191,7 +192,8 @@ def submit_train(
     reports cannot travel.
     """
     require("cloudpickle", "psutil", "boost_histogram", "uhi")
-    from branchline.running.submitted import SubmittedTrain, submit
+    from branchline.running.submitted.handle import SubmittedTrain
+    from branchline.running.submitted.submitting import submit
 
     if out is None:
         raise OptionError("a submitted train needs a directory for its results", hint="name one that all nodes see")

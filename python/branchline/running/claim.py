@@ -23,12 +23,13 @@ from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import STATUS_OLD_S
 from branchline.running.status_file import STATUS, StatusFile
-from branchline.sensors import FAILED, PARTIAL, RUNNING, JobRecord, host
+from branchline.sensors.process import host
+from branchline.sensors.record import FAILED, PARTIAL, RUNNING, JobRecord
 from branchline.sensors.versions import branchline_version
 from branchline.tables.folder import clear_tables
 
 if TYPE_CHECKING:
-    from branchline.sensors import TrainStatus
+    from branchline.sensors.status import TrainStatus
 
 NOTE = "PARTIAL.txt"
 # The folder of jobs that batch systems run, and the file in it that they begin with.

@@ -10,9 +10,9 @@ from pathlib import Path
 from branchline.errors import MissingFileError, OptionError
 from branchline.running import run_quietly
 from branchline.running.rerun import EarlierRun, earlier_run
-from branchline.sensors import RUNNING, JobRecord
-from branchline.train import TrainRequest, TrainResult
-from branchline.train.plan import TrainPlan
+from branchline.sensors.record import RUNNING, JobRecord
+from branchline.train.plan import TrainPlan, TrainRequest
+from branchline.train.result import TrainResult
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.errors import BranchlineError, MissingFileError
-from branchline.jobs import FoldNode
+from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.train.plan import TrainPlan

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from branchline.access import Access
-    from branchline.dataset import CompanionsLike
+    from branchline.dataset.companions import CompanionsLike
     from branchline.report.writing import Pictures
-    from branchline.sensors import TrainStatus
+    from branchline.sensors.status import TrainStatus
 
 
 class RunSettings(TypedDict, total=False):

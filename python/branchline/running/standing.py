@@ -15,8 +15,9 @@ from branchline.report.merge_stages import merge_stages_text
 from branchline.report.whole_files import read_plain
 from branchline.running.claim import process_lives
 from branchline.running.status_file import STATUS
-from branchline.sensors import RUNNING, JobRecord, TrainStatus, host
-from branchline.sensors.status import DIED, STOPPED
+from branchline.sensors.process import host
+from branchline.sensors.record import RUNNING, JobRecord
+from branchline.sensors.status import DIED, STOPPED, TrainStatus
 from branchline.train.progress import ElementReads
 from branchline.train.result import errors_of
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import status_of
-from branchline.sensors import TrainStatus
+from branchline.sensors.status import TrainStatus
 
 
 def state_of(out: Path) -> TrainStatus | None:
     """None without a record of a run. Raises BadFileError for a damaged one of a submitted train."""
     if (out / JOBS / SUBMISSION).is_file():
         # Imported here since it imports what only submitted trains need.
-        from branchline.running.submitted import SubmittedTrain
+        from branchline.running.submitted.handle import SubmittedTrain
 
         return SubmittedTrain(out).status()
     return status_of(out)

@@ -14,7 +14,7 @@ from pathlib import Path
 from branchline.errors import StorageError
 from branchline.limits import STATUS_HEARTBEAT_S, STATUS_INTERVAL_S
 from branchline.report.whole_files import write_whole
-from branchline.sensors import TrainStatus
+from branchline.sensors.status import TrainStatus
 
 STATUS = "status.json"
 #: The state of a run of which nothing was noted yet.

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from branchline.errors import BranchlineError, StorageError
-from branchline.jobs import Interruption
+from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME, LedgerError, remove_ledger
 from branchline.running.claim import Claim
-from branchline.sensors import FINISHED, PARTIAL, JobRecord
-from branchline.train import JobError, TrainResult
+from branchline.sensors.record import FINISHED, PARTIAL, JobRecord
+from branchline.train.result import TrainResult
+from branchline.train.share_result import JobError
 
 if TYPE_CHECKING:
     from branchline.report.writing import Pictures

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import BranchlineError
-from branchline.jobs import WAIT, Context, Finished, Lost, Message, Place, SubJob, Wait
-from branchline.jobs.subjob import AfterLoss
+from branchline.jobs.subjob import WAIT, AfterLoss, Context, Finished, Lost, Message, Place, SubJob, Wait
 from branchline.limits import TABLE_FAN_IN, TABLE_MERGE_ATTEMPTS_MAX
 from branchline.quantities import counted
 from branchline.tables.pieces import Piece, TablePieces

@@ -15,7 +15,8 @@ import numpy as np
 from branchline.errors import BranchlineError
 from branchline.layout.files import extents_of
 from branchline.tracing.trace import Numbers
-from branchline.tree import File, Tree
+from branchline.tree.file import File
+from branchline.tree.tree import Tree
 
 MAGIC = b"root"
 #: Size of the header that ROOT writes.

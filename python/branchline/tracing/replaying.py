@@ -17,7 +17,8 @@ from branchline.ranges import ByteRange
 from branchline.tracing.file_map import BASKET, PAGE
 from branchline.tracing.summary import Parts, Requests, unwanted
 from branchline.tracing.trace import END_OF_FILE, EXTENT, MAPPED, NOT_CACHED, PART, REQUEST, Trace
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 
 @dataclass(frozen=True)

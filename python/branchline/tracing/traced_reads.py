@@ -17,8 +17,10 @@ from branchline.sensors.record import (
     Totals,
 )
 from branchline.sensors.versions import branchline_version
-from branchline.sites import ElementSites, SiteMap, Spot, nearness_of, own_spot
-from branchline.sites.elements import server_of
+from branchline.sites.elements import ElementSites, server_of
+from branchline.sites.nearness import nearness_of
+from branchline.sites.site_map import SiteMap
+from branchline.sites.spot import Spot, own_spot
 from branchline.tracing.summary_rows import FileRow, Summary
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError, TableError
-from branchline.jobs import Interruption
+from branchline.jobs.interruption import Interruption
 from branchline.sensors.record import WagonFault
-from branchline.tables import Table
+from branchline.tables.table import Table
 from branchline.tables.walking import found
 from branchline.tables.writing import TableWriters
 from branchline.train.accumulators import CannotAddError, Total, shares_objects
@@ -27,8 +27,8 @@ from branchline.train.share_result import WagonShare
 from branchline.train.sharing import without_shared
 from branchline.train.views import output_view
 from branchline.train.wagons import Wagon
-from branchline.tree import Chunk
 from branchline.tree.attribution import reading_for
+from branchline.tree.stream import Chunk
 
 
 class UnreadableColumnError(Exception):

@@ -15,8 +15,8 @@ from branchline.train.clock import PhaseClock
 from branchline.train.companions import CompanionsOfEvents, OpenCompanions
 from branchline.train.varied_columns import VariedColumns
 from branchline.train.views import array_view, output_view
-from branchline.tree import Chunk
 from branchline.tree.names import near_names_hint
+from branchline.tree.stream import Chunk
 
 #: The name of what is not varied.
 NOMINAL = "nominal"

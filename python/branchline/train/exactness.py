@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from branchline.tables import TablePieces
+from branchline.tables.pieces import TablePieces
 from branchline.train.accumulators import is_joined
 
 # From here on not every whole number is one in double precision.

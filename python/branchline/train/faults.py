@@ -12,8 +12,8 @@ import awkward as ak
 
 from branchline.sensors.record import WagonFault
 from branchline.train.wagons import Wagon
-from branchline.tree import Chunk
 from branchline.tree.names import near_names_hint
+from branchline.tree.stream import Chunk
 
 #: What awkward says of records that are calculated with as if they were numbers, or vectors.
 _NO_ARITHMETIC = ("cannot broadcast records in ", "overloads for custom types: ")

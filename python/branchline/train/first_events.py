@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from branchline.access import Access
-from branchline.dataset import DataFile, Dataset
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS
 from branchline.train.shares import open_tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.limits import LOOK_FILES, STEP_MAX_ENTRIES
 from branchline.sensors.record import FileRecord, WagonFault
@@ -13,7 +13,7 @@ from branchline.train.faults import because_of
 from branchline.train.share_records import opening_of
 from branchline.train.shares import open_tree, step_entries
 from branchline.train.wagons import Wagon
-from branchline.tree import Tree
+from branchline.tree.tree import Tree
 
 
 class FirstTrees:

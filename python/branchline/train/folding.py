@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from branchline.sensors import added_troubles, distinct_links
+from branchline.sensors.links import distinct_links
 from branchline.sensors.measures import added_measures
 from branchline.sensors.record import (
     BranchRecord,
@@ -13,6 +13,7 @@ from branchline.sensors.record import (
     MemoryRetry,
     WagonFault,
 )
+from branchline.sensors.troubles import added_troubles
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import because_of
 from branchline.train.records import RecordTable, added_sites, companions_missing
@@ -75,7 +76,7 @@ class FoldedResult(ReadRecords):
 def fold(parts: Sequence[FoldedResult]) -> FoldedResult:
     """The results of neighbours, in their order, as one; the parts stay as they are. Raises ValueError without parts.
 
-    Sums depend on how parts are grouped: `branchline.jobs.FoldTree` says which parts go together.
+    Sums depend on how parts are grouped: `branchline.jobs.fold_tree.FoldTree` says which parts go together.
     """
     folding = Folding()
     for part in parts:

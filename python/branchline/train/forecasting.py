@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.access import Access, access_of
-from branchline.dataset import CompanionsLike, DataFile, Dataset
+from branchline.dataset.companions import CompanionsLike
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError
-from branchline.jobs import Finished, LocalProcesses, ModuleFile, SubJob, WorkerDiedError
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.program import ModuleFile
+from branchline.jobs.subjob import Finished, SubJob, WorkerDiedError
 from branchline.limits import (
     CHUNKS_HELD,
     FORECAST_FILES,
@@ -21,7 +25,7 @@ from branchline.limits import (
     parse_bytes,
 )
 from branchline.quantities import count
-from branchline.sensors import cpu_count
+from branchline.sensors.process import cpu_count
 from branchline.sensors.record import WagonFault
 from branchline.settings import whole_number
 from branchline.train.comparing import Difference, differences

@@ -8,19 +8,12 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.errors import InternalError
-from branchline.jobs import Interruption, Lost, Repeated
-from branchline.sensors import (
-    added_troubles,
-    cpu_count,
-    cpu_s,
-    host,
-    joined_links,
-    machine_cpu_s,
-    memory_peak_bytes,
-    take_troubles,
-)
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.subjob import Lost, Repeated
+from branchline.sensors.links import joined_links
+from branchline.sensors.process import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
 from branchline.sensors.record import (
     FAILED,
     FINISHED,
@@ -40,6 +33,7 @@ from branchline.sensors.record import (
     WagonRecord,
     WorkerPhases,
 )
+from branchline.sensors.troubles import added_troubles, take_troubles
 from branchline.sensors.versions import branchline_version, code_sha256, versions
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.cutflow import cutflow_records

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.train.shares import Share, open_tree
-from branchline.tree import Tree
+from branchline.tree.tree import Tree
 
 
 class KeptTree:

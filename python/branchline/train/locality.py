@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 
 from branchline import _core
 from branchline.access import Access
-from branchline.dataset import DataFile, storage_element
+from branchline.dataset.files import DataFile, storage_element
 from branchline.errors import BranchlineError
 from branchline.locations import without_secrets
-from branchline.sensors import links_chosen
+from branchline.sensors.links import links_chosen
 from branchline.sensors.measures import JobMeasure
 from branchline.sensors.record import FileRecord, SiteReading
-from branchline.sites import LOCAL_ELEMENT, Distances, ElementSites, RoundTrip, SiteMap, Spot, nearness_of, own_spot
-from branchline.sites.elements import ReplicaRank
+from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, ReplicaRank
+from branchline.sites.nearness import Distances, RoundTrip, nearness_of
+from branchline.sites.site_map import SiteMap
+from branchline.sites.spot import Spot, own_spot
 from branchline.train.obeying import Obedience, obedience
-from branchline.tree import ReplicaReading
+from branchline.tree.stream_records import ReplicaReading
 
 
 @dataclass

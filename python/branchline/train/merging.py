@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from branchline.jobs import FoldNode, FoldTree
+from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.limits import FOLD_FAN_IN
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.folding import FoldedResult, Folding, SharePlace

@@ -6,9 +6,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.limits import FAR_WORK_WAIT_S
-from branchline.sites import Distances, SiteMap, Spot, is_near
+from branchline.sites.nearness import Distances, is_near
+from branchline.sites.site_map import SiteMap
+from branchline.sites.spot import Spot
 from branchline.train.shares import Share
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from branchline.jobs import Finished, Folded, Held, Message, SubJob
+from branchline.jobs.subjob import Finished, Folded, Held, Message, SubJob
 from branchline.sensors.record import MergeStage, MissingCompanion, WagonFault
 from branchline.train.folding import FoldedResult, Folding
 from branchline.train.merge_costs import MergeCosts

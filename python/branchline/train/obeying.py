@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.limits import MEASURES_RECORDED_MAX
 from branchline.locations import without_secrets
 from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures, MeasureRecord, added_measures
-from branchline.sites import ElementSites
+from branchline.sites.elements import ElementSites
 
 #: The storage element of a location, as pages name it.
 ElementOf = Callable[[str, ElementSites], str]

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from branchline.access import Access, access_of
-from branchline.dataset import CompanionsLike, DataFile, Dataset
+from branchline.dataset.companions import CompanionsLike
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
 from branchline.errors import OptionError
-from branchline.jobs import ModuleFile, Where, where_of
+from branchline.jobs.program import ModuleFile
+from branchline.jobs.where import Where, where_of
 from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
-from branchline.sensors import cpu_count
+from branchline.sensors.process import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.settings import number_within, texts, whole_number
 from branchline.train.first_events import first_of_each

@@ -13,7 +13,8 @@ from typing import Any
 import awkward as ak
 
 from branchline.train.events import Columns
-from branchline.tree import LazyRecord, NanoEventsMaker
+from branchline.tree.lazy import LazyRecord
+from branchline.tree.nanoevents import NanoEventsMaker
 
 RECORD_NAME = "BranchlineEvents"
 NEAR_NAMES = 3

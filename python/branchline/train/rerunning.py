@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from branchline.errors import OptionError
-from branchline.jobs import Finished, InThisProcess, SubJob
+from branchline.jobs.in_process import InThisProcess
+from branchline.jobs.subjob import Finished, SubJob
 from branchline.train.digests import digest_of
 from branchline.train.plan import TrainPlan
 from branchline.train.share_result import ShareResult, WagonShare

@@ -10,8 +10,8 @@ from typing import Any
 from branchline.errors import PartialResultError
 from branchline.notebook import HTML_ROWS, html_table
 from branchline.quantities import count, counted, duration
-from branchline.sensors import SensorRow, rows_of
 from branchline.sensors.record import FAILED, JobRecord
+from branchline.sensors.sensors import SensorRow, rows_of
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.train.share_result import JobError
 

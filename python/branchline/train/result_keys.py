@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.locations import is_url
 from branchline.sensors.versions import branchline_version
 from branchline.train.canonical import Canonical, UnknownValueError, attributes_of

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import cloudpickle
 
-from branchline.dataset import storage_element
+from branchline.dataset.files import storage_element
 from branchline.jobs.ledger import Ledger, LedgerError, LedgerRow
 from branchline.limits import LEDGER_ROW_MAX_BYTES
 from branchline.sensors.record import FileRecord
-from branchline.tables import TablePieces
+from branchline.tables.pieces import TablePieces
 from branchline.tables.walking import found
 from branchline.train.canonical import UnknownValueError
 from branchline.train.folding import FoldedResult, fold

@@ -9,30 +9,18 @@ from pathlib import Path
 
 from branchline.access import longest_wait_s
 from branchline.errors import InternalError
-from branchline.jobs import (
-    Finished,
-    Folded,
-    FoldNode,
-    FromPlace,
-    Interruption,
-    InThisProcess,
-    LocalProcesses,
-    Lost,
-    Place,
-    Repeated,
-    SubJob,
-    Terms,
-    Wait,
-    clock_of,
-    place_on,
-)
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.in_process import InThisProcess
+from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import Ledger, LedgerError
-from branchline.jobs.subjob import AfterLoss
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.subjob import AfterLoss, Finished, Folded, FromPlace, Lost, Place, Repeated, SubJob, Wait
+from branchline.jobs.where import Terms, clock_of, place_on
 from branchline.limits import FOLD_FAN_IN
 from branchline.quantities import counted
-from branchline.sensors import take_troubles
-from branchline.sites import Spot
-from branchline.tables import TableFolder
+from branchline.sensors.troubles import take_troubles
+from branchline.sites.spot import Spot
+from branchline.tables.folder import TableFolder
 from branchline.train.failures import Failure
 from branchline.train.folding import FoldedResult
 from branchline.train.job_record import JobStart, RecordMaker, postprocess

@@ -12,12 +12,14 @@ import awkward as ak
 import numpy as np
 
 from branchline.access import Access
-from branchline.dataset import DataFile, Dataset, Sample
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
+from branchline.dataset.samples import Sample
 from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError
 from branchline.quantities import counted
 from branchline.sensors.record import FileRecord, SkippedFile
 from branchline.sensors.sample_record import SampleRecord
-from branchline.tree import File
+from branchline.tree.file import File
 
 #: Files that are opened at a time for their sums: they wait for a storage most of the time.
 FILES_AT_ONCE = 16

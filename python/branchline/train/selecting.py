@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import WagonError
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import OpenCompanions
@@ -15,7 +15,7 @@ from branchline.train.events import Columns, Events
 from branchline.train.processor import ProcessorEvents
 from branchline.train.views import output_view
 from branchline.train.wagons import Wagon, with_required
-from branchline.tree import Chunk
+from branchline.tree.stream import Chunk
 
 
 class WagonSelection:

@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from branchline.dataset import DataFile, storage_element
-from branchline.sensors import host, take_troubles
+from branchline.dataset.files import DataFile, storage_element
 from branchline.sensors.plain import record_of
+from branchline.sensors.process import host
 from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
+from branchline.sensors.troubles import take_troubles
 from branchline.train.locality import Locality
 from branchline.train.records import RecordTable, added_sites
 from branchline.train.share_result import ShareResult
-from branchline.tree import Chunk, ChunkStream, ReplicaReading, StreamRecords, Tree
+from branchline.tree.stream import Chunk, ChunkStream
+from branchline.tree.stream_records import ReplicaReading, StreamRecords
+from branchline.tree.tree import Tree
 
 
 def opening_of(tree: Tree) -> list[FileRecord]:

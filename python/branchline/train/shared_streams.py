@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from branchline.tree import Chunk, ChunkStream, ReaderWait, SkippedFile, StreamRecords
+from branchline.tree.sources import SkippedFile
+from branchline.tree.stream import Chunk, ChunkStream
+from branchline.tree.stream_records import ReaderWait, StreamRecords
 
 
 class _SharedStream:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from branchline.access import Access
-from branchline.dataset import DataFile, absolute
+from branchline.dataset.files import DataFile, absolute
 from branchline.errors import BranchlineError
 from branchline.limits import (
     CHUNK_MEMORY_SHARE,
@@ -31,8 +31,9 @@ from branchline.limits import (
     parse_bytes,
 )
 from branchline.sensors.measures import JobMeasure
-from branchline.sites import RoundTrip, holding_most
-from branchline.tree import File, Tree
+from branchline.sites.nearness import RoundTrip, holding_most
+from branchline.tree.file import File
+from branchline.tree.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from branchline.errors import WagonError
-from branchline.jobs import ModuleFile, Source
+from branchline.jobs.program import ModuleFile, Source
 from branchline.limits import SHIPPED_MAX_BYTES
 from branchline.train.module_finder import user_modules
 from branchline.train.wagons import Wagon

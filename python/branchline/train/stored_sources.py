@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from branchline.jobs import ModuleFile
+from branchline.jobs.program import ModuleFile
 from branchline.train.module_finder import user_modules
 from branchline.train.wagons import Wagon
 

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import StorageError, TableError
-from branchline.jobs import Interruption, InThisProcess, Place
-from branchline.jobs.subjob import AfterLoss
+from branchline.jobs.in_process import InThisProcess
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.subjob import AfterLoss, Place
 from branchline.sensors.record import WagonFault
 from branchline.sensors.result_record import TableRecord
-from branchline.tables import TableFile, TableFolder, TablePieces
-from branchline.tables.folder import TABLES
+from branchline.tables.folder import TABLES, TableFolder
 from branchline.tables.merging import INTERRUPTED, MergedTable, TableMerging
+from branchline.tables.pieces import TableFile, TablePieces
 from branchline.tables.publishing import TableNames, publish, record_of
 from branchline.tables.walking import Key, found, replaced
 from branchline.train.folding import FoldedResult

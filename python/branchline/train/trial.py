@@ -11,11 +11,11 @@ from typing import Any
 import boost_histogram
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import NoSuchKeyError, UnsupportedBranchError
-from branchline.jobs import Context, Finished, Message
+from branchline.jobs.subjob import Context, Finished, Message
 from branchline.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
-from branchline.sensors import memory_peak_bytes
+from branchline.sensors.process import memory_peak_bytes
 from branchline.sensors.record import WagonFault
 from branchline.train.clock import PhaseClock
 from branchline.train.coupling import Coupling, UnreadableColumnError
@@ -24,7 +24,8 @@ from branchline.train.pickling import pickled_bytes
 from branchline.train.profiling import Profile, Profiler
 from branchline.train.share_result import WagonShare
 from branchline.train.wagons import Wagon
-from branchline.tree import Chunk, ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import Chunk, ChunkStream
 
 
 @dataclass

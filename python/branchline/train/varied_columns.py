@@ -8,7 +8,8 @@ from typing import Any
 import awkward as ak
 
 from branchline.errors import NoSuchKeyError, WagonError
-from branchline.tree import Chunk, Group
+from branchline.tree.nesting import Group
+from branchline.tree.stream import Chunk
 
 #: The column that varied events have their weights in.
 WEIGHT = "weight"

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline.access import PLANNED, Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
-from branchline.jobs import READING, Context, Message, Note, SubJob
+from branchline.jobs.heartbeat import READING
+from branchline.jobs.subjob import Context, Message, Note, SubJob
 from branchline.limits import (
     LEAN_MEMORY_PART,
     LEARN_ENTRIES,
@@ -18,9 +19,10 @@ from branchline.limits import (
     PROGRESS_INTERVAL_S,
     SUBJOBS_PER_STREAM_MAX,
 )
-from branchline.sensors import cpu_s, host, links_chosen, memory_peak_bytes
+from branchline.sensors.links import links_chosen
+from branchline.sensors.process import cpu_s, host, memory_peak_bytes
 from branchline.sensors.record import MemoryRetry, WagonFault
-from branchline.tables import TableFolder
+from branchline.tables.folder import TableFolder
 from branchline.tables.writing import TableWriters
 from branchline.train.clock import PhaseClock, split_reading
 from branchline.train.coupling import Coupling, UnreadableColumnError
@@ -34,7 +36,10 @@ from branchline.train.share_result import EmptyParts, JobError, Learned, Progres
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
 from branchline.train.shares import Share, empty_parts, entry_range, open_tree, step_entries
 from branchline.train.wagons import Wagon
-from branchline.tree import Chunk, ChunkStream, ReaderWait, Source, StreamRecords, Tree
+from branchline.tree.sources import Source
+from branchline.tree.stream import Chunk, ChunkStream
+from branchline.tree.stream_records import ReaderWait, StreamRecords
+from branchline.tree.tree import Tree
 
 
 @dataclass(frozen=True)

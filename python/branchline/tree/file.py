@@ -355,7 +355,7 @@ class File(Directory):
         if entry.is_directory:
             return Directory(self, entry.path)
         if not entry.is_tree:
-            from branchline.objects import made
+            from branchline.objects.record import made
 
             return made(self.record_of(entry))
         with _other_objects_still_read():
@@ -374,7 +374,7 @@ class File(Directory):
         not read.
         """
         # Those who only read trees start sooner without histograms.
-        from branchline.objects import KeyPlace, Origin, record_of
+        from branchline.objects.record import KeyPlace, Origin, record_of
 
         key = f"{entry.path};{entry.cycle}"
         with _other_objects_still_read():
@@ -383,7 +383,7 @@ class File(Directory):
 
     def members_of_tree(self, object_path: str) -> Any:
         """A TTree as the members that are stored of it."""
-        from branchline.objects import Origin, record_of
+        from branchline.objects.record import Origin, record_of
 
         column = self._core.tree_members(object_path.lstrip("/"))
         return record_of(column, Origin(self.path, object_path.strip("/").partition(";")[0], self._core.lineage))

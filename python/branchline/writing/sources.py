@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from branchline.objects import KeyPlace
-from branchline.tree import File
+from branchline.objects.record import KeyPlace
+from branchline.tree.file import File
 from branchline.writing.differences import Differences
 
 

@@ -20,8 +20,10 @@ from tests.peers.rewritten.root_reader import numbers_of
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.layout import merge, skim, slim, verify
 from branchline.layout.digests import BranchHasher, branch_digests
+from branchline.layout.merging import merge
+from branchline.layout.skimming import skim, slim
+from branchline.layout.verifying import verify
 
 #: What a process may take: it is killed by what takes more.
 ADDRESS_SPACE_BYTES = 6 << 30

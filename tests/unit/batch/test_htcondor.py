@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from branchline.batch import Site, batch_system
+from branchline.batch.site import Site
 from branchline.batch.steps import Step
+from branchline.batch.system import batch_system
 from branchline.errors import BatchError
 
 #: What users set for servers: with values that nobody else may see, and with paths and options.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from branchline.batch import Site, load_site
+from branchline.batch.site import Site, load_site
 from branchline.errors import OptionError
 
 

@@ -6,9 +6,9 @@ import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from branchline.sensors import FINISHED, JobRecord, TrainStatus
 from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FileRecord, SiteReading, Totals, WagonRecord, WorkerPhases
+from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading, Totals, WagonRecord, WorkerPhases
+from branchline.sensors.status import TrainStatus
 
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

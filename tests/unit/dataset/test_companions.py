@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from branchline.dataset import Dataset
 from branchline.dataset.companions import Companion, companions_of
+from branchline.dataset.dataset import Dataset
 from branchline.errors import DatasetError
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from branchline.dataset import DataFile, Dataset, absolute, storage_element
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile, absolute, storage_element
 from branchline.errors import DatasetError, MissingFileError
 
 

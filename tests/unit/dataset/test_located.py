@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from branchline.bridge import BridgeError, HeldBytes, locate_by_hdfs
-from branchline.dataset import Dataset
+from branchline.bridge.bridged_file import BridgeError
+from branchline.bridge.hdfs_blocks import HeldBytes, locate_by_hdfs
+from branchline.dataset.dataset import Dataset
 from branchline.errors import DatasetError
 
 WAIT_S = 20.0

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import branchline
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineWarning, DatasetError, OptionError
-from branchline.layout import convert
+from branchline.layout.converting import convert
 
 PARTS, ROWS = 12, 10
 

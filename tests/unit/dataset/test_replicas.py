@@ -11,7 +11,7 @@ import uproot
 
 import branchline
 from branchline import Dataset
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.locations import split_location, without_secrets
 
 FIRST, SECOND = "root://a.site//data/f.root", "https://b.site/data/f.root?authz=very-secret"

@@ -10,7 +10,7 @@ import pytest
 import uproot
 
 from branchline.demo import wagons
-from branchline.train import add
+from branchline.train.accumulators import add
 
 
 @pytest.fixture(scope="module")

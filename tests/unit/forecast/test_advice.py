@@ -13,7 +13,7 @@ import uproot
 from tests.unit.forecast.test_planned_requests import write
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError, OptionError
 from branchline.forecast.advising import Advised, advice_of
 from branchline.forecast.advising import advise as advised

@@ -18,7 +18,8 @@ from branchline.errors import BadFileError, OptionError
 from branchline.forecast.of_trace import is_trace, subject_of_trace
 from branchline.forecast.subject import subject_of
 from branchline.tracing.recording import recording
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 
 def traced(path: Path, trace: Path, mode: str) -> Path:

@@ -12,7 +12,8 @@ from branchline.errors import OptionError
 from branchline.forecast.forecasting import WhatIf
 from branchline.forecast.jobs_at_once import JobsAtOnce
 from branchline.tracing.recording import recording
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 
 @pytest.fixture(scope="module")

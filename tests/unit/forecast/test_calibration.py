@@ -11,7 +11,7 @@ import pytest
 from tests.unit.forecast.test_planned_requests import write
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError
 from branchline.forecast.calibration import (
     CODECS,

@@ -14,7 +14,7 @@ from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.forecast.advising import advise as advised
 from branchline.forecast.changed_clusters import clusters_of, with_clusters_of
 from branchline.forecast.cluster_sizes import cluster_proposals

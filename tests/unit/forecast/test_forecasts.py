@@ -9,7 +9,7 @@ import pytest
 from tests.unit.forecast.test_planned_requests import write
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, OptionError
 from branchline.forecast.changed_layout import in_order_of_branches
 from branchline.forecast.conditions import Conditions, conditions_of

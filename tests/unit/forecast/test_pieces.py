@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.unit.forecast.jobs_in_parts import planned_ranges, record_of, work_of, write_large
 
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.forecast.laid import laid_file
 from branchline.forecast.pieces import pieces_of
 from branchline.tracing.recording import recording

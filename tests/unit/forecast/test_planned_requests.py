@@ -12,7 +12,7 @@ import uproot
 
 from branchline._core import HEAD_BYTES, Store
 from branchline.access import MODES, Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import laid_file
 from branchline.forecast.planning import PlanRequest, planned, planned_in_order
@@ -21,7 +21,8 @@ from branchline.limits import parse_bytes
 from branchline.ranges import ByteRange
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import PART, Trace, read_trace
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 
 def write(path: Path, steps: list[int], *, ntuple: bool = False) -> Path:

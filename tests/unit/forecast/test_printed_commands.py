@@ -15,7 +15,7 @@ from tests.unit.report.conftest import make_job
 
 from branchline.access import Access
 from branchline.cli.parser import named_command, parse
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.forecast.ideas import inputs_words, pattern_of
 from branchline.forecast.laid import laid_file
 from branchline.forecast.of_layout import advise_dataset, advise_file
@@ -23,7 +23,9 @@ from branchline.forecast.of_record import advise_job
 from branchline.forecast.proposals import proposals
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
-from branchline.layout import inspect_dataset, inspect_file, merge
+from branchline.layout.datasets import inspect_dataset
+from branchline.layout.files import inspect_file
+from branchline.layout.merging import merge
 from branchline.sensors.record import JobRecord
 
 RECORDS = Path(__file__).parents[1] / "report" / "records"

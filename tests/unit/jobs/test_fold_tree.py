@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.jobs import FoldNode, FoldTree
+from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.limits import FOLD_FAN_IN
 
 

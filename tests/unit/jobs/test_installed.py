@@ -21,7 +21,10 @@ from pathlib import Path
 import psutil
 import branchline
 from branchline.errors import BranchlineError
-from branchline.jobs import Finished, LocalProcesses, ModuleFile, SubJob, starting
+from branchline.jobs import starting
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.program import ModuleFile
+from branchline.jobs.subjob import Finished, SubJob
 
 class Tells:
     def __call__(self, context):

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from branchline.jobs import Interruption
+from branchline.jobs.interruption import Interruption
 
 
 def interrupt() -> None:

@@ -12,21 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from branchline.jobs import (
-    WAIT,
-    Context,
-    Finished,
-    InThisProcess,
-    LocalProcesses,
-    Lost,
-    Message,
-    ModuleFile,
-    Note,
-    Place,
-    SubJob,
-    Wait,
-    WorkerDiedError,
-)
+from branchline.jobs.in_process import InThisProcess
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.program import ModuleFile
+from branchline.jobs.subjob import WAIT, Context, Finished, Lost, Message, Note, Place, SubJob, Wait, WorkerDiedError
 
 
 def supply(count: int) -> Callable[[], SubJob | None]:

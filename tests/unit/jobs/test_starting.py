@@ -19,8 +19,10 @@ import numpy as np
 import psutil
 import pytest
 
-from branchline.jobs import Context, Finished, LocalProcesses, Message, ModuleFile, SubJob, WorkerDiedError, starting
+from branchline.jobs import starting
 from branchline.jobs.heartbeat import HeartbeatReader
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.program import ModuleFile
 from branchline.jobs.starting import (
     ForkedProcess,
     _Inherited,
@@ -31,6 +33,7 @@ from branchline.jobs.starting import (
     load_for_workers,
     start_worker,
 )
+from branchline.jobs.subjob import Context, Finished, Message, SubJob, WorkerDiedError
 from branchline.limits import STARTER_ANSWER_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are new processes")
@@ -327,7 +330,7 @@ def test_an_end_that_somebody_else_was_told_of_is_said_to_be_not_known() -> None
 
 
 def test_no_starter_outlives_a_job_that_is_killed() -> None:
-    code = "import time; from branchline.jobs import load_for_workers as load; load(''); print(1, flush=True)"
+    code = "import time; from branchline.jobs.starting import load_for_workers as load; load(''); print(1, flush=True)"
     code += "; time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as job:
         assert job.stdout is not None

@@ -15,8 +15,10 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.forecast.of_layout import advise_dataset, advise_file
-from branchline.layout import convert, inspect_dataset, inspect_file
+from branchline.layout.converting import convert
+from branchline.layout.datasets import inspect_dataset
 from branchline.layout.drawing import draw
+from branchline.layout.files import inspect_file
 
 
 def write(path: Path, steps: list[int], names: tuple[str, ...] = ("a", "b"), codec: Any = None) -> Path:

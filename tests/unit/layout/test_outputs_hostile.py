@@ -16,7 +16,9 @@ import uproot
 
 from branchline.access import Access
 from branchline.errors import BadFileError, BranchlineError, DatasetError, OptionError, StorageError
-from branchline.layout import MergeProgress, convert, merge, skim, slim
+from branchline.layout.converting import convert
+from branchline.layout.merging import MergeProgress, merge
+from branchline.layout.skimming import skim, slim
 
 #: A merge is watched some times before it is whole.
 SLOW = Access(throttle="requests=60/s")

@@ -13,7 +13,8 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.errors import BadFileError, ExpressionError
-from branchline.layout import skim, verify
+from branchline.layout.skimming import skim
+from branchline.layout.verifying import verify
 from branchline.quantities import count
 
 EVENTS = 2500

@@ -12,7 +12,10 @@ from tests.command_line import run_command
 
 from branchline.access import Access
 from branchline.errors import StorageError
-from branchline.layout import MergeProgress, convert, merge, skim, verify
+from branchline.layout.converting import convert
+from branchline.layout.merging import MergeProgress, merge
+from branchline.layout.skimming import skim
+from branchline.layout.verifying import verify
 
 
 def write(

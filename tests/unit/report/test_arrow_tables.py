@@ -49,7 +49,7 @@ def test_sensors_are_written_without_pandas(tmp_path: Path) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "from branchline.report.job_files import load_parquet, write_sensors\n"
-        "from branchline.sensors import SensorRow\n"
+        "from branchline.sensors.sensors import SensorRow\n"
         "load_parquet()\n"
         "write_sensors(Path(sys.argv[1]), [SensorRow('job', 'all', 'bytes_read', 7.0, 'B')])\n"
         "assert 'pyarrow' in sys.modules\n"

@@ -15,8 +15,8 @@ import uproot
 from branchline.errors import InternalError, WagonError
 from branchline.report import writing
 from branchline.report.writing import write_out
-from branchline.sensors import JobRecord, SensorRow
-from branchline.sensors.record import AccessRecord
+from branchline.sensors.record import AccessRecord, JobRecord
+from branchline.sensors.sensors import SensorRow
 
 
 class Result:

@@ -18,9 +18,8 @@ from branchline.reporting.reporter import Reporter
 from branchline.reporting.sending import Sender
 from branchline.reporting.spool import Spool
 from branchline.reporting.target import ReportTarget
-from branchline.sensors import FINISHED
 from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FileRecord, JobRecord, SiteReading
+from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
 from branchline.sensors.status import TrainStatus
 
 

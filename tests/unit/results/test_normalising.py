@@ -17,7 +17,8 @@ import uproot
 from tests.unit.train.conftest import run_in_chunks
 
 import branchline
-from branchline.dataset import Dataset, Sample
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.samples import Sample
 from branchline.errors import DatasetError, NoSuchKeyError, WagonError
 from branchline.report.summary import summary
 from branchline.sensors.record import CutflowRecord, CutRecord

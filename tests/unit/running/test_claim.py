@@ -17,7 +17,7 @@ import pytest
 from branchline.errors import BranchlineError, StorageError
 from branchline.limits import STATUS_OLD_S
 from branchline.running.claim import NOTE, claimed
-from branchline.sensors import host
+from branchline.sensors.process import host
 
 
 @pytest.fixture

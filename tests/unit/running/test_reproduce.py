@@ -12,8 +12,7 @@ import pytest
 import uproot
 
 from branchline.running.reproduce import conditions
-from branchline.sensors import JobRecord
-from branchline.sensors.record import DatasetFile
+from branchline.sensors.record import DatasetFile, JobRecord
 from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 
 WAGONS = """

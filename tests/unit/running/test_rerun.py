@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.jobs import FoldNode
+from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.running.rerun import EarlierRun
 from branchline.running.submitted.folder import BatchFolder

@@ -15,17 +15,19 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.batch import Site
-from branchline.jobs import FoldNode, Interruption
+from branchline.batch.site import Site
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.interruption import Interruption
 from branchline.running.claim import claimed
 from branchline.running.submitted.finishing import finish
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.leases import Holder, Leases
 from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.working import UnitWorker
-from branchline.train import TrainRequest, TrainResult, TrainSettings, run_train
 from branchline.train.obeying import MeasuresTold
-from branchline.train.plan import LoadedWagons
+from branchline.train.plan import LoadedWagons, TrainRequest, TrainSettings
+from branchline.train.result import TrainResult
+from branchline.train.running import run_train
 from branchline.train.stored_sources import StoredSources
 from branchline.train.stored_train import Learning
 

@@ -14,7 +14,7 @@ import pytest
 from branchline.report import job_files, writing  # noqa: F401
 from branchline.running.claim import claimed
 from branchline.running.writing import write
-from branchline.sensors import JobRecord
+from branchline.sensors.record import JobRecord
 
 
 def test_two_ctrl_c_while_the_record_is_written_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

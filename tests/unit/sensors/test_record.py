@@ -11,8 +11,7 @@ import pytest
 from tests.unit.train.conftest import write_file
 
 from branchline import run
-from branchline.sensors import SCHEMA_VERSION, JobRecord, WagonFault
-from branchline.sensors.record import AccessRecord, WagonRecord
+from branchline.sensors.record import SCHEMA_VERSION, AccessRecord, JobRecord, WagonFault, WagonRecord
 from branchline.sensors.schema import SCHEMA_FILE, STATUS_SCHEMA_FILE, job_schema, schema_text, status_schema
 
 OLD_RECORDS = sorted((Path(__file__).parents[1] / "report" / "records").glob("*.json"))

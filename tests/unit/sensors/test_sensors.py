@@ -6,18 +6,9 @@ import os
 import subprocess
 import sys
 
-from branchline.sensors import (
-    SCOPES,
-    SENSORS,
-    JobRecord,
-    core_wait_s,
-    cpu_count,
-    cpu_s,
-    host,
-    machine_cpu_s,
-    memory_peak_bytes,
-    rows_of,
-)
+from branchline.sensors.process import core_wait_s, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
+from branchline.sensors.record import JobRecord
+from branchline.sensors.sensors import SCOPES, SENSORS, rows_of
 
 JOB = {
     "wall_s": 2.0,

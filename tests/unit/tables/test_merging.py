@@ -13,10 +13,13 @@ import pytest
 import uproot
 
 from branchline.errors import BranchlineError, TableError
-from branchline.jobs import Context, FromPlace, InThisProcess, LocalProcesses, Message, Work
-from branchline.jobs.subjob import AfterLoss, Draw
-from branchline.tables import Table, TableFolder, TablePieces
+from branchline.jobs.in_process import InThisProcess
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.subjob import AfterLoss, Context, Draw, FromPlace, Message, Work
+from branchline.tables.folder import TableFolder
 from branchline.tables.merging import MergedTable, MergeWork, TableMerging
+from branchline.tables.pieces import TablePieces
+from branchline.tables.table import Table
 from branchline.tables.writing import TableWriters
 from branchline.train.folding import FoldedResult
 from branchline.train.share_result import WagonShare

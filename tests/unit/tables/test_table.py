@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from branchline.errors import OptionError, TableError
-from branchline.tables import Table
+from branchline.tables.table import Table
 from branchline.tables.walking import found, replaced
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tests.peers.peers import missing, shared_data
 
-from branchline.layout import inspect_file
-from branchline.tracing import FileMap, Trace, map_file
+from branchline.layout.files import inspect_file
 from branchline.tracing.file_map import (
     BASKET,
     DIRECTORY,
@@ -19,11 +18,13 @@ from branchline.tracing.file_map import (
     PAGE,
     STREAMER_INFOS,
     TREE,
+    FileMap,
     is_root_file,
+    map_file,
 )
 from branchline.tracing.parts import overlaps, with_parts
 from branchline.tracing.summary import summarise
-from branchline.tracing.trace import PART, REQUEST, Group
+from branchline.tracing.trace import PART, REQUEST, Group, Trace
 from branchline.tracing.traced_job import TracedJob
 
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from tests.command_line import run_command
 
-from branchline.tracing import FileMap, Trace
+from branchline.tracing.file_map import FileMap
 from branchline.tracing.parts import with_parts
 from branchline.tracing.perfetto import write_perfetto
 from branchline.tracing.summary import summarise
-from branchline.tracing.trace import REQUEST, SCHEMA, Group
+from branchline.tracing.trace import REQUEST, SCHEMA, Group, Trace
 from branchline.tracing.traced_job import TracedJob
 
 # Offset, size, kind, tree, branch, basket, first entry, entry behind.

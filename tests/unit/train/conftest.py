@@ -14,13 +14,16 @@ import pytest
 import uproot
 
 from branchline.access import Access
-from branchline.jobs import Interruption
-from branchline.sensors import links_chosen
+from branchline.jobs.interruption import Interruption
+from branchline.sensors.links import links_chosen
 from branchline.sensors.record import LinkRecord
-from branchline.train import TrainRequest, TrainResult, TrainSettings, run_train
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns
-from branchline.tree import Chunk, ChunkStream, Source
+from branchline.train.plan import TrainRequest, TrainSettings
+from branchline.train.result import TrainResult
+from branchline.train.running import run_train
+from branchline.tree.sources import Source
+from branchline.tree.stream import Chunk, ChunkStream
 
 FILES = 5
 EVENTS_PER_FILE = 1500

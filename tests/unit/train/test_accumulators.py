@@ -13,8 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from branchline.train import CannotAddError, add
-from branchline.train.accumulators import Total
+from branchline.train.accumulators import CannotAddError, Total, add
 
 
 class Pair(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 import uproot
 
 import branchline
-from branchline.layout import convert
+from branchline.layout.converting import convert
 from branchline.report.summary import summary
 
 FILES, EVENTS = 3, 12

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from branchline.dataset import DataFile, Dataset
-from branchline.train import forecast
-from branchline.train.forecasting import _events_in, _output
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
+from branchline.train.forecasting import _events_in, _output, forecast
 
 
 class Fixed:

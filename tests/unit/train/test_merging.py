@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from branchline.dataset import DataFile
-from branchline.jobs import FoldNode, FoldTree
+from branchline.dataset.files import DataFile
+from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.limits import FOLD_FAN_IN
 from branchline.sensors.record import BranchRecord, FileRecord, WagonFault
 from branchline.train.digests import digest_of

@@ -8,17 +8,21 @@ from pathlib import Path
 import pytest
 
 from branchline.access import Access
-from branchline.dataset import DataFile, Dataset
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
-from branchline.jobs import Lost, SubJob
+from branchline.jobs.subjob import Lost, SubJob
 from branchline.limits import FAR_WORK_WAIT_S, MB
-from branchline.sites import ElementSites, SiteMap, Spot
+from branchline.sites.elements import ElementSites
+from branchline.sites.site_map import SiteMap
+from branchline.sites.spot import Spot
 from branchline.train.locality import Locality
 from branchline.train.near_first import NearFirst
 from branchline.train.recovery import Recovery
 from branchline.train.shares import Share, cut
 from branchline.train.subjobs import SubJobQueue
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AT_A, AT_B, AT_C = Spot(site="A"), Spot(site="B"), Spot(site="C")

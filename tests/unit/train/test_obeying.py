@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from branchline.access import Access
-from branchline.dataset import DataFile
+from branchline.dataset.files import DataFile
 from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures
-from branchline.sites import ElementSites, SiteMap, Spot
+from branchline.sites.elements import ElementSites
+from branchline.sites.site_map import SiteMap
+from branchline.sites.spot import Spot
 from branchline.train.locality import Locality
 from branchline.train.obeying import MeasuresTold, Obedience
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AVOID_A = JobMeasure(1, AVOID, "root://se.a", seconds_left=60.0)

@@ -14,8 +14,8 @@ from tests.unit.train.conftest import run_in_chunks, write_file
 
 from branchline.access import Access
 from branchline.jobs.ledger import LEDGER_NAME
-from branchline.train import TrainResult
 from branchline.train.digests import digest_of
+from branchline.train.result import TrainResult
 
 SEEDS = range(int(os.environ.get("BRANCHLINE_REUSE_SEEDS", "6")))
 WAGONS = """

@@ -16,7 +16,7 @@ import uproot
 from tests.unit.train.conftest import run_in_chunks
 
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, NoSuchKeyError
-from branchline.train import TrainResult
+from branchline.train.result import TrainResult
 from branchline.train.running import _Run
 
 EVENTS = 5 * 1500

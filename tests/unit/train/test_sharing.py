@@ -13,7 +13,7 @@ from tests.unit.train.test_companions import EVENTS, FILES, particles_of, write_
 
 import branchline
 from branchline import Shared
-from branchline.train import CannotAddError
+from branchline.train.accumulators import CannotAddError
 from branchline.train.sharing import without_shared
 
 WAGONS = """

@@ -23,7 +23,8 @@ import uproot
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 # What a reader of small files may take beyond what Python and its modules have mapped.
 MEMORY_BYTES = 3 << 30

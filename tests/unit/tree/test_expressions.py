@@ -12,8 +12,8 @@ import pytest
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree import ChunkStream
 from branchline.tree.functions import FUNCTIONS
+from branchline.tree.stream import ChunkStream
 
 # Each with what NumPy makes of the columns.
 VALUES = {

@@ -13,7 +13,8 @@ from branchline import InternalError, bridge
 from branchline.cli.printing import errors_printed
 from branchline.errors import FILE_ERRORS
 from branchline.layout.merging import merge
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 FAULTY = "fsspec+memory://faulty.root"
 

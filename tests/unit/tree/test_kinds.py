@@ -13,7 +13,8 @@ import uproot
 from tests.peers.peers import import_root, missing
 
 import branchline
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 ENTRIES = 30
 LEFT_OUT = pytest.mark.filterwarnings("ignore::branchline.UnreadableBranchWarning")

@@ -8,8 +8,9 @@ import pytest
 from tests.unit.tree.conftest import Sample
 
 from branchline.access import Access
-from branchline.sensors import links_chosen
-from branchline.tree import ChunkStream, Source
+from branchline.sensors.links import links_chosen
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 SLOW = Access(throttle="latency=20ms")
 

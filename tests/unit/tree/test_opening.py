@@ -15,10 +15,13 @@ import uproot
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError
 from branchline.limits import TREES_KEPT
-from branchline.tree import ChunkStream, File, Source, Tree
+from branchline.tree.file import File
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
+from branchline.tree.tree import Tree
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ import uproot
 import branchline
 from branchline import _core
 from branchline.errors import BadFileError, MemoryLimitError, MissingFileError, NoSuchKeyError, UnsupportedBranchError
-from branchline.tree import ChunkStream, Source
 from branchline.tree.parquet.file import ParquetFile, ParquetTree
 from branchline.tree.parquet.stream import ParquetChunk, ParquetStream
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 ENTRIES = 1000
 VALUES = {
@@ -199,7 +200,7 @@ def test_what_convert_writes_is_read_again_with_the_same_types(tmp_path: Path) -
     source, made = tmp_path / "events.root", tmp_path / "events.parquet"
     with uproot.recreate(source) as output:
         output["Events"] = {"px": np.arange(5.0), "pt": ak.Array([[1.0], [], [2.0, 3.0], [], []])}
-    branchline.layout.convert(source, made, branches=["px", "pt"])
+    branchline.convert(source, made, branches=["px", "pt"])
     tree = branchline.open(made)["Events"]
     expected = branchline.open(source)["Events"].arrays(["px", "pt"])
     assert ak.array_equal(tree.arrays(), expected)

@@ -15,7 +15,8 @@ import pytest
 import branchline
 from branchline.access import Access
 from branchline.errors import BadFileError, BranchlineError, MemoryLimitError, MissingFileError, UnsupportedBranchError
-from branchline.tree import ChunkStream, Source
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
 
 ENTRIES = 4000
 VALUES: dict[str, list[Any]] = {

@@ -13,7 +13,9 @@ from tests.page_cache import in_page_cache, in_page_cache_except, is_in_page_cac
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree import ChunkStream, Source, StreamRecords
+from branchline.tree.sources import Source
+from branchline.tree.stream import ChunkStream
+from branchline.tree.stream_records import StreamRecords
 
 # Files up to this size are read whole by one call.
 WHOLE_FILE_BYTES = 8 << 20

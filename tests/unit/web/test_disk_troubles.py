@@ -33,9 +33,8 @@ from branchline.reporting import reporter, sending
 from branchline.reporting.reporter import Reporter
 from branchline.reporting.spool import Spool
 from branchline.reporting.target import ReportTarget
-from branchline.sensors import FINISHED
 from branchline.sensors.batch import JobIdentity
-from branchline.sensors.record import FileRecord, JobRecord, SiteReading
+from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
 from branchline.web import serving
 from branchline.web.app import create_app
 from branchline.web.keys import AccountKeys, OwnToken

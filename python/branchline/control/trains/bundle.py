@@ -14,7 +14,7 @@ from branchline.dataset.lists import is_list
 from branchline.errors import WagonError
 from branchline.limits import TRAIN_WAGONS_MAX, WAGON_SOURCE_MAX_BYTES
 from branchline.locations import shown_command, split_location, without_secrets
-from branchline.sensors import JobRecord
+from branchline.sensors.record import JobRecord
 
 DATASET_FILE, RUN_FILE = "dataset.txt", "run.sh"
 #: ZIP has no earlier time: the same train is the same file, whenever it is fetched.

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from branchline.control.registry.entries import DatasetEntry
-from branchline.dataset import Dataset
+from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.errors import OptionError
 from branchline.locations import BETWEEN_REPLICAS, without_secrets

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
-from branchline.sensors import TrainStatus
 from branchline.sensors.plain import check_types, from_plain, to_plain
+from branchline.sensors.status import TrainStatus
 
 
 @dataclass(frozen=True)

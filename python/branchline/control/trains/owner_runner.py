@@ -26,7 +26,7 @@ from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.standing import job_of, status_at_end
-from branchline.sensors import TrainStatus
+from branchline.sensors.status import TrainStatus
 
 _REQUEST = "sent.json"
 

@@ -22,7 +22,7 @@ from branchline.interpreter import own_python
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.state import state_of
-from branchline.running.submitted import SubmittedTrain
+from branchline.running.submitted.handle import SubmittedTrain
 
 _PROCESS, _RESULTS = "process", "results"
 

@@ -23,12 +23,13 @@ from branchline.errors import BranchlineError
 from branchline.limits import REPORT_INTERVAL_S
 from branchline.locations import shown_command
 from branchline.reporting.encoding import split
-from branchline.sensors import JobRecord, TrainStatus, host
 from branchline.sensors.batch import JobIdentity, ReportBatch
 from branchline.sensors.plain import from_plain, to_plain
-from branchline.sensors.status import STOPPED
+from branchline.sensors.process import host
+from branchline.sensors.record import JobRecord
+from branchline.sensors.status import STOPPED, TrainStatus
 from branchline.sensors.versions import branchline_version
-from branchline.sites import own_spot
+from branchline.sites.spot import own_spot
 
 #: The job that each start of a train is. ``ends`` counts its ends and how often it was resumed; ``told`` has all reads
 #: that were taken with its ends.

@@ -14,8 +14,9 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import job_of
 from branchline.running.state import state_of
-from branchline.running.submitted import SubmittedTrain
-from branchline.sensors import JobRecord, TrainStatus
+from branchline.running.submitted.handle import SubmittedTrain
+from branchline.sensors.record import JobRecord
+from branchline.sensors.status import TrainStatus
 
 
 @dataclass(frozen=True)

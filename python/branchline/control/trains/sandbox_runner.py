@@ -32,8 +32,8 @@ from branchline.limits import TRIAL_SPACE_BYTES
 from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.standing import job_of, status_at_end
-from branchline.sensors import RUNNING, TrainStatus
-from branchline.sensors.status import DIED
+from branchline.sensors.record import RUNNING
+from branchline.sensors.status import DIED, TrainStatus
 
 #: In the folder of a train: what its code writes, how it is run, and why it was ended.
 WRITTEN, SETTINGS, WHY = "written", "sandbox.json", "why.txt"

@@ -28,8 +28,9 @@ from branchline.report.job_files import JOB
 from branchline.report.whole_files import failed_writing
 from branchline.running.claim import JOBS
 from branchline.running.status_file import STATUS
-from branchline.sensors import JobRecord, TrainStatus
 from branchline.sensors.plain import check_types
+from branchline.sensors.record import JobRecord
+from branchline.sensors.status import TrainStatus
 
 _LINE_MAX_BYTES = 4 * TAKEN_NAME_MAX + 200
 

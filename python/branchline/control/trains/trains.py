@@ -53,9 +53,8 @@ from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
 from branchline.limits import TRAIN_LOOK_S, TRAIN_MEMORY_APPROVED_BYTES, TRAIN_SECONDS_APPROVED, TRAIN_SUBMITTED_LOOK_S
 from branchline.quantities import duration, size
-from branchline.sensors import TrainStatus
 from branchline.sensors.plain import from_plain, to_plain
-from branchline.sensors.status import DIED, STOPPED
+from branchline.sensors.status import DIED, STOPPED, TrainStatus
 
 TABLES = f"""
 CREATE TABLE IF NOT EXISTS trains (

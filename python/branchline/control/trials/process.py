@@ -11,7 +11,7 @@ from pathlib import Path
 
 from branchline.control.trials.trial import Blame, TrialFrame, TrialOutcome, TrialProfile, TrialRequest, WagonTrial
 from branchline.errors import BranchlineError
-from branchline.train import Forecast, WagonForecast, forecast
+from branchline.train.forecasting import Forecast, WagonForecast, forecast
 from branchline.train.profiling import Profile
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.units import UnitResult, joined_workers
-from branchline.sensors import host
+from branchline.sensors.process import host
 from branchline.sensors.record import ActivitySpan, RestartedTask, RetryRecord
 
 

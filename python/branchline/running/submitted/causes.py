@@ -8,9 +8,9 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
-from branchline.batch import batch_system
+from branchline.batch.system import batch_system
 from branchline.errors import BatchError
-from branchline.jobs import FoldNode
+from branchline.jobs.fold_tree import FoldNode
 from branchline.limits import LOG_TAIL_BYTES
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from branchline.jobs import FoldNode, FoldTree
+from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.units import UnitSummary, below, subjob_nodes

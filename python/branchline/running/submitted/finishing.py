@@ -8,8 +8,10 @@ from datetime import datetime
 
 from branchline.access import longest_wait_s
 from branchline.errors import BadFileError, MissingFileError, StorageError
-from branchline.jobs import FoldNode, Interruption, LocalProcesses, Place
-from branchline.jobs.subjob import AfterLoss
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.subjob import AfterLoss, Place
 from branchline.limits import TABLE_FOLD_STAGES
 from branchline.running.claim import claimed
 from branchline.running.submitted.activity import activity_of, restarted_tasks, retries_of
@@ -19,8 +21,7 @@ from branchline.running.submitted.reusing import enter_rows
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.units import MergeSpan, UnitResult, has_result, joined_workers, subjob_nodes
 from branchline.running.writing import write
-from branchline.sensors import cpu_s, host
-from branchline.train import TrainResult
+from branchline.sensors.process import cpu_s, host
 from branchline.train.clock import PhaseClock
 from branchline.train.folding import fold
 from branchline.train.job_record import JobStart, RecordMaker, postprocess
@@ -28,6 +29,7 @@ from branchline.train.merge_costs import MergeCosts
 from branchline.train.merging import Merger
 from branchline.train.missing import Missing, SetAside
 from branchline.train.plan import TrainPlan
+from branchline.train.result import TrainResult
 from branchline.train.reuse import NO_ROWS_KEPT
 from branchline.train.share_result import WorkerTimes
 from branchline.train.table_files import MakePlace, merge_neighbours, merge_tables

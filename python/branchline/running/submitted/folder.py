@@ -33,10 +33,10 @@ from typing import TypeVar
 import cloudpickle
 
 from branchline.errors import BadFileError, MissingFileError, StorageError
-from branchline.jobs import FoldNode
+from branchline.jobs.fold_tree import FoldNode
 from branchline.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
 from branchline.running.claim import JOBS, SUBMISSION
-from branchline.tables import TableFolder
+from branchline.tables.folder import TableFolder
 
 #: The version of these files. Another one is refused.
 VERSION = 2

@@ -7,17 +7,17 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from branchline.batch import TaskState, batch_system
+from branchline.batch.system import TaskState, batch_system
 from branchline.errors import BatchError, BranchlineError
-from branchline.jobs import FoldNode
+from branchline.jobs.fold_tree import FoldNode
 from branchline.limits import BATCH_LOOK_INTERVAL_S
 from branchline.running.standing import job_of
 from branchline.running.submitted.causes import causes_of, failures_of
 from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
-from branchline.sensors import RUNNING, TrainStatus
-from branchline.sensors.status import STOPPED
+from branchline.sensors.record import RUNNING
+from branchline.sensors.status import STOPPED, TrainStatus
 from branchline.settings import folder_path
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.progress import ElementReads

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.errors import OptionError, ReportWarning, StorageError, warn
-from branchline.reporting import ReportTarget, Spool, move_reports
-from branchline.reporting.target import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from branchline.reporting.spool import Spool, move_reports
+from branchline.reporting.target import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ReportTarget
 from branchline.running.reported import ReportedTrain, ReportsTo, identity_of_train
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.task_log import log
-from branchline.sensors import TrainStatus
 from branchline.sensors.batch import JobIdentity
+from branchline.sensors.status import TrainStatus
 from branchline.train.obeying import MeasuresTold
 
 if TYPE_CHECKING:
-    from branchline.reporting import Reporter
-    from branchline.train import TrainPlan
+    from branchline.reporting.reporter import Reporter
+    from branchline.train.plan import TrainPlan
 
 _HTCONDOR = "htcondor"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from branchline.batch import batch_system
+from branchline.batch.system import batch_system
 from branchline.errors import BranchlineError, WagonError
-from branchline.jobs import FoldNode
+from branchline.jobs.fold_tree import FoldNode
 from branchline.report.job_files import read_status
 from branchline.running.submitted.causes import causes_of, deaths_of, failures_of
 from branchline.running.submitted.done import DoneUnits
@@ -15,7 +15,7 @@ from branchline.running.submitted.retrying import bad_nodes, memory_to_request, 
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.submitting import send
 from branchline.running.submitted.units import UnitFailure, subjob_nodes
-from branchline.sensors import FINISHED
+from branchline.sensors.record import FINISHED
 
 
 def resume(folder: BatchFolder, submission: Submission) -> int:

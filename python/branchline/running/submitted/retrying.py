@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from branchline.batch import more_memory
-from branchline.jobs import FoldNode
+from branchline.batch.memory import more_memory
+from branchline.jobs.fold_tree import FoldNode
 from branchline.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, NODE_FAILURES_MAX
 from branchline.running.submitted.causes import Death
 from branchline.running.submitted.folder import BatchFolder, write_again

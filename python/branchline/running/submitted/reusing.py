@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.errors import BadFileError, MissingFileError, StorageError
-from branchline.jobs import FoldNode
+from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError, remove_ledger
 from branchline.limits import FOLD_FAN_IN
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, write_again

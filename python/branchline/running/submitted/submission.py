@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from branchline.batch import JobArray, Site, Submitted
+from branchline.batch.site import Site
+from branchline.batch.system import JobArray, Submitted
 from branchline.errors import BadFileError, BranchlineError, MissingFileError
-from branchline.jobs import FoldNode, FoldTree, ModuleFile
+from branchline.jobs.fold_tree import FoldNode, FoldTree
+from branchline.jobs.program import ModuleFile
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.running.submitted.reports import SubmittedReports
 from branchline.sensors.versions import branchline_version

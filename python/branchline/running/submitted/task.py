@@ -11,9 +11,9 @@ import uuid
 from contextlib import closing, suppress
 from pathlib import Path
 
-from branchline.batch import batch_system
+from branchline.batch.system import batch_system
 from branchline.errors import BranchlineError
-from branchline.jobs import Interruption
+from branchline.jobs.interruption import Interruption
 from branchline.running.submitted.finishing import finish, is_good, merge
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Holder, Leases
@@ -22,7 +22,7 @@ from branchline.running.submitted.resuming import retry, to_retry
 from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.working import UnitWorker
-from branchline.sensors import host
+from branchline.sensors.process import host
 from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
 
 

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from branchline.errors import BadFileError, MissingFileError, StorageError
-from branchline.jobs import FoldNode, FoldTree, Lost
+from branchline.jobs.fold_tree import FoldNode, FoldTree
+from branchline.jobs.subjob import Lost
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.record import MergeStage

@@ -13,21 +13,10 @@ import cloudpickle
 
 from branchline.access import longest_wait_s
 from branchline.errors import BadFileError, BranchlineError, StorageError
-from branchline.jobs import (
-    Context,
-    Draw,
-    Finished,
-    FoldNode,
-    FromPlace,
-    Interruption,
-    LocalProcesses,
-    Lost,
-    Message,
-    Repeated,
-    SubJob,
-    Wait,
-    Work,
-)
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.subjob import Context, Draw, Finished, FromPlace, Lost, Message, Repeated, SubJob, Wait, Work
 from branchline.limits import UNIT_FIRST_FAILURES_MAX
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Leases
@@ -37,7 +26,7 @@ from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
-from branchline.sites import Spot
+from branchline.sites.spot import Spot
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.missing import MissingSubJobsError

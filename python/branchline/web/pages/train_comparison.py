@@ -12,7 +12,7 @@ from branchline.control.trains.comparing import compare_runs
 from branchline.control.trains.train import Train
 from branchline.limits import COMPARED_PICTURES_MAX
 from branchline.running.standing import job_of
-from branchline.sensors import JobRecord
+from branchline.sensors.record import JobRecord
 from branchline.web.bin_pictures import bins_picture
 from branchline.web.pages.page import Ask, Page
 

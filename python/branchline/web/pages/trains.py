@@ -13,8 +13,8 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.report.sites import site_table
 from branchline.running.standing import job_of
-from branchline.sensors import JobRecord, TrainStatus
-from branchline.sensors.record import FailureGroup
+from branchline.sensors.record import FailureGroup, JobRecord
+from branchline.sensors.status import TrainStatus
 from branchline.web.pages.page import Ask, Page
 from branchline.web.train_files import PICTURE_TYPES
 

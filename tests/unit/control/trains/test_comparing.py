@@ -19,8 +19,7 @@ from branchline.control.trains.comparing import compare_runs
 from branchline.report.open_formats import write_part, write_plain
 from branchline.report.outputs import take_apart
 from branchline.running.standing import job_of
-from branchline.sensors import JobRecord
-from branchline.sensors.record import TableRecord
+from branchline.sensors.record import JobRecord, TableRecord
 
 
 def run(folder: Path, output: dict[str, Any], **costs: float) -> tuple[Path, JobRecord]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from branchline.control.trains.new_reads import TrainReads
-from branchline.sensors import JobRecord
-from branchline.sensors.record import FileRecord, SiteReading
+from branchline.sensors.record import FileRecord, JobRecord, SiteReading
 
 
 def reads(**subjobs: int) -> TrainReads:
