@@ -20,8 +20,8 @@ from branchline.lab.at_once import run_at_once
 from branchline.lab.job import JobRequest
 from branchline.lab.study import Factor, JobSettings, Level, Study
 from branchline.lab.study_result import StudyResult
-from branchline.lab.study_running import SAMPLES, StudyRun
-from branchline.lab.study_samples import SampleFile
+from branchline.lab.study_running import StudyRun
+from branchline.lab.study_samples import SAMPLES, SampleFile
 from branchline.lab.taking import HereAtOnce, Taker
 from branchline.lab.verdict import shown_ratio
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from branchline.lab.estimates import Ratio, paired_ratio
 from branchline.lab.study import Study, arm_name
-from branchline.lab.study_running import SAMPLES, load_kept
-from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample, load_kept
 from studies.published import Finding, Levels, Number, Published
 
 FOUND, NOT_FOUND, UNSURE, UNMEASURED = "found again", "not found", "not sure", "not measured"

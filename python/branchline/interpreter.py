@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -18,3 +19,14 @@ def own_python(python: str | None = None) -> tuple[str, ...]:
 def package_folder() -> Path:
     """The folder of this package, which need not be among the installed ones."""
     return Path(__file__).resolve().parent
+
+
+def process_lives(process: int) -> bool:
+    """True if there is a process with this number on this machine."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # it lives, and belongs to another user
+    return True

@@ -20,8 +20,7 @@ from tests.clusters.places import dask_servers
 from tests.clusters.slurm import NODES, Slurm
 
 from branchline.lab.study_page import kept_result, write_report
-from branchline.lab.study_running import SAMPLES
-from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
 
 JOBS = 6
 STUDY = """

@@ -16,8 +16,8 @@ import branchline
 from branchline.lab.study import JobSettings
 from branchline.lab.study_file import load_study
 from branchline.lab.study_files import JobFiles, files_of
-from branchline.lab.study_running import SAMPLES, StudyRun
-from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_running import StudyRun
+from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.study_verdict import sentences
 from branchline.lab.taking import HereAtOnce, Turn
 from branchline.lab.traces import ranges_on, trace_path

@@ -13,8 +13,8 @@ from branchline.extras import missing_packages_explained
 from branchline.limits import HISTORY_DAYS, JOBS_DAYS
 
 if TYPE_CHECKING:
+    from branchline.control.trains.limits import TrainLimits
     from branchline.control.trains.owner_call import SubmitAs
-    from branchline.control.trains.sandbox_runner import TrainLimits
     from branchline.web.serving import Address
 
 SHARING = "For others, too"
@@ -83,7 +83,7 @@ class OthersTrains(NamedTuple):
 
     def limits(self) -> TrainLimits:
         """Those that are given, and the usual ones. Raises OptionError."""
-        from branchline.control.trains.sandbox_runner import TrainLimits
+        from branchline.control.trains.limits import TrainLimits
         from branchline.limits import parse_bytes
 
         return TrainLimits(

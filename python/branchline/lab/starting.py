@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from branchline.errors import OptionError
-from branchline.interpreter import own_python
+from branchline.interpreter import own_python, process_lives
 from branchline.lab.job_starter import CODE, LIVES, MESSAGE, START
 from branchline.lab.limits import STUDY_ENDING_S, STUDY_START_S
-from branchline.running.claim import process_lives
 
 _LOOK_S = 0.002
 

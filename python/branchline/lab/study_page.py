@@ -18,8 +18,7 @@ from branchline.lab.sample_table import write_samples
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import COLOURS, IntervalRow, Picture, Series, intervals, is_number, lines
 from branchline.lab.study_result import ArmResult, StudyResult, result_of
-from branchline.lab.study_running import SAMPLES, load_kept
-from branchline.lab.study_samples import SampleFile
+from branchline.lab.study_samples import SAMPLES, SampleFile, load_kept
 from branchline.lab.study_verdict import answer, sentences
 from branchline.quantities import duration, percent, significant
 from branchline.report.texts import printable

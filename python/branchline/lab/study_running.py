@@ -18,31 +18,16 @@ from branchline.lab.limits_of_storages import BLOCKS, all_limits, files_of_block
 from branchline.lab.study import JobSettings, Study
 from branchline.lab.study_files import JobFiles, files_of
 from branchline.lab.study_result import StudyResult, result_of
-from branchline.lab.study_samples import SampleFile, SampleKind, StudySample
+from branchline.lab.study_samples import SAMPLES, STUDY, KeptStudy, SampleFile, SampleKind, StudySample, load_kept
 from branchline.lab.taking import Taker, Turn
 from branchline.lab.traces import TRACED_CLIENTS
 from branchline.quantities import counted, duration
 from branchline.report.whole_files import write_whole
-from branchline.sensors.plain import from_plain, to_plain
-
-SAMPLES, STUDY = "samples.jsonl", "study.json"
+from branchline.sensors.plain import to_plain
 
 
 class FailedStudyError(BranchlineError):
     """No arm of a study can be measured."""
-
-
-@dataclass(frozen=True)
-class KeptStudy:
-    """What a study's directory says of it: the study, the seed of its orders, the version that began it, and the
-    command that did, without its seed; empty where Python code did.
-    """
-
-    study: Study
-    seed: int
-    digest: str
-    branchline: str = ""
-    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -216,14 +201,3 @@ def _kept_seed(study: Study, folder: Path, seed: int, command: str) -> int:
     if kept.digest != study.digest:
         raise OptionError("it holds another study", path=str(folder), hint="give another directory with -o")
     return kept.seed
-
-
-def load_kept(folder: Path) -> KeptStudy:
-    """What a directory says of its study. Raises OptionError."""
-    try:
-        found: KeptStudy = from_plain(KeptStudy, json.loads((folder / STUDY).read_text(encoding="utf-8")))
-    except OSError as error:
-        raise OptionError(f"there is no study in it: {error.strerror}", path=str(folder)) from None
-    except ValueError as error:
-        raise OptionError(f"{STUDY} is damaged: {error}", path=str(folder)) from None
-    return found

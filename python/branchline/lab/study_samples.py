@@ -12,7 +12,10 @@ from typing import Literal
 from branchline.errors import OptionError
 from branchline.lab.job import JobOutcome
 from branchline.lab.machine import Surroundings
+from branchline.lab.study import Study
 from branchline.sensors.plain import finite, from_plain, to_plain
+
+SAMPLES, STUDY = "samples.jsonl", "study.json"
 
 SAMPLE_VERSION = 1
 SampleKind = Literal["arm", "control", "limit", "client", "network", "trace", "blocks"]
@@ -115,3 +118,27 @@ class SampleFile:
             file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
+
+
+@dataclass(frozen=True)
+class KeptStudy:
+    """What a study's directory says of it: the study, the seed of its orders, the version that began it, and the
+    command that did, without its seed; empty where Python code did.
+    """
+
+    study: Study
+    seed: int
+    digest: str
+    branchline: str = ""
+    command: str = ""
+
+
+def load_kept(folder: Path) -> KeptStudy:
+    """What a directory says of its study. Raises OptionError."""
+    try:
+        found: KeptStudy = from_plain(KeptStudy, json.loads((folder / STUDY).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise OptionError(f"there is no study in it: {error.strerror}", path=str(folder)) from None
+    except ValueError as error:
+        raise OptionError(f"{STUDY} is damaged: {error}", path=str(folder)) from None
+    return found

@@ -14,6 +14,11 @@ from branchline.report.whole_files import read_plain, whole_file, write_whole
 from branchline.sensors.record import JobRecord
 from branchline.sensors.sensors import SensorRow
 
+#: The report.
+PAGE = "report.html"
+#: The folder of the pictures.
+PICTURES = "pictures"
+
 JOB = "job.json"
 SENSORS = "sensors.parquet"
 

@@ -16,7 +16,7 @@ import boost_histogram
 import numpy
 
 from branchline.report.formulas import Words, words_of
-from branchline.report.names import PICTURES
+from branchline.report.job_files import PICTURES
 from branchline.report.picture_meaning import (
     ERROR_BARS_BINS_MAX,
     Title,

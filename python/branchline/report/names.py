@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+=-]+")
-#: The report.
-PAGE = "report.html"
-#: The folder of the pictures.
-PICTURES = "pictures"
 NAME_LENGTH_MAX = 80  # long enough to tell outputs apart, short enough for every file system
 
 

@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from branchline.report.advice_rows import advice_rows
-from branchline.report.names import PAGE
+from branchline.report.job_files import PAGE
 from branchline.report.pictures_inline import gallery
 from branchline.report.sections import page_content
 from branchline.report.texts import printable

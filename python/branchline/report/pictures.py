@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT, TICKUP
 from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator, ScalarFormatter
 
-from branchline.report.names import PICTURES
+from branchline.report.job_files import PICTURES
 from branchline.report.picture_meaning import (
     ERROR_BARS_BINS_MAX,
     Title,

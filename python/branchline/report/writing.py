@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol
 
 from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
 from branchline.extras import left_out
-from branchline.report.job_files import JOB, SENSORS, earlier_files, load_parquet, write_job, write_sensors
+from branchline.report.job_files import JOB, PAGE, SENSORS, earlier_files, load_parquet, write_job, write_sensors
 from branchline.report.light_pictures import write_light_picture
-from branchline.report.names import PAGE, SafeNames
+from branchline.report.names import SafeNames
 from branchline.report.open_formats import RESULTS, write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
 from branchline.report.picture_meaning import Title, remark_on

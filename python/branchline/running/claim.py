@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.errors import BranchlineError, StorageError
+from branchline.interpreter import process_lives
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.limits import STATUS_OLD_S
 from branchline.running.status_file import STATUS, StatusFile
@@ -118,8 +119,7 @@ class Claim:
                 self._clear_all()
 
     def _clear_all(self) -> None:
-        from branchline.report.job_files import JOB, SENSORS
-        from branchline.report.names import PAGE, PICTURES
+        from branchline.report.job_files import JOB, PAGE, PICTURES, SENSORS
         from branchline.report.open_formats import RESULTS
         from branchline.report.root_file import FILE_NAME as HISTOGRAMS
 
@@ -281,17 +281,6 @@ def _was_heard_of(out: Path, record: dict[str, object] | None) -> bool:
             return os.fstat(now.fileno()).st_mtime - os.fstat(status.fileno()).st_mtime < STATUS_OLD_S
     except OSError:
         return False  # there is no state, or nothing can be written here, which is said next
-
-
-def process_lives(process: int) -> bool:
-    """True if there is a process with this number on this machine."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True  # it lives, and belongs to another user
-    return True
 
 
 def _record(out: Path) -> dict[str, object] | None:

@@ -19,10 +19,9 @@ from branchline.train.accumulators import CannotAddError, Total, shares_objects
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import OpenCompanions
 from branchline.train.events import Columns, Events
-from branchline.train.faults import because_of, fault_of
+from branchline.train.faults import because_of, fault_of, wagon_step
 from branchline.train.pickling import CannotPickleError, pickled_bytes, send_and_return
 from branchline.train.processor import ProcessorEvents
-from branchline.train.recovery import wagon_step
 from branchline.train.share_result import WagonShare
 from branchline.train.sharing import without_shared
 from branchline.train.views import output_view

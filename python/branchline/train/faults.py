@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import traceback
 from types import TracebackType
 from typing import Any, cast
@@ -14,6 +15,8 @@ from branchline.sensors.record import WagonFault
 from branchline.train.wagons import Wagon
 from branchline.tree.names import near_names_hint
 from branchline.tree.stream import Chunk
+
+WAGON_STEP_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)
 
 #: What awkward says of records that are calculated with as if they were numbers, or vectors.
 _NO_ARITHMETIC = ("cannot broadcast records in ", "overloads for custom types: ")
@@ -113,3 +116,8 @@ def _file_of(wagon: Wagon) -> str | None:
         return inspect.getfile(wagon.code)
     except (TypeError, OSError):
         return None  # a class of a notebook has no file
+
+
+def wagon_step(wagon: str, path: str, entry_start: int, entry_stop: int) -> str:
+    """What a worker's heartbeat says while a wagon runs on a chunk; ``Recovery`` reads it after the worker's death."""
+    return f"wagon {wagon} in {path}, entries {entry_start} to {entry_stop}"

@@ -7,7 +7,6 @@ sub-job that goes on ending its processes is set aside, and all others are run.
 
 from __future__ import annotations
 
-import re
 import signal
 from collections import deque
 from collections.abc import Sequence
@@ -17,18 +16,12 @@ from branchline.jobs.subjob import Lost, SubJob
 from branchline.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, SET_ASIDE_IN_A_ROW_MAX, WORKER_STARTS_FAILED_MAX
 from branchline.sensors.record import WagonFault
 from branchline.train.failures import Failure, stack_of
+from branchline.train.faults import WAGON_STEP_PLACE
 from branchline.train.missing import SetAside
 from branchline.train.share_result import ShareResult
 from branchline.train.shares import Share
 from branchline.train.subjobs import SubJobQueue
 from branchline.train.wagons import Wagon, with_required
-
-_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)
-
-
-def wagon_step(wagon: str, path: str, entry_start: int, entry_stop: int) -> str:
-    """What a worker's heartbeat says while a wagon runs on a chunk; ``Recovery`` reads it after the worker's death."""
-    return f"wagon {wagon} in {path}, entries {entry_start} to {entry_stop}"
 
 
 @dataclass
@@ -208,7 +201,7 @@ class Recovery:
         self.queue.put_first(replace(subjob, payload=replace(share, stopped=share.stopped | set(self.culprits))))
 
     def _found(self, name: str, lost: Lost) -> None:
-        place = _PLACE.search(lost.doing)
+        place = WAGON_STEP_PLACE.search(lost.doing)
         where = (None, None, None) if place is None else (place["path"], int(place["start"]), int(place["stop"]))
         message = f"its process {lost.how}, and did so again when the wagon ran alone"
         fault = replace(WagonFault("WorkerDiedError", message, *where), traceback=_traceback_in(lost.log))

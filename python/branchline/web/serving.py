@@ -23,9 +23,9 @@ from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.registry.git_sources import GitSources
 from branchline.control.retention import Retention
 from branchline.control.room import ControlRoom
+from branchline.control.trains.limits import TrainLimits
 from branchline.control.trains.owner_call import SubmitAs
 from branchline.control.trains.running import ReportTo
-from branchline.control.trains.sandbox_runner import TrainLimits
 from branchline.control.trials.code_running import CodeRunning
 from branchline.errors import OptionError
 from branchline.limits import LIVE_VIEWERS_MAX, SERVER_END_S

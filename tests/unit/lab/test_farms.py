@@ -16,8 +16,8 @@ from branchline.lab.farms import taker_on
 from branchline.lab.study_file import load_study
 from branchline.lab.study_page import write_report
 from branchline.lab.study_result import StudyResult
-from branchline.lab.study_running import SAMPLES, StudyRun
-from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_running import StudyRun
+from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.study_verdict import sentences
 
 READING = """

@@ -15,8 +15,8 @@ from branchline.lab.limits_of_storages import CLIENT, NETWORK, limit_settings
 from branchline.lab.study import JobSettings
 from branchline.lab.study_file import load_study
 from branchline.lab.study_page import write_report
-from branchline.lab.study_running import SAMPLES, StudyRun
-from branchline.lab.study_samples import SampleFile
+from branchline.lab.study_running import StudyRun
+from branchline.lab.study_samples import SAMPLES, SampleFile
 from branchline.lab.taking import HereAtOnce
 from branchline.lab.traces import counterparts, ranges_on, trace_path
 

@@ -24,8 +24,8 @@ from branchline.lab.study import Study
 from branchline.lab.study_file import load_study
 from branchline.lab.study_page import PAGE, TABLE, kept_result, write_report
 from branchline.lab.study_result import StudyResult
-from branchline.lab.study_running import SAMPLES, FailedStudyError, StudyRun
-from branchline.lab.study_samples import SampleFile, StudySample
+from branchline.lab.study_running import FailedStudyError, StudyRun
+from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.study_verdict import sentences
 from branchline.lab.taking import HereAtOnce
 

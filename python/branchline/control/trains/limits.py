@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from branchline.limits import parse_bytes
+from dataclasses import dataclass
+
+from branchline.control.trials.sandbox import SandboxLimits
+from branchline.errors import OptionError
+from branchline.limits import TRIAL_SPACE_BYTES, parse_bytes
 
 # A train in the sandbox: what all its processes take together, for how long, and what it may write.
 SANDBOX_MEMORY = "64 GiB"
@@ -36,3 +40,25 @@ OWNER_REQUEST_MAX_BYTES = 512 * 2**20
 OWNER_LOOKS_AT_ONCE = 8
 # Who runs a train again waits so long for a look at it, in which its results may be taken over.
 TRAIN_IN_HAND_S = 10.0
+
+
+@dataclass(frozen=True)
+class TrainLimits:
+    """What all processes of a train in the sandbox may take together: memory, their number, hours, and the bytes of
+    its results.
+    """
+
+    memory_bytes: int = SANDBOX_MEMORY_BYTES
+    tasks: int = SANDBOX_TASKS
+    hours: float = SANDBOX_HOURS
+    results_bytes: int = SANDBOX_RESULTS_BYTES
+
+    def check(self) -> None:
+        """Raises OptionError for what no train could run with."""
+        if min(self.memory_bytes, self.tasks, self.hours, self.results_bytes) <= 0:
+            raise OptionError("a train needs some memory, processes, time and space")
+
+    def of_processes(self) -> SandboxLimits:
+        """Those that the kernel has for each process."""
+        cpu_s = int(3600 * self.hours * SANDBOX_THREADS_OF_PROCESS)
+        return SandboxLimits(self.memory_bytes, max(cpu_s, 1), self.tasks, self.results_bytes, TRIAL_SPACE_BYTES)

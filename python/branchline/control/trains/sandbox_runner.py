@@ -15,20 +15,15 @@ from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, MergeGroup
 from branchline.control.trains import running
 from branchline.control.trains.limits import (
-    SANDBOX_HOURS,
-    SANDBOX_MEMORY_BYTES,
-    SANDBOX_RESULTS_BYTES,
-    SANDBOX_TASKS,
-    SANDBOX_THREADS_OF_PROCESS,
+    TrainLimits,
 )
 from branchline.control.trains.runner import Standing
 from branchline.control.trains.taken import at_work_in, receive_results, record_of, send_results
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.on_data import on_data
-from branchline.control.trials.sandbox import Sandbox, SandboxLimits
-from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.control.trials.sandbox import Sandbox
+from branchline.errors import BranchlineError, StorageError
 from branchline.interpreter import own_python
-from branchline.limits import TRIAL_SPACE_BYTES
 from branchline.report.texts import printable
 from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.standing import job_of, status_at_end
@@ -38,28 +33,6 @@ from branchline.sensors.status import DIED, TrainStatus
 #: In the folder of a train: what its code writes, how it is run, and why it was ended.
 WRITTEN, SETTINGS, WHY = "written", "sandbox.json", "why.txt"
 _NETWORK_HINT = "order the train on a batch system, or put the files below a folder of data"
-
-
-@dataclass(frozen=True)
-class TrainLimits:
-    """What all processes of a train in the sandbox may take together: memory, their number, hours, and the bytes of
-    its results.
-    """
-
-    memory_bytes: int = SANDBOX_MEMORY_BYTES
-    tasks: int = SANDBOX_TASKS
-    hours: float = SANDBOX_HOURS
-    results_bytes: int = SANDBOX_RESULTS_BYTES
-
-    def check(self) -> None:
-        """Raises OptionError for what no train could run with."""
-        if min(self.memory_bytes, self.tasks, self.hours, self.results_bytes) <= 0:
-            raise OptionError("a train needs some memory, processes, time and space")
-
-    def of_processes(self) -> SandboxLimits:
-        """Those that the kernel has for each process."""
-        cpu_s = int(3600 * self.hours * SANDBOX_THREADS_OF_PROCESS)
-        return SandboxLimits(self.memory_bytes, max(cpu_s, 1), self.tasks, self.results_bytes, TRIAL_SPACE_BYTES)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.control.trains.limits import TrainLimits
 from branchline.control.trains.owner_call import SubmitAs
-from branchline.control.trains.sandbox_runner import TrainLimits
 from branchline.control.trials.sandbox import Sandbox, system_folders
 from branchline.errors import OptionError
 

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.control.trains.shared_room import ADA, SharedRoom, until
 
 from branchline.control.errors import RefusedError
+from branchline.control.trains.limits import TrainLimits
 from branchline.control.trains.results import files_of
-from branchline.control.trains.sandbox_runner import TrainLimits
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING
 from branchline.errors import OptionError
 from branchline.running.standing import job_of
