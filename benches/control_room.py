@@ -31,6 +31,8 @@ from benches.rounds import Spread
 from benches.serving import Load, serving
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
+from branchline.base.limits import HISTORY_GROUP_ROWS
+from branchline.base.plain import to_plain
 from branchline.control.history.rows import row_schema
 from branchline.control.history.writing import HistoryFile, list_file
 from branchline.control.intake import checked, take
@@ -44,9 +46,7 @@ from branchline.control.room import ControlRoom
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, TrialOutcome
 from branchline.forecast.corrections import AVOID_ELEMENT
-from branchline.limits import HISTORY_GROUP_ROWS
 from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.plain import to_plain
 from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading, Totals, WagonRecord, WorkerPhases
 from branchline.sensors.status import TrainStatus
 from branchline.web.pages.plans import ROWS as PLAN_ROWS

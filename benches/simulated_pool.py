@@ -16,11 +16,11 @@ from random import Random
 from typing import Protocol
 
 from benches.simulated_field import Durations, Field
+from branchline.base.limits import AGENT_LOOK_INTERVAL_S
 from branchline.jobs.groups import Group, GroupResult
 from branchline.jobs.messages import SentFold, SentResult
 from branchline.jobs.pool import Done
 from branchline.jobs.subjob import Finished, Folded, Held, Lost, Pickled, SubJob
-from branchline.limits import AGENT_LOOK_INTERVAL_S
 from branchline.sites.spot import Spot
 from branchline.train.neighbours import NeighbourFolding
 from branchline.train.share_result import ShareResult

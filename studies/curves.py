@@ -10,9 +10,9 @@ from textwrap import fill
 
 from docs.generate.tables import table
 
+from branchline.base.plain import finite, from_plain, to_plain
+from branchline.base.quantities import percent
 from branchline.lab.study_pictures import COLOURS, Series, lines
-from branchline.quantities import percent
-from branchline.sensors.plain import finite, from_plain, to_plain
 from studies.pictures import standalone
 from studies.records import RECORDS, Machine
 

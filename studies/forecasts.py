@@ -9,13 +9,13 @@ from pathlib import Path
 
 from docs.generate.tables import table
 
+from branchline.base.quantities import counted, percent, significant
 from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, simulate_jobs
 from branchline.forecast.kernel_requests import KernelSettings, Read, kernel_requests
 from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
 from branchline.forecast.simulated_limits import CPU_SPREAD
 from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
 from branchline.lab.study_result import ArmResult, StudyResult
-from branchline.quantities import counted, percent, significant
 from studies import curves, reads, records
 from studies.published import Levels, Number, StudyPair
 from studies.yard.disks import HARD_DISK, MB, DiskKind

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from branchline.base.quantities import counted, duration
+from branchline.base.whole_files import write_whole
 from branchline.lab.study_file import seconds_of
-from branchline.quantities import counted, duration
-from branchline.report.whole_files import write_whole
 from studies.published import StudyPair
 
 #: What a study takes beside its samples: disks are made and filled, servers started, the first programs loaded.

@@ -9,9 +9,9 @@ import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.base.plain import finite, from_plain, to_plain
 from branchline.lab.job import this_processor
 from branchline.lab.study_result import StudyResult
-from branchline.sensors.plain import finite, from_plain, to_plain
 from studies.findings import FindingHere, NumberHere
 from studies.published import STUDIES
 

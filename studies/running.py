@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from branchline.base.quantities import counted
 from branchline.lab.estimates import PAIRS_MIN
 from branchline.lab.study_page import kept_result
-from branchline.quantities import counted
 from studies import findings, records
 from studies.making.sets import Sets
 from studies.measuring import MeasuringRequest

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from branchline import errors as exceptions
 from branchline._core import __version__
 from branchline.access import Access
+from branchline.base.lazily import lazily
 from branchline.errors import (
     BadFileError,
     BatchError,
@@ -39,7 +40,6 @@ from branchline.errors import (
     UnsupportedBranchError,
     WagonError,
 )
-from branchline.lazily import lazily
 
 if TYPE_CHECKING:
     from branchline.dataset.dataset import Dataset

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from branchline import _core
+from branchline.base.limits import LARGE_READ_BYTES, parse_bytes
 from branchline.errors import BranchlineError, OptionError
-from branchline.limits import LARGE_READ_BYTES, parse_bytes
 
 MODES = {
     "plain": "basket by basket in the order of the entries, as ROOT does without a cache",

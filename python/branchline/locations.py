@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from branchline import _core
+from branchline.base.limits import BRACE_NAMES_MAX
 from branchline.errors import BranchlineWarning, DatasetError, warn
-from branchline.limits import BRACE_NAMES_MAX
 
 #: Endings of Parquet files, and of folders of them.
 PARQUET_ENDINGS = (".parquet", ".pq")

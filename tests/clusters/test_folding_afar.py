@@ -16,8 +16,8 @@ from tests.clusters.event_files import write_events
 from tests.clusters.wagons import PLAIN, write_wagons
 from tests.local_dask import local_cluster
 
+from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldTree
-from branchline.limits import FOLD_FAN_IN
 
 WORKERS = 2
 # Twenty for each worker are handed over one by one at the end.

@@ -14,9 +14,9 @@ from urllib.request import Request, urlopen
 from tests.e2e.control_room_server import RECEIVED
 from tests.stores.servers import Process, free_port
 
+from branchline.base.plain import from_plain
 from branchline.control.jobs import JobsPage
 from branchline.sensors.batch import ReportBatch
-from branchline.sensors.plain import from_plain
 
 TOKEN = "a-token-that-nobody-may-see-in-any-text"
 

@@ -114,7 +114,7 @@ def test_following_ends_when_a_run_on_another_machine_writes_no_state_any_more(
     out.mkdir()
     (out / "job.json").write_text(json.dumps(record.as_dict()))
     (out / "status.json").write_text(json.dumps(TrainStatus(updated="2026-01-01T00:00:00+00:00").as_dict()))
-    monkeypatch.setattr("branchline.limits.STATUS_OLD_S", 1.5)
+    monkeypatch.setattr("branchline.base.limits.STATUS_OLD_S", 1.5)
     monkeypatch.chdir(tmp_path)
     assert status(Path("out"), follow=True) == 0
     assert "it has reported nothing for" in branchline("status", "out").stdout

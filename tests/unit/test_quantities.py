@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.quantities import (
+from branchline.base.quantities import (
     count,
     counted,
     duration,

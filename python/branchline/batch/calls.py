@@ -7,8 +7,8 @@ import shutil
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 
+from branchline.base.limits import BATCH_CALL_TIMEOUT_S
 from branchline.errors import BatchError
-from branchline.limits import BATCH_CALL_TIMEOUT_S
 
 
 class TooManyJobsError(BatchError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from branchline.limits import BATCH_MEMORY_GROWTH, BATCH_MEMORY_GROWTH_MAX
+from branchline.base.limits import BATCH_MEMORY_GROWTH, BATCH_MEMORY_GROWTH_MAX
 
 _UNITS_KIB = {"K": 1, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30}
 

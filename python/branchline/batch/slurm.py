@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from branchline.base.limits import SLURM_ARRAY_TASKS
 from branchline.batch.calls import TooManyJobsError, call
 from branchline.batch.site import Site
 from branchline.batch.steps import JobArray, State, Step, Submitted, TaskState, script
 from branchline.errors import BatchError
-from branchline.limits import SLURM_ARRAY_TASKS
 
 WHERE = "submit on a login node of the cluster, or install its package slurm-client"
 _NODE = '"$SLURMD_NODENAME"'

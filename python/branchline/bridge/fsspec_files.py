@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from branchline.base.limits import HDFS_WEB_PORT
 from branchline.bridge.bridged_file import (
     Answer,
     BridgedFile,
@@ -19,7 +20,6 @@ from branchline.bridge.bridged_file import (
     ListedFile,
     WantedRange,
 )
-from branchline.limits import HDFS_WEB_PORT
 
 PREFIX = "fsspec+"
 # Entries of a file system's info that change when the file does.

@@ -14,9 +14,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
+from branchline.base.limits import HDFS_BLOCKS_MAX_BYTES, HDFS_WEB_PORT, HDFS_WEB_TLS_PORT
 from branchline.bridge.bridged_file import BridgeError, Kind, in_time
 from branchline.bridge.hdfs_files import HINTS, JAVA_KINDS, settings_in
-from branchline.limits import HDFS_BLOCKS_MAX_BYTES, HDFS_WEB_PORT, HDFS_WEB_TLS_PORT
 
 _WRONG_ANSWER = "its NameNode answered what is no list of blocks"
 

@@ -10,8 +10,8 @@ import re
 import socket
 from collections.abc import Iterator, Sequence
 
+from branchline.base.limits import CONNECT_WAIT_S
 from branchline.bridge.bridged_file import BridgedFile, BridgeError, Kind, LibraryObject, WantedRange
-from branchline.limits import CONNECT_WAIT_S
 from branchline.ranges import ByteRange
 
 # Limits of one vector read by the servers' defaults; the client does not split larger ones.

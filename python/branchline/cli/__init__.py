@@ -1,4 +1,7 @@
-"""The command `branchline`: arguments and printing, nothing else."""
+"""The command line: arguments and printing only, in `commands/` one module for each command.
+
+The signature of a command declares its arguments. Start with `command_list.py` and `commands/run.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from branchline.base.exit_codes import EXIT_OK, EXIT_USAGE
+from branchline.base.extras import missing_packages_explained
 from branchline.cli.commands import GROUPS
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, named_command, overview, parse
 from branchline.cli.printing import errors_printed, log, open_closed_streams, print_error, print_out
-from branchline.extras import missing_packages_explained
-from branchline.train.exit_codes import EXIT_OK, EXIT_USAGE
 
 HELP = ("-h", "--help")
 

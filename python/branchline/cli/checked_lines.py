@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from branchline.base.plain import finite, to_plain
+from branchline.base.quantities import counted, duration
 from branchline.cli.printing import print_out
 from branchline.forecast.checked import CheckedForecasts
-from branchline.quantities import counted, duration
-from branchline.sensors.plain import finite, to_plain
 
 
 def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:

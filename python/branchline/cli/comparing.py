@@ -77,12 +77,12 @@ def compare(
             branchline compare 'root -b -q macro.C' 'branchline run wagons.py data -o out'
 
     """
+    from branchline.base.plain import to_plain
+    from branchline.base.whole_files import check_writable, write_whole
     from branchline.lab.comparing import ComparisonPlan, local_files
     from branchline.lab.comparing import compare as compared
     from branchline.lab.readings import ReadingOptions
     from branchline.lab.verdict import verdict
-    from branchline.report.whole_files import check_writable, write_whole
-    from branchline.sensors.plain import to_plain
 
     drawn = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
     files = tuple(file for path in cold for file in local_files(path))

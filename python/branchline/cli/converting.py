@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
+from branchline.base.quantities import count, counted, size
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
-from branchline.quantities import count, counted, size
 
 KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
 _LAYOUT = "How the output is laid out"

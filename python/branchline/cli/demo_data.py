@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from branchline.base.quantities import count, counted, size
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log_stopping, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.quantities import count, counted, size
 
 if TYPE_CHECKING:
     from branchline.demo.files import Progress
@@ -36,8 +36,8 @@ def demo_data(
 
     """
     # Imported here since it imports Pythia.
+    from branchline.base.whole_files import failed_writing
     from branchline.demo.files import LIST_NAME, make_data
-    from branchline.report.whole_files import failed_writing
 
     kept = 0
     with progress_bar("simulate", unit="files") as update:

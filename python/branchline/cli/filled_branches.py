@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from branchline.base.quantities import count, counted
 from branchline.cli.printing import log
-from branchline.quantities import count, counted
 
 if TYPE_CHECKING:
     from branchline.layout.filled import FilledBranch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from branchline.quantities import count, size
+from branchline.base.quantities import count, size
 from branchline.train.forecasting import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from rich.table import Table
 
+from branchline.base.plain import finite, to_plain
+from branchline.base.quantities import count, duration, size
 from branchline.cli.printing import print_out
 from branchline.cli.terminal import console
 from branchline.errors import OptionError
 from branchline.forecast.forecasting import Interval, WhatIf
 from branchline.forecast.jobs_at_once import JobsAtOnce
 from branchline.forecast.kept import keep
-from branchline.quantities import count, duration, size
-from branchline.sensors.plain import finite, to_plain
 
 
 def kept_or_printed(found: WhatIf | JobsAtOnce, output: Path | None, *, as_json: bool) -> bool:

@@ -102,13 +102,13 @@ def check(
             branchline forecast check
 
     """
+    from branchline.base.plain import finite, to_plain
+    from branchline.base.quantities import duration
     from branchline.cli.checked_lines import print_checked
     from branchline.forecast.checked import keep_checked, load_checked
     from branchline.forecast.kept import check as checked
     from branchline.forecast.kept import checked_of, kept
     from branchline.forecast.subject import job_record
-    from branchline.quantities import duration
-    from branchline.sensors.plain import finite, to_plain
 
     if path is None:
         print_checked(load_checked().here(), as_json=as_json)
@@ -149,10 +149,10 @@ def calibrate(
             branchline calibrate root://eos.example.org//data/*.root
 
     """
+    from branchline.base.plain import finite, to_plain
     from branchline.dataset.dataset import Dataset
     from branchline.forecast.calibration import calibrate as measured
     from branchline.forecast.calibration import load_calibration, save_calibration
-    from branchline.sensors.plain import finite, to_plain
 
     files = tuple(Dataset.of(location)) if location else ()
     found = measured(files, reading.access, load_calibration())
@@ -199,13 +199,13 @@ def advise(
             branchline advise "data/*.root" --do better --prove
 
     """
+    from branchline.base.plain import finite, to_plain
     from branchline.cli.advice_lines import print_advice
     from branchline.cli.proving import prove
     from branchline.forecast.advising import advice_of
     from branchline.forecast.asking import advice_on
     from branchline.forecast.doing import do
     from branchline.forecast.subject import is_job
-    from branchline.sensors.plain import finite, to_plain
 
     if len(location) > 1 and all(map(is_job, location)):
         _advise_together(location, as_json=as_json)
@@ -234,10 +234,10 @@ def advise(
 
 def _advise_together(jobs: list[str], *, as_json: bool) -> None:
     """Advice for several jobs: one train, if they read the same."""
+    from branchline.base.plain import finite, to_plain
     from branchline.cli.advice_lines import print_advice
     from branchline.forecast.of_record import advise_jobs
     from branchline.forecast.subject import job_record
-    from branchline.sensors.plain import finite, to_plain
 
     found = advise_jobs([job_record(job) for job in jobs])
     if as_json:

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
+from branchline.base.limits import DISK_PAGE_BYTES
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.cli.reading import Trace, requests_recorded
 from branchline.errors import OptionError
-from branchline.limits import DISK_PAGE_BYTES
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.dataset.files import DataFile
@@ -75,11 +75,11 @@ def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
 def _inspect_file(
     file: DataFile, branches: str | None, *, as_json: bool, picture: Path | None, page_bytes: int
 ) -> None:
+    from branchline.base.plain import to_plain
     from branchline.cli.layout_tables import print_file
     from branchline.cli.terminal import console
     from branchline.forecast.of_layout import advise_file
     from branchline.layout.files import inspect_file
-    from branchline.sensors.plain import to_plain
 
     layout = inspect_file(
         file.opens if file.tree is None else f"{file.opens}:{file.tree}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from branchline.base.quantities import counted, size
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
-from branchline.quantities import counted, size
 
 
 def ledger(

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
+from branchline.base.plain import to_plain
+from branchline.base.quantities import count, counted, percent, significant, size
 from branchline.cli.advice_lines import print_advice
 from branchline.cli.printing import print_out
 from branchline.cli.terminal import console as standard_output
@@ -15,8 +17,6 @@ from branchline.forecast.of_layout import advise_dataset, advise_file
 from branchline.layout.datasets import DatasetLayout
 from branchline.layout.extents import Spread
 from branchline.layout.files import FileLayout
-from branchline.quantities import count, counted, percent, significant, size
-from branchline.sensors.plain import to_plain
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 60

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
+from branchline.base.exit_codes import EXIT_OK
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.errors import NoSuchKeyError, StorageError
-from branchline.train.exit_codes import EXIT_OK
 
 
 def plot(

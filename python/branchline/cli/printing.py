@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from branchline._core import __version__
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from branchline.errors import BranchlineError, InternalError, OptionError, StorageError
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 STDERR = 2
 STOPPING = b"branchline: stopping; finished parts are kept (press Ctrl-C again to end at once)\n"

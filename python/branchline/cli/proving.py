@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from branchline.base.limits import PROOF_S
+from branchline.base.processes import own_python
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
-from branchline.interpreter import own_python
-from branchline.limits import PROOF_S
 
 if TYPE_CHECKING:
     from branchline.access import Access
@@ -62,8 +62,8 @@ def prove(advised: Advised, subject: Subject, written: Sequence[DataFile], budge
     ``written`` are the new files, if there are any yet; both are read in turns for ``budget_s`` seconds. Raises
     OptionError for what cannot be run again.
     """
+    from branchline.base.quantities import duration
     from branchline.forecast.checked import keep_checked, load_checked
-    from branchline.quantities import duration
 
     found = measured_proof(advised, subject, written, budget_s)
     saved_s = max(0.0, found.saving_s or 0.0)

@@ -6,10 +6,10 @@ import threading
 from typing import Annotated
 
 from branchline._core import Proxy
+from branchline.base.quantities import counted
 from branchline.cli.parameters import Option
 from branchline.cli.printing import print_out
 from branchline.errors import OptionError, StorageError
-from branchline.quantities import counted
 
 
 def proxy(

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_OK
+from branchline.base.quantities import counted
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
 from branchline.locations import shown_command
-from branchline.quantities import counted
 from branchline.sensors.batch import TRACE
 from branchline.sensors.record import FAILED, FINISHED, JobRecord
 from branchline.sensors.status import TrainStatus
-from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.reporting.left import SentReports

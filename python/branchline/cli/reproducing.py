@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
+from branchline.base.quantities import counted
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.quantities import counted
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.control.trains.compared import PartCompared

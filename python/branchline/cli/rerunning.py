@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
+from branchline.base.quantities import count
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_error, print_out
-from branchline.quantities import count
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 
 
 def rerun(

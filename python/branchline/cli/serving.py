@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from branchline.base.extras import missing_packages_explained
+from branchline.base.limits import HISTORY_DAYS, JOBS_DAYS
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.control.trains.limits import SANDBOX_HOURS, SANDBOX_MEMORY, SANDBOX_SPACE, SANDBOX_TASKS
 from branchline.errors import OptionError
-from branchline.extras import missing_packages_explained
-from branchline.limits import HISTORY_DAYS, JOBS_DAYS
 
 if TYPE_CHECKING:
     from branchline.control.trains.limits import TrainLimits
@@ -83,8 +83,8 @@ class OthersTrains(NamedTuple):
 
     def limits(self) -> TrainLimits:
         """Those that are given, and the usual ones. Raises OptionError."""
+        from branchline.base.limits import parse_bytes
         from branchline.control.trains.limits import TrainLimits
-        from branchline.limits import parse_bytes
 
         return TrainLimits(
             parse_bytes(self.train_memory), self.train_tasks, self.train_hours, parse_bytes(self.train_space)

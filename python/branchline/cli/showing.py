@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.quantities import counted
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.cli.reading import ReadingSettings, requests_recorded
-from branchline.quantities import counted
 
 if TYPE_CHECKING:
     from branchline.layout.contents import ObjectSummary

@@ -141,7 +141,7 @@ def _used(file: Path, given: list[str]) -> list[str]:
 
 def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: list[str]) -> None:
     """Runs a study here or on a farm, and prints what it says. ``words`` order it anywhere else."""
-    from branchline.extras import require
+    from branchline.base.extras import require
     from branchline.lab.farms import taker_on
     from branchline.lab.study_page import write_report
     from branchline.lab.study_running import StudyRun

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_OK
+from branchline.base.limits import BATCH_RETRIES
+from branchline.base.quantities import counted
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.reporting import ReportTo
 from branchline.errors import MissingFileError
-from branchline.limits import BATCH_RETRIES
-from branchline.quantities import counted
 from branchline.sensors.record import RUNNING
-from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.running.batch_settings import BatchSettings
@@ -128,8 +128,8 @@ def _follow(out: Path) -> TrainStatus:
     """
     import time
 
+    from branchline.base.limits import BATCH_LOOK_INTERVAL_S, STATUS_OLD_S
     from branchline.cli.progress_bar import train_progress_bar
-    from branchline.limits import BATCH_LOOK_INTERVAL_S, STATUS_OLD_S
 
     found, changed_s = _status(out), time.monotonic()
     with train_progress_bar() as progress:

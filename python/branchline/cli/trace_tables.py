@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from branchline.quantities import count, counted, duration, percent, significant, size
+from branchline.base.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing.comparing import TOTALS, Comparison, RowChange, ValueChange, sentences
 from branchline.tracing.replaying import Replayed
 from branchline.tracing.sentences import headline, remarks

@@ -35,7 +35,7 @@ def run_command(
             branchline trace run --report-to http://127.0.0.1:8765 -- root -b -q macro.C
 
     """
-    from branchline.report.whole_files import check_writable
+    from branchline.base.whole_files import check_writable
     from branchline.tracing.sentences import headline
     from branchline.tracing.strace import follow
     from branchline.tracing.summary import summarise

@@ -7,15 +7,15 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
+from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
+from branchline.base.limits import CUTFLOWS_PRINTED_MAX, WORKER_TIMEOUT_S
+from branchline.base.quantities import counted
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
 from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.cli.submitted import Farm, print_submitted
 from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
-from branchline.limits import CUTFLOWS_PRINTED_MAX, WORKER_TIMEOUT_S
-from branchline.quantities import counted
-from branchline.train.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.report.writing import Pictures

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
+from branchline.base.quantities import count, counted
 from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.reading import ReadingSettings, requests_recorded
-from branchline.quantities import count, counted
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_OK
 
 if TYPE_CHECKING:
     from branchline.layout.verifying import Verification, VerifiedTree

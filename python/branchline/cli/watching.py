@@ -94,7 +94,7 @@ def history(
 
 
 def _shown(point: HistoryPoint) -> str:
-    from branchline.quantities import significant
+    from branchline.base.quantities import significant
 
     if point.ratio is None:
         return f"{point.storage}: not measured: {point.error or 'no pair is whole'}"

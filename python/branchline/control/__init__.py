@@ -1,1 +1,4 @@
-"""The control room: what jobs reported, and what follows from it. State and rules; pages are in `web`."""
+"""The control room: jobs that report, findings, wagons, trials, plans, trains and people. Pages are in `control/web`.
+
+State is in one SQLite database, history in Parquet files. Start with `room.py` and `database.py`.
+"""

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from branchline.base.limits import DATABASE_JOURNAL_MAX_BYTES, DATABASE_WAIT_S
 from branchline.control.errors import DatabaseError
 from branchline.errors import BranchlineError, InternalError
-from branchline.limits import DATABASE_JOURNAL_MAX_BYTES, DATABASE_WAIT_S
 
 DATABASE = "control.sqlite"
 _LOCK = "control.lock"

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
+from branchline.base.limits import BATCH_SITES_MAX
 from branchline.control.buckets import text_of
 from branchline.control.findings.job_notes import note_record
 from branchline.control.stored import keep_blob, packed, shown_name, unpacked
-from branchline.limits import BATCH_SITES_MAX
 from branchline.sensors.record import RUNNING, JobRecord
 
 _ADD_SITE_HOUR = (

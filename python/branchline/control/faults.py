@@ -7,9 +7,9 @@ import threading
 import traceback
 from contextlib import suppress
 
+from branchline.base.limits import FAULT_TEXT_MAX, FAULTS_PRINTED_MAX
+from branchline.base.texts import printable
 from branchline.errors import BranchlineError, InternalError
-from branchline.limits import FAULT_TEXT_MAX, FAULTS_PRINTED_MAX
-from branchline.report.texts import printable
 
 _REPORT_IT = "please report it, with what the server printed"
 

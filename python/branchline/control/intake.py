@@ -9,12 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from branchline.control.buckets import buckets_of, text_of
-from branchline.control.ending import take_record
-from branchline.control.history.rows import packed_rows
-from branchline.control.spans import LOCAL, note_places
-from branchline.control.stored import keep_blob, packed, shown_name
-from branchline.limits import (
+from branchline.base.limits import (
     BATCH_FILES_MAX,
     BATCH_SITES_MAX,
     JOB_POINTS_MAX,
@@ -22,9 +17,14 @@ from branchline.limits import (
     LOCATION_LENGTH_MAX,
     NAME_LENGTH_MAX,
 )
-from branchline.report.texts import printable
+from branchline.base.plain import check_types, to_plain
+from branchline.base.texts import printable
+from branchline.control.buckets import buckets_of, text_of
+from branchline.control.ending import take_record
+from branchline.control.history.rows import packed_rows
+from branchline.control.spans import LOCAL, note_places
+from branchline.control.stored import keep_blob, packed, shown_name
 from branchline.sensors.batch import TRACE, TRAIN, JobIdentity, ReportBatch
-from branchline.sensors.plain import check_types, to_plain
 from branchline.sensors.record import SiteReading
 from branchline.sensors.status import TrainStatus
 

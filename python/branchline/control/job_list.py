@@ -7,11 +7,11 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from branchline.base.limits import JOB_SILENT_S, JOBS_PAGE_MAX
 from branchline.control.jobs import SILENT, JobDetails, JobQuery, JobRow, JobsPage
 from branchline.control.spans import FAR, NEAR
 from branchline.control.stored import unpacked
 from branchline.errors import OptionError
-from branchline.limits import JOB_SILENT_S, JOBS_PAGE_MAX
 from branchline.sensors.batch import JobIdentity
 from branchline.sensors.record import RUNNING, JobRecord, TimePoint
 from branchline.sensors.status import TrainStatus

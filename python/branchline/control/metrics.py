@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from branchline.base.limits import METRICS_CELLS_MAX
 from branchline.control.buckets import MONTH
 from branchline.control.job_list import silent_jobs
 from branchline.control.jobs import SILENT
 from branchline.control.room import ControlRoom
 from branchline.control.spans import FAR, LOCAL, NEAR
 from branchline.control.troubles import troubles_of
-from branchline.limits import METRICS_CELLS_MAX
 from branchline.sensors.record import RUNNING
 
 COUNTER, GAUGE = "counter", "gauge"

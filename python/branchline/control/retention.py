@@ -6,11 +6,17 @@ import sqlite3
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from branchline.base.limits import (
+    HISTORY_DAYS,
+    HISTORY_MAX_BYTES,
+    JOBS_DAYS,
+    JOBS_FORGOTTEN_TOGETHER,
+    RETENTION_DAYS_MAX,
+)
 from branchline.control.findings.job_notes import NOTES
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.writing import unlist
 from branchline.errors import OptionError
-from branchline.limits import HISTORY_DAYS, HISTORY_MAX_BYTES, JOBS_DAYS, JOBS_FORGOTTEN_TOGETHER, RETENTION_DAYS_MAX
 
 _TABLES = (
     "job_blobs",

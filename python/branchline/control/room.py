@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from branchline.base.limits import FILES_PAGE_MAX
 from branchline.control.accounts.accounts import TABLES as ACCOUNT_TABLES
 from branchline.control.accounts.accounts import Accounts
 from branchline.control.database import Database
@@ -38,7 +39,6 @@ from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trials import TABLES as TRIAL_TABLES
 from branchline.control.trials.trials import Trials
 from branchline.control.upkeep import Upkeep
-from branchline.limits import FILES_PAGE_MAX
 from branchline.sensors.batch import ReportBatch
 
 

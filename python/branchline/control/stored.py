@@ -7,8 +7,8 @@ import sqlite3
 import zlib
 from typing import Literal
 
-from branchline.limits import NAME_LENGTH_MAX
-from branchline.report.texts import printable
+from branchline.base.limits import NAME_LENGTH_MAX
+from branchline.base.texts import printable
 
 
 def keep_blob(connection: sqlite3.Connection, job_id: int, column: Literal["state", "record"], content: bytes) -> None:

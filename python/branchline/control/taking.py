@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from branchline.base.limits import BATCHES_TOGETHER_MAX
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
 from branchline.control.intake import checked, take
-from branchline.limits import BATCHES_TOGETHER_MAX
 from branchline.sensors.batch import ReportBatch
 
 

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from branchline.base.notebook import HTML_ROWS, html_table
+from branchline.base.quantities import counted, size
 from branchline.dataset.companions import CompanionsLike, companions_of
 from branchline.dataset.files import DataFile
 from branchline.dataset.lists import is_list, read_fileset, read_list
 from branchline.dataset.locations import expand
 from branchline.errors import DatasetError, MissingFileError
 from branchline.locations import is_url, split_location, text_of, without_secrets
-from branchline.notebook import HTML_ROWS, html_table
-from branchline.quantities import counted, size
 
 # Files that are named in a message; their number is always given.
 NAMES_IN_A_MESSAGE = 5

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict, TypeVar
 
+from branchline.base.limits import HOSTS_OF_FILE_MAX, LOCATE_WAIT_S
 from branchline.bridge.bridged_file import BridgeError
 from branchline.bridge.hdfs_blocks import locate_by_hdfs
 from branchline.bridge.xrootd_files import locate_by_xrootd
@@ -13,7 +14,6 @@ from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.dataset.server_files import in_threads
 from branchline.errors import MissingFileError, StorageError
-from branchline.limits import HOSTS_OF_FILE_MAX, LOCATE_WAIT_S
 from branchline.locations import without_secrets
 
 SCHEMES = ("root", "roots", "xroot", "xroots")

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from branchline import _core
+from branchline.base.limits import FOLDERS_LISTED_MAX, FOLDERS_LISTED_TOGETHER, SIZES_ASKED_MAX
 from branchline.dataset.files import DataFile
 from branchline.dataset.listings import Entry, encoded, list_folder
 from branchline.errors import BranchlineError, DatasetError, MissingFileError
-from branchline.limits import FOLDERS_LISTED_MAX, FOLDERS_LISTED_TOGETHER, SIZES_ASKED_MAX
 from branchline.locations import (
     PARQUET_ENDINGS,
     ROOT_ENDING,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import awkward as ak
 
 from branchline.access import Access
+from branchline.base.extras import require
 from branchline.delayed.parts import given_trees
 from branchline.delayed.plan import PartitionPlan
 from branchline.delayed.readers import BranchReader, MappedReader, NumpyReader, Reader
 from branchline.delayed.stored import FormMapping, StoredColumns
 from branchline.errors import BAD_FILE_ERRORS, OptionError
-from branchline.extras import require
 from branchline.tree.branch import Branch, BranchFilter
 from branchline.tree.libraries import library_of, numpy_of
 from branchline.tree.options import check_opening_options

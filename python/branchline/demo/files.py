@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import awkward as ak
 import uproot
 
+from branchline.base.quantities import counted
 from branchline.demo.collisions import PARTICLE_TYPES, simulate
 from branchline.errors import OptionError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import Finished, SubJob
-from branchline.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from branchline.base.quantities import percent
 from branchline.errors import OptionError
 from branchline.forecast.changing import ACCESS, CLUSTERED, CONVERTED, OTHER, RECOMPRESSED, AdvisedChange
 from branchline.forecast.conditions import Conditions
@@ -19,7 +20,6 @@ from branchline.forecast.proposal import Proposal, is_far
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import SAMPLE_BYTES, TriedChange, try_change
-from branchline.quantities import percent
 from branchline.report.records import phase_s
 from branchline.sensors.advice import Advice, Gain
 from branchline.sensors.record import JobRecord

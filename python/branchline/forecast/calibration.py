@@ -15,13 +15,13 @@ import numpy as np
 
 from branchline import _core
 from branchline.access import Access
+from branchline.base.plain import finite, from_plain, to_plain
+from branchline.base.whole_files import write_whole
 from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, OptionError, StorageError
 from branchline.forecast.machine import machine_name, now_text, state_folder
 from branchline.forecast.rates import Rates, measured
 from branchline.forecast.simulated_limits import CALIBRATION_FILE_MAX_BYTES
-from branchline.report.whole_files import write_whole
-from branchline.sensors.plain import finite, from_plain, to_plain
 from branchline.tree.sources import Source
 from branchline.tree.stream import ChunkStream
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from branchline.base.plain import check_types, finite, from_plain, to_plain
+from branchline.base.whole_files import write_whole
 from branchline.errors import BadFileError, OptionError, StorageError
 from branchline.forecast.machine import machine_name, state_folder
 from branchline.forecast.simulated_limits import (
@@ -24,8 +26,6 @@ from branchline.forecast.simulated_limits import (
     CHECKED_LOCK_S,
     CHECKED_LOCK_TURN_S,
 )
-from branchline.report.whole_files import write_whole
-from branchline.sensors.plain import check_types, finite, from_plain, to_plain
 
 #: Increased when a field changes its meaning; a reader refuses a newer one.
 CHECKED_VERSION = 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from branchline.base.quantities import count, counted, size
 from branchline.errors import MemoryLimitError
 from branchline.forecast.changed_clusters import clusters_of, data_bytes
 from branchline.forecast.changing import CLUSTERED, AdvisedChange
@@ -21,7 +22,6 @@ from branchline.forecast.record_clusters import (
     too_large_words,
 )
 from branchline.forecast.subject import Subject
-from branchline.quantities import count, counted, size
 from branchline.sensors.advice import MANAGER
 
 #: Pages and baskets below this median are small; they are so because of their clusters where these are below that.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from branchline.quantities import counted, duration
+from branchline.base.quantities import counted, duration
 from branchline.sensors.measures import AVOID, STAGE
 
 # Kinds of corrections; jobs know the first two.

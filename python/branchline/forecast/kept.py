@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.plain import finite, from_plain, to_plain
+from branchline.base.whole_files import write_whole
 from branchline.errors import BadFileError
 from branchline.forecast.checked import Checked
 from branchline.forecast.forecasting import FORECAST_VERSION, WhatIf
 from branchline.forecast.machine import machine_name, now_text
-from branchline.report.whole_files import write_whole
-from branchline.sensors.plain import finite, from_plain, to_plain
 from branchline.sensors.record import JobRecord
 
 

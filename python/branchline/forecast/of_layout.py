@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from branchline.base.quantities import count, counted, percent, significant, size
 from branchline.forecast.ideas import Idea, chosen, inputs_words
 from branchline.layout.datasets import DatasetLayout
 from branchline.layout.files import FileLayout
-from branchline.quantities import count, counted, percent, significant, size
 from branchline.sensors.advice import MANAGER, Advice
 
 #: Seconds that a core takes for a byte after decompression, by codec: measured with columns of floats on a server of

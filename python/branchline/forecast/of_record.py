@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from branchline.base.quantities import count, counted, duration, percent, size
 from branchline.forecast.ideas import Idea, chosen, names_words
 from branchline.forecast.record_clusters import cluster_ideas, unshared_file
 from branchline.forecast.record_reading import reading_ideas
-from branchline.quantities import count, counted, duration, percent, size
 from branchline.report.causes import learns, long_file, name_text, returns_much
 from branchline.report.records import other_programs, others_cores, phase_s
 from branchline.sensors.advice import ANALYST, SITE, Advice

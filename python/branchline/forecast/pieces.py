@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from branchline.base.limits import LEARN_ENTRIES
 from branchline.forecast.laid import LaidFile
-from branchline.limits import LEARN_ENTRIES
 
 Opening = Literal["stream", "apart", "before"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from branchline.base.plain import from_plain, to_plain
 from branchline.errors import OptionError
 from branchline.forecast.simulated_limits import PLATFORM_FILE_MAX_BYTES
-from branchline.sensors.plain import from_plain, to_plain
 
 #: The version of the form; a reader refuses a newer one.
 PLATFORM_VERSION = 1

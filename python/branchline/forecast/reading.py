@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.access import Access
+from branchline.base.plain import from_plain, to_plain
+from branchline.base.processes import own_python
 from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError
-from branchline.interpreter import own_python
-from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.record import AccessRecord
 from branchline.tree.sources import Source
 from branchline.tree.stream import ChunkStream

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from branchline.base.quantities import counted, percent, size
 from branchline.forecast.ideas import Idea, inputs_words
-from branchline.quantities import counted, percent, size
 from branchline.report.records import phase_s
 from branchline.sensors.advice import MANAGER
 from branchline.sensors.record import FileRecord, JobRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from branchline.base.quantities import count, counted, duration, percent, rate, size
 from branchline.forecast.ideas import CACHE_OPTION, Idea, inputs_words, names_words, tree_words
-from branchline.quantities import count, counted, duration, percent, rate, size
 from branchline.report.records import codec_name, delivered_bytes, others_cores, phase_s, small_chunks, unwanted_bytes
 from branchline.sensors.advice import ANALYST, MANAGER
 from branchline.sensors.record import JobRecord, StorageRecord

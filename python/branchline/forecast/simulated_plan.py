@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from branchline.base.plain import from_plain, to_plain
 from branchline.errors import OptionError
 from branchline.forecast.kernel_requests import OPENING_REQUESTS, Read, kernel_requests
 from branchline.forecast.simulated_limits import AHEAD_BYTES, PLAN_BLOCKS_MAX
-from branchline.sensors.plain import from_plain, to_plain
 from branchline.tracing.summary import Requests
 from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Trace, codes, numbers
 

@@ -1,4 +1,4 @@
-"""Jobs: a callable, sub-jobs for it to work on, and the places where that can happen.
+"""Jobs: a callable that runs on sub-jobs, and the places where it can run. Knows nothing about trains.
 
-Nothing in here knows what a train is.
+Places are local processes, Dask, executors and batch systems. Start with `subjob.py`, then `local.py` and `where.py`.
 """

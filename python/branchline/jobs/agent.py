@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from branchline.base.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, AGENT_RUNS_MAX, POOL_MEMORY_PART, STOP_GRACE_S
+from branchline.base.quantities import size
 from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.groups import Group, GroupResult, PoolRunSettings
 from branchline.jobs.messages import (
@@ -35,14 +37,6 @@ from branchline.jobs.messages import (
 from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
 from branchline.jobs.subjob import WAIT, Held, Pickled, SubJob
-from branchline.limits import (
-    AGENT_IDLE_S,
-    AGENT_LOOK_INTERVAL_S,
-    AGENT_RUNS_MAX,
-    POOL_MEMORY_PART,
-    STOP_GRACE_S,
-)
-from branchline.quantities import size
 
 
 class Agent:

@@ -15,13 +15,7 @@ from distributed import Client, Future, KilledWorker
 from distributed import wait as wait_for_futures
 from distributed.client import FutureCancelledError
 
-from branchline.errors import OptionError
-from branchline.jobs.agent import end_agents
-from branchline.jobs.dask_task import cancel_on_worker, host_of, stop_on_worker, topic_of, work_on_dask_group
-from branchline.jobs.groups import Group
-from branchline.jobs.pool import Done, PoolError
-from branchline.jobs.program import Versions
-from branchline.limits import (
+from branchline.base.limits import (
     RELEASE_WAIT_S,
     RESULT_WAIT_S,
     SCHEDULER_CONNECT_S,
@@ -30,6 +24,12 @@ from branchline.limits import (
     VERSIONS_ASKED_MAX,
     VERSIONS_WAIT_S,
 )
+from branchline.errors import OptionError
+from branchline.jobs.agent import end_agents
+from branchline.jobs.dask_task import cancel_on_worker, host_of, stop_on_worker, topic_of, work_on_dask_group
+from branchline.jobs.groups import Group
+from branchline.jobs.pool import Done, PoolError
+from branchline.jobs.program import Versions
 from branchline.sites.nearness import is_among
 from branchline.sites.spot import Spot, own_spot
 

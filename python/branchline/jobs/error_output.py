@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from branchline.limits import FAILED_LOG_BYTES
+from branchline.base.limits import FAILED_LOG_BYTES
 
 _READ_BYTES = 65536
 _STANDARD_ERROR = 2

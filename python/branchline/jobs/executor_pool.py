@@ -10,10 +10,10 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import replace
 from functools import partial
 
+from branchline.base.limits import EXECUTOR_SLOTS
 from branchline.jobs.agent import cancel_group, end_agents, stop_agents, work_on_group
 from branchline.jobs.groups import Group, GroupResult
 from branchline.jobs.pool import Done, PoolError
-from branchline.limits import EXECUTOR_SLOTS
 from branchline.sites.spot import Spot
 
 

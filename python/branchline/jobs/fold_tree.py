@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from branchline.limits import FOLD_FAN_IN
+from branchline.base.limits import FOLD_FAN_IN
 
 
 @dataclass(frozen=True, order=True)

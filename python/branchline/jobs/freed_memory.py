@@ -6,7 +6,7 @@ import ctypes
 import functools
 import os
 
-from branchline.limits import FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES
+from branchline.base.limits import FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES
 
 # The names that malloc.h has for these settings.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

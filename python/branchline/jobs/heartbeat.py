@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from branchline.limits import WORKER_BUSY_SHARE, WORKER_BUSY_TIMES, WORKER_TICK_MAX_S
+from branchline.base.limits import WORKER_BUSY_SHARE, WORKER_BUSY_TIMES, WORKER_TICK_MAX_S
 
 # Steps so far, the kind of this one, and the bytes of the text behind that says what it is.
 PAGE = struct.Struct("=QBH")

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from branchline.base.limits import LEDGER_RUNS_KEPT
 from branchline.errors import BranchlineError
-from branchline.limits import LEDGER_RUNS_KEPT
 
 LEDGER_NAME = "ledger.sqlite"
 #: The file, and those that SQLite adds while it is open or after a kill.

@@ -10,6 +10,7 @@ from functools import partial
 
 import cloudpickle
 
+from branchline.base.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 from branchline.errors import InternalError
 from branchline.jobs.messages import DrawRequest, Farewell, SentError, SentNote, SentResult, WorkerMessage
 from branchline.jobs.process import WorkerProcess, end_processes
@@ -28,7 +29,6 @@ from branchline.jobs.subjob import (
     WorkerDiedError,
 )
 from branchline.jobs.tail import Tail
-from branchline.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 
 
 class LocalProcesses:

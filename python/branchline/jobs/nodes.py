@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from branchline.limits import NODE_FAILURES_MAX
+from branchline.base.limits import NODE_FAILURES_MAX
 
 
 @dataclass

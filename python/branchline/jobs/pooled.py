@@ -15,6 +15,19 @@ from typing import Any
 
 import cloudpickle
 
+from branchline.base.limits import (
+    FOLD_AFAR_MIN_BYTES,
+    GROUP_DEATHS_MAX,
+    GROUP_GROWTH,
+    GROUP_S,
+    GROUP_SUBJOBS_MAX,
+    GROUPS_MIN,
+    GROUPS_PER_SLOT,
+    NO_WORKERS_S,
+    POOL_LOOK_INTERVAL_S,
+    PROGRAM_INLINE_BYTES,
+    STOP_GRACE_S,
+)
 from branchline.jobs.groups import Group, GroupResult, PoolRunSettings
 from branchline.jobs.nodes import Nodes
 from branchline.jobs.pool import Done, Pool, PoolError
@@ -35,19 +48,6 @@ from branchline.jobs.subjob import (
     WorkerDiedError,
 )
 from branchline.jobs.tail import Tail
-from branchline.limits import (
-    FOLD_AFAR_MIN_BYTES,
-    GROUP_DEATHS_MAX,
-    GROUP_GROWTH,
-    GROUP_S,
-    GROUP_SUBJOBS_MAX,
-    GROUPS_MIN,
-    GROUPS_PER_SLOT,
-    NO_WORKERS_S,
-    POOL_LOOK_INTERVAL_S,
-    PROGRAM_INLINE_BYTES,
-    STOP_GRACE_S,
-)
 from branchline.sites.nearness import holding_most
 from branchline.sites.spot import Spot
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from branchline.base.limits import KILL_GRACE_S
 from branchline.jobs.connection import JobConnection
 from branchline.jobs.error_output import ErrorOutput
 from branchline.jobs.heartbeat import HeartbeatReader, Silence
@@ -21,7 +22,6 @@ from branchline.jobs.memory import EXIT_NOT_KNOWN, EXIT_OUT_OF_MEMORY, MemoryWit
 from branchline.jobs.messages import SentResult
 from branchline.jobs.starting import start_worker
 from branchline.jobs.subjob import Finished, Lost, SubJob, WorkerDiedError
-from branchline.limits import KILL_GRACE_S
 
 
 class WorkerProcess:

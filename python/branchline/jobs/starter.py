@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from branchline.base.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
 from branchline.jobs import worker
 from branchline.jobs.user_modules import load_uncached
-from branchline.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
 
 #: The answer to a request that forks: the number of the process.
 ANSWER = struct.Struct("=q")

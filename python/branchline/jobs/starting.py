@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from branchline.interpreter import own_python, package_folder
+from branchline.base.limits import KILL_GRACE_S, STARTER_ANSWER_S, STARTER_LOOK_S
+from branchline.base.processes import own_python, package_folder
 from branchline.jobs.installed import InstallationChangedError, check_installation
 from branchline.jobs.interruption import SIGNALS, signals_blocked
 from branchline.jobs.memory import EXIT_NOT_KNOWN
 from branchline.jobs.program import own_path
 from branchline.jobs.starter import ANSWER, KNOWN, Request
 from branchline.jobs.user_modules import is_cached
-from branchline.limits import KILL_GRACE_S, STARTER_ANSWER_S, STARTER_LOOK_S
 
 # Not `-m`: the package may import the module of the worker by itself, which runpy warns of. A package that only this
 # process knows of, such as one in the folder where it began, is found as well.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from branchline.limits import TAIL_DONE_PART, TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
+from branchline.base.limits import TAIL_DONE_PART, TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
 
 
 class Tail:

@@ -10,7 +10,7 @@ from importlib import machinery
 from pathlib import Path
 from typing import Any
 
-from branchline.limits import PATHS_KEPT
+from branchline.base.limits import PATHS_KEPT
 
 #: The folder of Branchline, which need not be installed where it is developed.
 _OWN_FOLDER = Path(__file__).parents[1]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from branchline.base.extras import require
 from branchline.errors import OptionError
-from branchline.extras import require
 from branchline.jobs.pool import Pool
 from branchline.jobs.pooled import PooledWorkers
 from branchline.jobs.program import ModuleFile, Source

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 import cloudpickle
 
+from branchline.base.limits import JOB_WATCH_PAUSE_S
 from branchline.jobs.connection import WorkerConnection
 from branchline.jobs.freed_memory import keep_freed_memory
 from branchline.jobs.heartbeat import HeartbeatWriter
@@ -30,7 +31,6 @@ from branchline.jobs.messages import DrawRequest, Farewell, SentError, sent
 from branchline.jobs.program import ModuleFile, WorkerStart
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
 from branchline.jobs.user_modules import UncachedLoader, load_uncached
-from branchline.limits import JOB_WATCH_PAUSE_S
 
 
 def load_module(name: str, path: str) -> Any:

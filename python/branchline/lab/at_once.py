@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
+from branchline.base.limits import TRIAL_LOG_MAX_BYTES
+from branchline.base.texts import printable
 from branchline.errors import OptionError
 from branchline.lab.job import JobOutcome, JobRequest
 from branchline.lab.job_process import GO, READY
 from branchline.lab.limits import STUDY_ANSWER_MAX_BYTES, STUDY_ENDING_S, STUDY_START_S
 from branchline.lab.starting import JobStarters
-from branchline.limits import TRIAL_LOG_MAX_BYTES
-from branchline.report.texts import printable
 
 
 def run_at_once(

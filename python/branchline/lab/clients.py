@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from branchline.access import Access
+from branchline.base.limits import KILL_GRACE_S, parse_bytes
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.bare_network import bare_socket
 from branchline.lab.job import Counts, JobRequest
 from branchline.lab.study import Value
 from branchline.lab.traces import TRACED_CLIENTS, ranges_on, traced
-from branchline.limits import KILL_GRACE_S, parse_bytes
 from branchline.locations import is_url, shown
 
 Reader = Callable[[list[str]], Counts]

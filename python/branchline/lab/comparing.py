@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.base.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
+from branchline.base.quantities import counted
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.cold import cached_bytes, fuse_remark, make_cold
 from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 from branchline.lab.samples import ArmRun, Subject
-from branchline.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
-from branchline.quantities import counted
 
 COMPARISON_VERSION = 1
 #: The arms: two subjects, and the first again. Its ratio to itself shows what the machine alone does.

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.plain import finite, from_plain, to_plain
+from branchline.base.whole_files import write_whole
 from branchline.jobs.subjob import Context, Finished
 from branchline.lab.limits import STUDY_START_S
 from branchline.lab.study import JobSettings
 from branchline.lab.study_files import JobFiles
 from branchline.lab.study_samples import StudySample
 from branchline.lab.taking import HereAtOnce, Turn
-from branchline.report.whole_files import write_whole
-from branchline.sensors.plain import finite, from_plain, to_plain
 
 FARM_TASK_VERSION = 1
 

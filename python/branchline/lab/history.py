@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.base.plain import finite, from_plain, to_plain
+from branchline.base.quantities import counted, percent, significant
 from branchline.errors import OptionError
 from branchline.lab.change_points import change_points
 from branchline.lab.study_result import ArmResult, StudyResult
-from branchline.quantities import counted, percent, significant
-from branchline.sensors.plain import finite, from_plain, to_plain
 
 HISTORY = "history.jsonl"
 POINT_VERSION = 1

@@ -8,8 +8,8 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.base.plain import finite, from_plain, to_plain
 from branchline.lab.study import JobSettings, Value
-from branchline.sensors.plain import finite, from_plain, to_plain
 
 JOB_VERSION = 1
 

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from branchline.base.quantities import duration
 from branchline.lab.job import JobOutcome
 from branchline.lab.study import Study
 from branchline.lab.study_samples import StudySample
-from branchline.quantities import duration
 
 #: With fewer jobs in a sample there is nothing to see.
 JOBS_MIN = 4

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from branchline.base.quantities import duration, significant
 from branchline.lab.job import JobOutcome
 from branchline.lab.job_differences import JOBS_MIN, pairs_of_jobs
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import COLOURS, Picture, Series, lines
 from branchline.lab.study_samples import StudySample
-from branchline.quantities import duration, significant
 
 _T = TypeVar("_T")
 #: Bins of a picture, of which every so many have a text.

@@ -1,4 +1,4 @@
-"""Limits of studies. Those of everything else are in `branchline.limits`."""
+"""Limits of studies. Those of everything else are in `branchline.base.limits`."""
 
 # The file of a study: more is not written by hand.
 STUDY_FILE_MAX_BYTES = 10**6

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from branchline.base.quantities import counted
 from branchline.errors import BranchlineError
 from branchline.lab.study import Study
 from branchline.lab.study_pictures import Picture, Span, spans
 from branchline.lab.traces import TRACED_CLIENTS, Reads, reads_of, trace_path
-from branchline.quantities import counted
 
 #: More arms would make the page longer than people look.
 ARMS_MAX = 8

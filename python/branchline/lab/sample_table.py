@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from branchline.base.whole_files import whole_file
 from branchline.lab.study_samples import StudySample
 from branchline.report.arrow_tables import table_of
-from branchline.report.whole_files import whole_file
 
 
 def write_samples(path: Path, samples: Sequence[StudySample]) -> None:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
+from branchline.base.limits import TRIAL_LOG_MAX_BYTES
+from branchline.base.texts import printable
 from branchline.errors import OptionError
 from branchline.lab.cold import Temperature
 from branchline.lab.machine import Moment, Surroundings
-from branchline.limits import TRIAL_LOG_MAX_BYTES
 from branchline.report.job_files import JOB
-from branchline.report.texts import printable
 from branchline.sensors.record import JobRecord
 
 #: What ru_inblock counts in (getrusage(2)).

@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from branchline.base.processes import own_python, process_lives
 from branchline.errors import OptionError
-from branchline.interpreter import own_python, process_lives
 from branchline.lab.job_starter import CODE, LIVES, MESSAGE, START
 from branchline.lab.limits import STUDY_ENDING_S, STUDY_START_S
 

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from branchline.base.plain import to_plain
 from branchline.errors import OptionError
-from branchline.sensors.plain import to_plain
 
 STUDY_VERSION = 1
 #: What a client's option or the value of a level can be.

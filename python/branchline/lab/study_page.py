@@ -9,6 +9,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from branchline.base.quantities import duration, percent, significant
+from branchline.base.texts import printable
+from branchline.base.whole_files import write_whole
 from branchline.lab.estimates import Ratio
 from branchline.lab.job_differences import differences
 from branchline.lab.job_spreads import job_pictures, spreads
@@ -20,9 +23,6 @@ from branchline.lab.study_pictures import COLOURS, IntervalRow, Picture, Series,
 from branchline.lab.study_result import ArmResult, StudyResult, result_of
 from branchline.lab.study_samples import SAMPLES, SampleFile, load_kept
 from branchline.lab.study_verdict import answer, sentences
-from branchline.quantities import duration, percent, significant
-from branchline.report.texts import printable
-from branchline.report.whole_files import write_whole
 
 PAGE, TABLE = "study.html", "samples.parquet"
 #: With fewer numbers, or fewer names, a picture says no more than the table.

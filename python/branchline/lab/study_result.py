@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from branchline.base.quantities import counted
 from branchline.lab.estimates import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 from branchline.lab.job import JobOutcome
 from branchline.lab.limits_of_storages import LIMITS, limit_name_of
 from branchline.lab.study import Arm, Study
 from branchline.lab.study_samples import StudySample
 from branchline.locations import is_url
-from branchline.quantities import counted
 
 RESULT_VERSION = 1
 #: Less CPU time cannot be compared: the kernel counts it in ticks.

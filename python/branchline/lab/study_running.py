@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline._core import __version__
+from branchline.base.plain import to_plain
+from branchline.base.quantities import counted, duration
+from branchline.base.whole_files import write_whole
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.estimates import PAIRS_MIN
 from branchline.lab.limits import STUDY_BLOCK_ROUNDS, STUDY_LIMIT_ROUNDS, STUDY_LOST_MAX, STUDY_TRACES_PART
@@ -21,9 +24,6 @@ from branchline.lab.study_result import StudyResult, result_of
 from branchline.lab.study_samples import SAMPLES, STUDY, KeptStudy, SampleFile, SampleKind, StudySample, load_kept
 from branchline.lab.taking import Taker, Turn
 from branchline.lab.traces import TRACED_CLIENTS
-from branchline.quantities import counted, duration
-from branchline.report.whole_files import write_whole
-from branchline.sensors.plain import to_plain
 
 
 class FailedStudyError(BranchlineError):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from branchline.base.plain import finite, from_plain, to_plain
 from branchline.errors import OptionError
 from branchline.lab.job import JobOutcome
 from branchline.lab.machine import Surroundings
 from branchline.lab.study import Study
-from branchline.sensors.plain import finite, from_plain, to_plain
 
 SAMPLES, STUDY = "samples.jsonl", "study.json"
 

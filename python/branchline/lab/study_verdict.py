@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from branchline.base.quantities import count, counted, percent, rate, significant
 from branchline.lab.estimates import PAIRS_MIN, Ratio
 from branchline.lab.study_result import ArmResult, ControlResult, StudyResult
 from branchline.lab.verdict import shown_ratio
-from branchline.quantities import count, counted, percent, rate, significant
 
 
 def answer(found: StudyResult) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from branchline.base.quantities import counted, duration, percent, size
 from branchline.lab.comparing import FIRST, SECOND, Comparison
 from branchline.lab.estimates import PAIRS_MIN, Ratio
-from branchline.quantities import counted, duration, percent, size
 
 #: What is less of the difference is not named.
 _PHASE_TELLING = 0.1

@@ -13,6 +13,7 @@ import awkward as ak
 
 from branchline import _core
 from branchline.access import Access
+from branchline.base.limits import parse_bytes
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError, OptionError
@@ -31,7 +32,6 @@ from branchline.layout.targets import (
     Writer,
     kind_of_name,
 )
-from branchline.limits import parse_bytes
 from branchline.locations import is_parquet
 from branchline.tree.file import File
 from branchline.tree.missing import misses, whole

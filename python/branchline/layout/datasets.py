@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from branchline.base.quantities import count, counted
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS, NoSuchKeyError
 from branchline.layout.files import codecs_of
-from branchline.quantities import count, counted
 from branchline.tree.file import File
 
 #: Files that are opened at a time: enough to hide the round trips to a server.

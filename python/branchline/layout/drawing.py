@@ -11,11 +11,11 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from branchline.base.quantities import count, size
+from branchline.base.whole_files import whole_file
 from branchline.errors import OptionError
 from branchline.layout.extents import Extents
 from branchline.layout.files import FileLayout
-from branchline.quantities import count, size
-from branchline.report.whole_files import whole_file
 
 #: Branches that have a colour of their own, those with most bytes; more colours cannot be distinguished.
 COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#a96b59", "#e76300", "#92dadd", "#717581")

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from branchline.base.limits import DISK_PAGE_BYTES
 from branchline.errors import NoSuchKeyError
 from branchline.layout.extents import Clusters, DiskPages, Extents, Gaps, Spread, Travel, as_numbers
-from branchline.limits import DISK_PAGE_BYTES
 from branchline.locations import is_parquet, split_location
 from branchline.tree.branch import Branch
 from branchline.tree.file import File

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from branchline.access import Access
+from branchline.base.quantities import count, counted
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError, DatasetError, ExpressionError, NoSuchKeyError, OptionError
 from branchline.layout.merge_request import EntrySelection, TreeSelection
 from branchline.layout.merging import MergeResult, merge
 from branchline.layout.root_files import check_root_name
-from branchline.quantities import count, counted
 from branchline.tree.file import File
 from branchline.tree.lazy import lazy_array
 from branchline.tree.request import ReadRequest

@@ -8,8 +8,8 @@ from typing import Any
 import boost_histogram
 import numpy as np
 
+from branchline.base.limits import DENSE_CELLS_MAX
 from branchline.errors import OptionError
-from branchline.limits import DENSE_CELLS_MAX
 from branchline.objects.axes import RootAxis
 from branchline.objects.counts import EmptyHistogram, refused, shaped, storage_for
 from branchline.objects.histogram import Histogram

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from branchline.quantities import count, counted, duration
+from branchline.base.quantities import count, counted, duration
 from branchline.report.charts import Chart, Spans, at_work_chart
 from branchline.report.merge_stages import merge_stages_text
 from branchline.sensors.record import ActivitySpan, FailureGroup, JobRecord

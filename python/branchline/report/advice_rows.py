@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from branchline.quantities import duration
+from branchline.base.quantities import duration
 from branchline.sensors.advice import Advice
 
 

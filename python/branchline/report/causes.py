@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from branchline.quantities import count, counted, duration, percent, rate, shares, size, whole_share
+from branchline.base.quantities import count, counted, duration, percent, rate, shares, size, whole_share
+from branchline.base.texts import one_line
 from branchline.report.records import (
     codec_name,
     delivered_bytes,
@@ -14,7 +15,6 @@ from branchline.report.records import (
     small_chunks,
     unwanted_bytes,
 )
-from branchline.report.texts import one_line
 from branchline.sensors.record import BranchRecord, FileRecord, JobRecord, WagonRecord
 
 #: "N branches hold X % of it": the fewest that hold this much, if they are few.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy
 
-from branchline.quantities import count, significant
+from branchline.base.quantities import count, significant
 
 #: Charts are drawn in a box of these units and stretched to the width of the page.
 WIDTH, HEIGHT = 1000.0, 100.0

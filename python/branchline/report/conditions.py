@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.quantities import count, counted, duration, size
+from branchline.base.quantities import count, counted, duration, size
 from branchline.report.records import first_only, local_copies, remarks
 from branchline.report.reused import reuse_sentences
 from branchline.report.troubles import measure_sentences

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from branchline.quantities import count, significant, weights_column
+from branchline.base.quantities import count, significant, weights_column
 from branchline.sensors.record import CutflowRecord, JobRecord
 
 

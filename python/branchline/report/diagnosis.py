@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from branchline.quantities import count, counted, duration, percent, whole_share
+from branchline.base.quantities import count, counted, duration, percent, whole_share
+from branchline.base.texts import one_line
 from branchline.report.causes import causes, name_text, returns_much
 from branchline.report.records import phase_s, phase_shares
-from branchline.report.texts import one_line
 from branchline.sensors.record import JobRecord
 
 #: If the work on the data takes less than this, or less than starting and writing results, the phases say nothing

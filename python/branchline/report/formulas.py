@@ -6,7 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass, replace
 
-from branchline.report.texts import one_line
+from branchline.base.texts import one_line
 
 _LENGTH_MAX = 60
 # A letter of Helvetica takes about this part of its height; those of East Asia are as wide as high.

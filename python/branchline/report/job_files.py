@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from branchline.limits import JOB_FILE_MAX_BYTES
+from branchline.base.limits import JOB_FILE_MAX_BYTES
+from branchline.base.whole_files import read_plain, whole_file, write_whole
 from branchline.report.arrow_tables import table_of
 from branchline.report.outputs import Part, take_apart
-from branchline.report.whole_files import read_plain, whole_file, write_whole
 from branchline.sensors.record import JobRecord
 from branchline.sensors.sensors import SensorRow
 

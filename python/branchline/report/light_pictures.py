@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 import boost_histogram
 import numpy
 
+from branchline.base.whole_files import whole_file
 from branchline.report.formulas import Words, words_of
 from branchline.report.job_files import PICTURES
 from branchline.report.picture_meaning import (
@@ -27,7 +28,6 @@ from branchline.report.picture_meaning import (
     spans_decades,
 )
 from branchline.report.root_file import axis_label, is_category
-from branchline.report.whole_files import whole_file
 
 # Points: the picture, and the frame in it.
 _WIDTH, _HEIGHT = 576.0, 432.0

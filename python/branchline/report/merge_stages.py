@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from branchline.quantities import count, counted, duration
+from branchline.base.quantities import count, counted, duration
 from branchline.sensors.record import MergeStage
 
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import awkward
 import numpy
 
-from branchline.extras import left_out
+from branchline.base.extras import left_out
+from branchline.base.whole_files import whole_file, write_whole
 from branchline.report.outputs import ARRAY, COLUMNS, HISTOGRAM, TABLE, Part
-from branchline.report.whole_files import whole_file, write_whole
 
 #: Above this many cells a histogram is stored as zipped .npy; JSON would be ten times as large and slow.
 JSON_CELLS_MAX = 1_000_000

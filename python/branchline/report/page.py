@@ -10,12 +10,12 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from branchline.base.texts import printable
+from branchline.base.whole_files import write_whole
 from branchline.report.advice_rows import advice_rows
 from branchline.report.job_files import PAGE
 from branchline.report.pictures_inline import gallery
 from branchline.report.sections import page_content
-from branchline.report.texts import printable
-from branchline.report.whole_files import write_whole
 from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobRecord
 

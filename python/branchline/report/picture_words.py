@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 
+from branchline.base.texts import one_line
 from branchline.report.picture_meaning import Title, height_words
 from branchline.report.root_file import category_labels
-from branchline.report.texts import one_line
 
 _LABEL_LENGTH_MAX = 60
 #: A category's name at the axis; longer ones would take the room of the histogram.

@@ -27,6 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.markers import TICKDOWN, TICKLEFT, TICKRIGHT, TICKUP
 from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator, ScalarFormatter
 
+from branchline.base.whole_files import whole_file
 from branchline.report.job_files import PICTURES
 from branchline.report.picture_meaning import (
     ERROR_BARS_BINS_MAX,
@@ -46,7 +47,6 @@ from branchline.report.picture_words import (
     write_title,
 )
 from branchline.report.root_file import axis_label, category_labels, is_category
-from branchline.report.whole_files import whole_file
 
 #: Categories drawn as lines of their own; more cannot be distinguished by colour, and the legend has their number.
 LINES_MAX = 8

@@ -12,8 +12,8 @@ import awkward
 import boost_histogram
 import numpy
 
+from branchline.base.extras import require
 from branchline.errors import BadFileError, MissingFileError, StorageError
-from branchline.extras import require
 from branchline.report.open_formats import AWKWARD_JSON
 from branchline.report.outputs import COLUMNS, HISTOGRAM, TABLE, Part, take_apart
 from branchline.report.result_forms import form_of, made_again

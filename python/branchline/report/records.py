@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from branchline.quantities import count, counted, shares, significant, size
+from branchline.base.quantities import count, counted, shares, significant, size
 from branchline.sensors.record import JobRecord
 
 #: Other programs are named if they use this share of the cores, and this share of the cores is busy.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.quantities import count, counted
+from branchline.base.quantities import count, counted
 from branchline.sensors.record import JobRecord
 
 # Wagons that are named; the others are counted.

@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from branchline.quantities import (
+from branchline.base.quantities import (
     count,
     counted,
     duration,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from branchline.quantities import counted, percent, rate
+from branchline.base.quantities import counted, percent, rate
 from branchline.sensors.record import JobRecord, SiteReading, WorkerPhases
 
 SITES_SHOWN_MAX = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from branchline.quantities import count, counted, duration, rate, significant
+from branchline.base.quantities import count, counted, duration, rate, significant
 from branchline.report.cutflows import left_out_sentences
 from branchline.report.diagnosis import diagnosis
 from branchline.report.records import first_only, local_copies, remarks, sample_sentences

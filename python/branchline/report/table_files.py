@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from branchline.quantities import count, counted, duration, size
+from branchline.base.quantities import count, counted, duration, size
 from branchline.report.records import partial_note
 from branchline.sensors.record import JobRecord
 from branchline.sensors.result_record import TableRecord

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from branchline.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
+from branchline.base.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
 from branchline.report.charts import Column, Tick, sorted_columns
 from branchline.report.records import codec_name
 from branchline.sensors.record import BranchRecord, FileRecord, JobRecord

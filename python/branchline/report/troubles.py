@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.quantities import counted, duration
+from branchline.base.quantities import counted, duration
 from branchline.sensors.measures import AVOID, STAGE, MeasureRecord
 from branchline.sensors.record import JobRecord, LostWorker, MemoryRetry, MissingSubJob, TroubleRecord
 

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from branchline.base.extras import left_out
+from branchline.base.whole_files import failed_writing
 from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
-from branchline.extras import left_out
 from branchline.report.job_files import JOB, PAGE, SENSORS, earlier_files, load_parquet, write_job, write_sensors
 from branchline.report.light_pictures import write_light_picture
 from branchline.report.names import SafeNames
@@ -20,7 +21,6 @@ from branchline.report.reading_formats import part_form
 from branchline.report.records import events_note, first_only
 from branchline.report.result_forms import form_of
 from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
-from branchline.report.whole_files import failed_writing
 from branchline.sensors.advice import Advice
 from branchline.sensors.record import FINISHED, PARTIAL, JobFault, JobRecord
 from branchline.sensors.result_record import ResultRecord

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from branchline.limits import REPORT_ANSWER_BYTES
+from branchline.base.limits import REPORT_ANSWER_BYTES
 from branchline.reporting.target import ReportTarget
 from branchline.sensors.versions import branchline_version
 

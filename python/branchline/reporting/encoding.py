@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from branchline.limits import (
+from branchline.base.limits import (
     BATCH_FILES_MAX,
     BATCH_SITES_MAX,
     REPORT_PLAIN_MAX_BYTES,

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from branchline.base.limits import REPORT_FAILURES_IN_A_ROW, SPOOL_MEMORY_BYTES
 from branchline.errors import StorageError
-from branchline.limits import REPORT_FAILURES_IN_A_ROW, SPOOL_MEMORY_BYTES
 from branchline.reporting.sending import Fate, Sender
 from branchline.reporting.spool import Spooled, SpooledSource, SpoolFullError
 

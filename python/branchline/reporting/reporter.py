@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from branchline.errors import StorageError
-from branchline.limits import (
+from branchline.base.limits import (
     REPORT_END_AWAY_S,
     REPORT_END_S,
     REPORT_HEARTBEAT_S,
     REPORT_INTERVAL_S,
     REPORT_PAUSE_MAX_S,
 )
-from branchline.quantities import counted
+from branchline.base.quantities import counted
+from branchline.errors import StorageError
 from branchline.reporting.encoding import split
 from branchline.reporting.left import send_left
 from branchline.reporting.outbox import Outbox, Tally

@@ -8,12 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from branchline.limits import (
-    REPORT_ANSWER_S,
-    REPORT_INTERVAL_S,
-    REPORT_PAUSE_MAX_S,
-    REPORT_RETRY_AFTER_MAX_S,
-)
+from branchline.base.limits import REPORT_ANSWER_S, REPORT_INTERVAL_S, REPORT_PAUSE_MAX_S, REPORT_RETRY_AFTER_MAX_S
 from branchline.reporting.connection import Answer, Connection, Deadline, UnreachableError
 from branchline.reporting.target import ReportTarget, TokenError
 

@@ -21,8 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from branchline.errors import StorageError
-from branchline.limits import (
+from branchline.base.limits import (
     REQUEST_MAX_BYTES,
     SPOOL_LAST_BYTES,
     SPOOL_LOOK_INTERVAL_S,
@@ -30,7 +29,8 @@ from branchline.limits import (
     SPOOL_QUIET_S,
     SPOOL_REFUSED_MAX,
 )
-from branchline.report.whole_files import failed_writing
+from branchline.base.whole_files import failed_writing
+from branchline.errors import StorageError
 
 _JOB = re.compile(r"[0-9a-f]{32}")
 _SOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,99}")

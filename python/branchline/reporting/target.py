@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+from branchline.base.limits import REPORT_TOKEN_MAX_BYTES
 from branchline.errors import OptionError
-from branchline.limits import REPORT_TOKEN_MAX_BYTES
 
 #: The variables with the address, with the token, and with the path of a file that holds the token.
 ADDRESS_VARIABLE = "BRANCHLINE_REPORT_TO"

@@ -9,15 +9,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from branchline.base.checks import folder_path
+from branchline.base.extras import require
+from branchline.base.notebook import HTML_ROWS, html_table
+from branchline.base.quantities import count, counted
 from branchline.errors import MissingFileError, NoSuchKeyError, PartialResultError
-from branchline.extras import require
-from branchline.notebook import HTML_ROWS, html_table
-from branchline.quantities import count, counted
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import job_of
 from branchline.sensors.record import FINISHED, RUNNING, JobRecord, WagonRecord
 from branchline.sensors.result_record import ResultRecord
-from branchline.settings import folder_path
 from branchline.tables.pieces import TableFile
 from branchline.train.cutflow import Cutflow
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from branchline.base.extras import require
 from branchline.errors import DatasetError, NoSuchKeyError, OptionError
-from branchline.extras import require
 from branchline.results.loading import Results, load
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from branchline.access import Access
+from branchline.base.checks import folder_path
+from branchline.base.extras import require
+from branchline.base.limits import WORKER_TIMEOUT_S
+from branchline.base.notebook import is_notebook, notebook_bar
 from branchline.batch.system import is_batch_system
 from branchline.errors import OptionError, PartialResultWarning, ReportWarning, warn
-from branchline.extras import require
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
-from branchline.limits import WORKER_TIMEOUT_S
-from branchline.notebook import is_notebook, notebook_bar
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.reported import ReportsTo, reported
 from branchline.running.writing import write
 from branchline.sensors.status_text import part_done, progress_text
-from branchline.settings import folder_path
 from branchline.tables.folder import TableFolder
 from branchline.train.plan import TrainRequest, TrainSettings
 from branchline.train.result import TrainResult, incomplete

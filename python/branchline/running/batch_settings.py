@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from branchline.base.checks import texts, whole_number
+from branchline.base.limits import BATCH_RETRIES, BATCH_TASKS_MAX
 from branchline.errors import OptionError
-from branchline.limits import BATCH_RETRIES, BATCH_TASKS_MAX
-from branchline.settings import texts, whole_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from branchline.base.limits import STATUS_OLD_S
+from branchline.base.processes import process_lives
 from branchline.errors import BranchlineError, StorageError
-from branchline.interpreter import process_lives
 from branchline.jobs.ledger import LEDGER_NAME
-from branchline.limits import STATUS_OLD_S
 from branchline.running.status_file import STATUS, StatusFile
 from branchline.sensors.process import host
 from branchline.sensors.record import FAILED, PARTIAL, RUNNING, JobRecord
@@ -83,7 +83,7 @@ class Claim:
 
     def mark(self, sentences: Sequence[str]) -> None:
         """Writes why the results are not complete; without sentences it removes that note. Raises StorageError."""
-        from branchline.report.whole_files import write_whole
+        from branchline.base.whole_files import write_whole
 
         if sentences:
             text = "\n".join(["The results in this directory are not complete.", *sentences])
@@ -97,8 +97,8 @@ class Claim:
 
         Raises StorageError.
         """
+        from branchline.base.whole_files import failed_writing
         from branchline.report.job_files import JOB, earlier_files
-        from branchline.report.whole_files import failed_writing
 
         with failed_writing(self.out):
             earlier = [*earlier_files(self.out), self.out / NOTE, self.out / STATUS]

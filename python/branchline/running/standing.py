@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from branchline.interpreter import process_lives
-from branchline.limits import JOB_FILE_MAX_BYTES, MB, STATUS_OLD_S
-from branchline.quantities import count, counted
+from branchline.base.limits import JOB_FILE_MAX_BYTES, MB, STATUS_OLD_S
+from branchline.base.processes import process_lives
+from branchline.base.quantities import count, counted
+from branchline.base.whole_files import read_plain
 from branchline.report.job_files import JOB
 from branchline.report.merge_stages import merge_stages_text
-from branchline.report.whole_files import read_plain
 from branchline.running.status_file import STATUS
 from branchline.sensors.process import host
 from branchline.sensors.record import RUNNING, JobRecord

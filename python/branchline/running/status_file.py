@@ -11,9 +11,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from branchline.base.limits import STATUS_HEARTBEAT_S, STATUS_INTERVAL_S
+from branchline.base.whole_files import write_whole
 from branchline.errors import StorageError
-from branchline.limits import STATUS_HEARTBEAT_S, STATUS_INTERVAL_S
-from branchline.report.whole_files import write_whole
 from branchline.sensors.status import TrainStatus
 
 STATUS = "status.json"

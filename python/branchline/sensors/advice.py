@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from branchline.quantities import duration
+from branchline.base.quantities import duration
 
 #: Increased when a field changes its meaning.
 ADVICE_VERSION = 1

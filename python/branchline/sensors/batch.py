@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from branchline.sensors.plain import from_plain, to_plain
+from branchline.base.plain import from_plain, to_plain
 from branchline.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.sensors.status import TrainStatus
 

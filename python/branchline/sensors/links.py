@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from branchline import _core
 from branchline.access import Access
-from branchline.sensors.plain import record_of
+from branchline.base.plain import record_of
 from branchline.sensors.record import LinkRecord
 
 

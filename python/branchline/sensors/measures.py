@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from branchline.limits import MEASURE_SECONDS_MAX, MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX
-from branchline.sensors.plain import check_types, from_plain, to_plain
+from branchline.base.limits import MEASURE_SECONDS_MAX, MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX
+from branchline.base.plain import check_types, from_plain, to_plain
 
 #: Raised when a field changes its meaning or goes away; new fields have defaults.
 MEASURES_VERSION = 1

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from branchline.access import Access
+from branchline.base.plain import from_plain, to_plain
 from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.sensors.measures import MeasureRecord
-from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.result_record import ParameterRecord, ResultRecord, TableRecord
 from branchline.sensors.sample_record import SampleRecord
 from branchline.sensors.source_record import SourceRecord

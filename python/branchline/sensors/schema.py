@@ -12,7 +12,7 @@ import typing
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from branchline.sensors.plain import field_types
+from branchline.base.plain import field_types
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, SCHEMA_VERSION, JobRecord
 from branchline.sensors.status import DIED, STATUS_VERSION, STOPPED, TrainStatus
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from branchline.limits import MB
-from branchline.quantities import count
+from branchline.base.limits import MB
+from branchline.base.quantities import count
 from branchline.sensors.status import TrainStatus
 
 #: Of storage elements in a line.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from branchline import _core
-from branchline.sensors.plain import record_of
+from branchline.base.plain import record_of
 from branchline.sensors.record import TroubleRecord
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from branchline.base.limits import TABLE_FAN_IN, TABLE_MERGE_ATTEMPTS_MAX
+from branchline.base.quantities import counted
 from branchline.errors import BranchlineError
 from branchline.jobs.subjob import WAIT, AfterLoss, Context, Finished, Lost, Message, Place, SubJob, Wait
-from branchline.limits import TABLE_FAN_IN, TABLE_MERGE_ATTEMPTS_MAX
-from branchline.quantities import counted
 from branchline.tables.pieces import Piece, TablePieces
 
 INTERRUPTED = "it was interrupted"

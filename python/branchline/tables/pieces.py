@@ -8,8 +8,8 @@ from typing import Any
 
 import awkward as ak
 
+from branchline.base.quantities import counted
 from branchline.errors import TableError
-from branchline.quantities import counted
 from branchline.tables.table import Format, Table
 
 UNKNOWN = "unknown"

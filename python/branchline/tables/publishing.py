@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.base.whole_files import whole_file
 from branchline.errors import BranchlineError, StorageError
 from branchline.report.names import SafeNames
-from branchline.report.whole_files import whole_file
 from branchline.sensors.result_record import TableRecord
 from branchline.tables.folder import TABLES, TableFolder
 from branchline.tables.merging import MergedTable

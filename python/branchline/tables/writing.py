@@ -12,12 +12,12 @@ from typing import Any
 
 import awkward as ak
 
+from branchline.base.extras import require
+from branchline.base.limits import TABLE_CLUSTER_BYTES, parse_bytes
 from branchline.errors import BranchlineError, InternalError, StorageError, TableError
-from branchline.extras import require
 from branchline.layout.converting import RootFile
 from branchline.layout.fields import FieldPlan, Leaf
 from branchline.layout.targets import PAGE_BYTES, Layout, Target, Writer
-from branchline.limits import TABLE_CLUSTER_BYTES, parse_bytes
 from branchline.tables.folder import TableFolder
 from branchline.tables.pieces import UNKNOWN, Piece, TableForm, TablePieces
 from branchline.tables.table import Table

@@ -1,1 +1,4 @@
-"""Traces of requests: recorded, compared with the map of their files, summed up, compared and replayed."""
+"""Traces of read requests: recorded, mapped to branches and baskets, compared and replayed.
+
+A trace comes from Branchline or, under strace, from any program. Start with `trace.py` and `file_map.py`.
+"""

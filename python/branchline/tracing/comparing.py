@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from branchline.quantities import count, duration, significant, size
-from branchline.report.whole_files import write_whole
+from branchline.base.quantities import count, duration, significant, size
+from branchline.base.whole_files import write_whole
 from branchline.tracing.page import Cell, PageTable, data_text, environment
 from branchline.tracing.summary import summarise
 from branchline.tracing.summary_rows import BranchRow, FileRow, KindRow

@@ -10,9 +10,9 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from branchline.quantities import count, duration, percent, significant, size
-from branchline.report.texts import printable
-from branchline.report.whole_files import write_whole
+from branchline.base.quantities import count, duration, percent, significant, size
+from branchline.base.texts import printable
+from branchline.base.whole_files import write_whole
 from branchline.tracing.picture_data import picture_data
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary import summarise

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from branchline.report.whole_files import whole_file
+from branchline.base.whole_files import whole_file
 from branchline.tracing.trace import EXTENT, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
 
 #: Columns that are shown when a slice is chosen.

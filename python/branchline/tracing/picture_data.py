@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from branchline.report.texts import printable
+from branchline.base.texts import printable
 from branchline.tracing.summary import Parts, Requests
 from branchline.tracing.summary_rows import SizeRow, Summary
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers

@@ -16,8 +16,8 @@ from io import FileIO
 from pathlib import Path
 
 from branchline import _core
+from branchline.base.whole_files import failed_writing
 from branchline.errors import MissingFileError, OptionError
-from branchline.report.whole_files import failed_writing
 from branchline.tracing.journals import INCOMPLETE, JOB_FILE, read_journals
 from branchline.tracing.trace import UNFINISHED, Trace, check_replaceable
 from branchline.tracing.traced_job import TracedJob

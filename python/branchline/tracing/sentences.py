@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.quantities import count, counted, duration, percent, significant, size
+from branchline.base.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing.summary_rows import Summary
 
 #: The least shares that get a sentence.

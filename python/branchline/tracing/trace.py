@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from branchline.base.whole_files import whole_file
 from branchline.errors import BadFileError, MissingFileError, OptionError
-from branchline.report.whole_files import whole_file
 from branchline.tracing.traced_job import TracedJob
 
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"

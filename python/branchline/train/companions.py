@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from branchline.access import Access
+from branchline.base.limits import MISSING_NAMED
+from branchline.base.plain import record_of
 from branchline.dataset.files import DataFile
 from branchline.errors import NoSuchKeyError
-from branchline.limits import MISSING_NAMED
-from branchline.sensors.plain import record_of
 from branchline.sensors.record import FileRecord, MissingCompanion
 from branchline.train.views import array_view
 from branchline.tree.companion_files import CompanionFile, CompanionRange

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from branchline.base.quantities import count, weights_column
 from branchline.errors import WagonError
-from branchline.quantities import count, weights_column
 from branchline.sensors.record import CutflowRecord, CutRecord
 
 #: Cutflows of a wagon that the record of a job has: a table for each is still looked at. The results have all.

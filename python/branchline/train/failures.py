@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.limits import FAILED_LOG_BYTES
+from branchline.base.limits import FAILED_LOG_BYTES
 from branchline.sensors.record import FailureGroup
 from branchline.train.share_result import JobError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from branchline.access import Access
+from branchline.base.limits import LOOK_FILES, STEP_MAX_ENTRIES
 from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
-from branchline.limits import LOOK_FILES, STEP_MAX_ENTRIES
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.faults import because_of
 from branchline.train.share_records import opening_of

@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from branchline.access import Access, access_of
-from branchline.dataset.companions import CompanionsLike
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
-from branchline.errors import BranchlineError
-from branchline.jobs.local import LocalProcesses
-from branchline.jobs.program import ModuleFile
-from branchline.jobs.subjob import Finished, SubJob, WorkerDiedError
-from branchline.limits import (
+from branchline.base.checks import whole_number
+from branchline.base.limits import (
     CHUNKS_HELD,
     FORECAST_FILES,
     MB,
@@ -24,10 +18,16 @@ from branchline.limits import (
     memory_limit_bytes,
     parse_bytes,
 )
-from branchline.quantities import count
+from branchline.base.quantities import count
+from branchline.dataset.companions import CompanionsLike
+from branchline.dataset.dataset import Dataset
+from branchline.dataset.files import DataFile
+from branchline.errors import BranchlineError
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.program import ModuleFile
+from branchline.jobs.subjob import Finished, SubJob, WorkerDiedError
 from branchline.sensors.process import cpu_count
 from branchline.sensors.record import WagonFault
-from branchline.settings import whole_number
 from branchline.train.comparing import Difference, differences
 from branchline.train.faults import because_of
 from branchline.train.profiling import Profile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
-from branchline.limits import FOLD_FAN_IN
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.folding import FoldedResult, Folding, SharePlace
 from branchline.train.merge_costs import MergeCosts

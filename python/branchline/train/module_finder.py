@@ -23,9 +23,9 @@ from types import CodeType, FunctionType, ModuleType
 
 import cloudpickle
 
+from branchline.base.limits import FILES_PARSED_KEPT
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.user_modules import is_installed
-from branchline.limits import FILES_PARSED_KEPT
 from branchline.train.wagons import Wagon
 
 OWN_PACKAGE = "branchline"

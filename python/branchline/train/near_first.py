@@ -6,8 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
+from branchline.base.limits import FAR_WORK_WAIT_S
 from branchline.dataset.files import DataFile
-from branchline.limits import FAR_WORK_WAIT_S
 from branchline.sites.nearness import Distances, is_near
 from branchline.sites.site_map import SiteMap
 from branchline.sites.spot import Spot

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from branchline.access import Access
+from branchline.base.limits import MEASURES_RECORDED_MAX
 from branchline.dataset.files import DataFile
-from branchline.limits import MEASURES_RECORDED_MAX
 from branchline.locations import without_secrets
 from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures, MeasureRecord, added_measures
 from branchline.sites.elements import ElementSites

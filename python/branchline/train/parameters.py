@@ -6,8 +6,8 @@ import json
 import math
 from dataclasses import dataclass
 
+from branchline.base.limits import PARAMETER_LENGTH_MAX
 from branchline.errors import OptionError
-from branchline.limits import PARAMETER_LENGTH_MAX
 
 #: What a parameter may be: also a value of JSON, and an argument of a class in Python.
 Value = bool | int | float | str | list[bool] | list[int] | list[float] | list[str]

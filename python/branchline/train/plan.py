@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from branchline.access import Access, access_of
+from branchline.base.checks import number_within, texts, whole_number
+from branchline.base.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.dataset.companions import CompanionsLike
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.errors import OptionError
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.where import Where, where_of
-from branchline.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
 from branchline.sensors.process import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
-from branchline.settings import number_within, texts, whole_number
 from branchline.train.first_events import first_of_each
 from branchline.train.first_trees import FirstTrees
 from branchline.train.shares import Share, cut

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from branchline.limits import PROFILE_DEPTH_MAX, PROFILE_INTERVAL_S, PROFILE_STACKS_MAX
+from branchline.base.limits import PROFILE_DEPTH_MAX, PROFILE_INTERVAL_S, PROFILE_STACKS_MAX
 
 _OWN = str(Path(__file__).resolve().parents[1])
 

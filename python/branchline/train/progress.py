@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from branchline.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
+from branchline.base.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
 from branchline.sensors.record import SiteReading, TimePoint
 from branchline.sensors.status import ElementStatus, TrainStatus
 from branchline.train.folding import FoldedResult

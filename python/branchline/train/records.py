@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar
 
-from branchline.limits import MISSING_NAMED
+from branchline.base.limits import MISSING_NAMED
 from branchline.sensors.record import (
     BranchRecord,
     FileRecord,

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
+from branchline.base.notebook import HTML_ROWS, html_table
+from branchline.base.quantities import count, counted, duration
 from branchline.errors import PartialResultError
-from branchline.notebook import HTML_ROWS, html_table
-from branchline.quantities import count, counted, duration
 from branchline.sensors.record import FAILED, JobRecord
 from branchline.sensors.sensors import SensorRow, rows_of
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.train.share_result import JobError
 
 # Errors below the table in a notebook, and in warnings; `errors` has all of them.

@@ -12,11 +12,11 @@ import awkward as ak
 import numpy as np
 
 from branchline.access import Access
+from branchline.base.quantities import counted
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.dataset.samples import Sample
 from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError
-from branchline.quantities import counted
 from branchline.sensors.record import FileRecord, SkippedFile
 from branchline.sensors.sample_record import SampleRecord
 from branchline.tree.file import File

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from branchline.base.plain import record_of
 from branchline.dataset.files import DataFile, storage_element
-from branchline.sensors.plain import record_of
 from branchline.sensors.process import host
 from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
 from branchline.sensors.troubles import take_troubles

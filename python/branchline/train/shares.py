@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from branchline.access import Access
-from branchline.dataset.files import DataFile, absolute
-from branchline.errors import BranchlineError
-from branchline.limits import (
+from branchline.base.limits import (
     CHUNK_MEMORY_SHARE,
     PARTS_OF_MIN,
     SHARES_BY_ELEMENT_MAX,
@@ -30,6 +28,8 @@ from branchline.limits import (
     SUBJOBS_WANTED,
     parse_bytes,
 )
+from branchline.dataset.files import DataFile, absolute
+from branchline.errors import BranchlineError
 from branchline.sensors.measures import JobMeasure
 from branchline.sites.nearness import RoundTrip, holding_most
 from branchline.tree.file import File

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from branchline.base.limits import SHIPPED_MAX_BYTES
 from branchline.errors import WagonError
 from branchline.jobs.program import ModuleFile, Source
-from branchline.limits import SHIPPED_MAX_BYTES
 from branchline.train.module_finder import user_modules
 from branchline.train.wagons import Wagon
 

@@ -11,10 +11,10 @@ from typing import Any
 import boost_histogram
 
 from branchline.access import Access
+from branchline.base.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
 from branchline.dataset.files import DataFile
 from branchline.errors import NoSuchKeyError, UnsupportedBranchError
 from branchline.jobs.subjob import Context, Finished, Message
-from branchline.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
 from branchline.sensors.process import memory_peak_bytes
 from branchline.sensors.record import WagonFault
 from branchline.train.clock import PhaseClock

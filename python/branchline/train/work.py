@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline.access import PLANNED, Access
-from branchline.dataset.files import DataFile
-from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
-from branchline.jobs.heartbeat import READING
-from branchline.jobs.subjob import Context, Message, Note, SubJob
-from branchline.limits import (
+from branchline.base.limits import (
     LEAN_MEMORY_PART,
     LEARN_ENTRIES,
     MEMORY_LIMIT_MIN_BYTES,
     PROGRESS_INTERVAL_S,
     SUBJOBS_PER_STREAM_MAX,
 )
+from branchline.dataset.files import DataFile
+from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
+from branchline.jobs.heartbeat import READING
+from branchline.jobs.subjob import Context, Message, Note, SubJob
 from branchline.sensors.links import links_chosen
 from branchline.sensors.process import cpu_s, host, memory_peak_bytes
 from branchline.sensors.record import MemoryRetry, WagonFault

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from branchline.base.limits import parse_bytes
 from branchline.errors import NoSuchKeyError, OptionError
-from branchline.limits import parse_bytes
 from branchline.tree.handles import BranchHandle
 from branchline.tree.names import name_filter, pattern, with_near_names
 from branchline.tree.options import check_virtual

@@ -12,11 +12,11 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 from branchline.access import Access, access_of
+from branchline.base.limits import TREES_KEPT
+from branchline.base.notebook import HTML_ROWS, html_table
+from branchline.base.quantities import counted
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
-from branchline.limits import TREES_KEPT
 from branchline.locations import split_location, text_of
-from branchline.notebook import HTML_ROWS, html_table
-from branchline.quantities import counted
 from branchline.tree.branch import Compression
 from branchline.tree.entries import Entries
 from branchline.tree.names import name_filter, near_names_hint, with_near_names

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from branchline.access import PLANNED, Access, access_of
+from branchline.base.limits import parse_bytes
 from branchline.errors import BAD_FILE_ERRORS, BranchlineError, NoSuchKeyError, OptionError
-from branchline.limits import parse_bytes
 from branchline.tree.libraries import NESTED, check_how, library_of
 from branchline.tree.options import check_reading_options
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from branchline.notebook import HTML_ROWS, html_table
-from branchline.quantities import count, counted, size
+from branchline.base.notebook import HTML_ROWS, html_table
+from branchline.base.quantities import count, counted, size
 
 if TYPE_CHECKING:
     from branchline.tree.handles import BranchHandle, TreeHandle

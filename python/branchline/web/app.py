@@ -19,10 +19,10 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from branchline.base.limits import REPORTS_AT_ONCE
+from branchline.base.plain import finite, to_plain
 from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError
-from branchline.limits import REPORTS_AT_ONCE
-from branchline.sensors.plain import finite, to_plain
 from branchline.web import actions, measure_actions, people_actions, plan_actions, train_actions
 from branchline.web.actions import Act, Form
 from branchline.web.failures import FAULT_SENTENCE, Failure, failure_of, failure_with

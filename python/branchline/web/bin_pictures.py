@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from branchline.base.quantities import significant
 from branchline.control.trains.compared import BinsDrawn
-from branchline.quantities import significant
 from branchline.web.pictures import HEIGHT, TICKS, WIDTH, Tick
 
 #: The area of the ratio, below that of the bins.

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
-from branchline.limits import REPORT_PLAIN_MAX_BYTES, REQUEST_BODY_S, REQUEST_MAX_BYTES, REQUESTS_MAX_BYTES
+from branchline.base.limits import REPORT_PLAIN_MAX_BYTES, REQUEST_BODY_S, REQUEST_MAX_BYTES, REQUESTS_MAX_BYTES
 
 
 class BodyRoom:

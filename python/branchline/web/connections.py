@@ -6,7 +6,7 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from branchline.limits import REQUEST_HEAD_S
+from branchline.base.limits import REQUEST_HEAD_S
 
 
 class TimedConnection(H11Protocol):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from starlette.responses import PlainTextResponse, Response
 
+from branchline.base.limits import RETRY_AFTER_S
 from branchline.control.errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.control.faults import print_fault
 from branchline.errors import BranchlineError, InternalError, StorageError
-from branchline.limits import RETRY_AFTER_S
 
 _STATUS: dict[type[BranchlineError], int] = {
     RefusedError: 403,

@@ -11,8 +11,7 @@ from contextlib import suppress
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from branchline.control.room import ControlRoom
-from branchline.limits import (
+from branchline.base.limits import (
     LIVE_AGE_MAX_S,
     LIVE_HEARTBEAT_S,
     LIVE_INTERVAL_S,
@@ -20,6 +19,7 @@ from branchline.limits import (
     LIVE_VIEWERS_MAX,
     LIVE_VIEWERS_OF_PERSON_MAX,
 )
+from branchline.control.room import ControlRoom
 
 
 class Ticks:

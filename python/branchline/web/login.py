@@ -12,10 +12,10 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from branchline.base.limits import LOGIN_TRIES_MAX, LOGIN_TRIES_S, LOGINS_AT_ONCE, RETRY_AFTER_S, SECRET_SHOWN_S
 from branchline.control.people import Person
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.limits import LOGIN_TRIES_MAX, LOGIN_TRIES_S, LOGINS_AT_ONCE, RETRY_AFTER_S, SECRET_SHOWN_S
 from branchline.web.actions import Form
 from branchline.web.login_page import login_page, own_path
 from branchline.web.rates import Rates

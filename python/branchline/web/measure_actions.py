@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from branchline.base.limits import MEASURE_HOURS
 from branchline.control.measures.measure import MeasureOrder
 from branchline.control.people import Person
 from branchline.control.room import ControlRoom
-from branchline.limits import MEASURE_HOURS
 from branchline.web.actions import Form
 
 

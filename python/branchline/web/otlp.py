@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from urllib.parse import unquote, urlsplit
 
+from branchline.base.limits import OTLP_INTERVAL_S, OTLP_WAIT_S
 from branchline.control.faults import trouble_of
 from branchline.control.metrics import COUNTER, Metric, MetricValue, metrics_of
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.limits import OTLP_INTERVAL_S, OTLP_WAIT_S
 
 #: The variable with headers, as ``api-key=abc,other=x``; that of OpenTelemetry's own exporters.
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from branchline.quantities import duration, significant
+from branchline.base.quantities import duration, significant
 
 # The area of the lines, in units of the picture.
 WIDTH, HEIGHT = 1000.0, 220.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from branchline.base.limits import parse_bytes
 from branchline.control.people import Person
 from branchline.control.plans.due_times import Schedule
 from branchline.control.plans.plan import Fullness, Plan
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.limits import parse_bytes
 from branchline.web.actions import Form
 
 #: What makes a train, in the form.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from branchline.limits import LOGIN_PLACES_MAX
+from branchline.base.limits import LOGIN_PLACES_MAX
 
 
 @dataclass

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 import jinja2
 
-from branchline.quantities import count, counted, duration, percent, rate, size
-from branchline.report.texts import printable
+from branchline.base.quantities import count, counted, duration, percent, rate, size
+from branchline.base.texts import printable
 
 
 def rendered(template: str, **values: object) -> str:

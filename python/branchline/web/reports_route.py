@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from branchline.base.limits import REPORT_WAIT_S, RETRY_AFTER_S
 from branchline.control.room import ControlRoom
-from branchline.limits import REPORT_WAIT_S, RETRY_AFTER_S
 from branchline.sensors.batch import ReportBatch
 from branchline.sensors.measures import MEASURES_FIELD
 from branchline.web.bodies import plain_body

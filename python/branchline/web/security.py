@@ -12,9 +12,9 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from branchline.base.limits import LOGIN_MAX_BYTES, REQUEST_MAX_BYTES, REQUESTS_PER_MINUTE_MAX, RETRY_AFTER_S
 from branchline.control.accounts.accounts import READ, REPORT, Login
 from branchline.errors import BranchlineError
-from branchline.limits import LOGIN_MAX_BYTES, REQUEST_MAX_BYTES, REQUESTS_PER_MINUTE_MAX, RETRY_AFTER_S
 from branchline.web.bodies import BodyRoom, announced_bytes, bounded
 from branchline.web.failures import failure_of
 from branchline.web.keys import OwnToken

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from branchline.limits import LOG_LINES_MAX, LOG_SPAN_S
+from branchline.base.limits import LOG_LINES_MAX, LOG_SPAN_S
 
 
 class BoundedLines(logging.Filter):

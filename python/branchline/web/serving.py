@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.types import ASGIApp
 
+from branchline.base.limits import LIVE_VIEWERS_MAX, SERVER_END_S
+from branchline.base.whole_files import write_whole
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.registry.git_sources import GitSources
 from branchline.control.retention import Retention
@@ -28,8 +30,6 @@ from branchline.control.trains.owner_call import SubmitAs
 from branchline.control.trains.running import ReportTo
 from branchline.control.trials.code_running import CodeRunning
 from branchline.errors import OptionError
-from branchline.limits import LIVE_VIEWERS_MAX, SERVER_END_S
-from branchline.report.whole_files import write_whole
 from branchline.web.app import create_app
 from branchline.web.connections import TimedConnection
 from branchline.web.keys import AccountKeys, OwnToken

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from branchline.base.limits import PAGES_AT_ONCE, PAGES_KEPT_MAX
 from branchline.control.people import Person
-from branchline.limits import PAGES_AT_ONCE, PAGES_KEPT_MAX
 from branchline.web.live import Ticks
 
 #: An address with its question, and who asks.

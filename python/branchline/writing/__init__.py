@@ -1,1 +1,4 @@
-"""Writes ROOT files from Python: trees, RNTuples, histograms, texts and directories, with the calls of uproot."""
+"""Writing: files that a program fills, and files made from other files (merge, skim, convert, verify).
+
+`branchline.recreate` is in `recreate/`, `branchline.merge` in `merging/`. Start with `recreate/writable_file.py`.
+"""

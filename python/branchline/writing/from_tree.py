@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import awkward as ak
 
+from branchline.base.limits import STREAMED_STEP
 from branchline.errors import BadFileError, UnsupportedBranchError
-from branchline.limits import STREAMED_STEP
 from branchline.tree.tree import Tree
 from branchline.writing.columns import Naming, branches_of, named_columns
 

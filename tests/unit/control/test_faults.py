@@ -13,6 +13,7 @@ import pytest
 from tests.unit.control.batches import batch, identity, read
 from tests.unit.reporting.taking_server import until
 
+from branchline.base.plain import to_plain
 from branchline.control import faults
 from branchline.control.errors import DatabaseError
 from branchline.control.faults import trouble_of
@@ -20,7 +21,6 @@ from branchline.control.room import ControlRoom
 from branchline.control.trains.train import FAILED, Train, TrainOrder
 from branchline.control.troubles import troubles_of
 from branchline.errors import InternalError
-from branchline.sensors.plain import to_plain
 
 ELEMENT = "root://se.example"
 

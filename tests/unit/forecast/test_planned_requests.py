@@ -12,12 +12,12 @@ import uproot
 
 from branchline._core import HEAD_BYTES, Store
 from branchline.access import MODES, Access
+from branchline.base.limits import parse_bytes
 from branchline.dataset.files import DataFile
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import laid_file
 from branchline.forecast.planning import PlanRequest, planned, planned_in_order
 from branchline.layout.merging import merge
-from branchline.limits import parse_bytes
 from branchline.ranges import ByteRange
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import PART, Trace, read_trace

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
-from branchline.limits import FOLD_FAN_IN
 
 
 @pytest.mark.parametrize("count", [1, 2, 19, 20, 21, 399, 400, 401, 8000, 8001])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from branchline.base.limits import LEDGER_RUNS_KEPT
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError, LedgerRow, counts_in, remove_ledger
-from branchline.limits import LEDGER_RUNS_KEPT
 
 
 def key_of(number: int) -> bytes:

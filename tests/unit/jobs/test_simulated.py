@@ -8,7 +8,7 @@ import pytest
 from benches.simulated import BASE, Figures, folded_value, simulated, without_copies
 from benches.simulated_field import HEALTHY, Faults, Field, seconds_per_byte
 
-from branchline.limits import FOLD_FAN_IN, GROUPS_PER_SLOT
+from branchline.base.limits import FOLD_FAN_IN, GROUPS_PER_SLOT
 
 FILES = 400
 # More goes wrong than on any cluster that works, so that a small train meets all of it.

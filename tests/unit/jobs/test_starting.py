@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 import pytest
 
+from branchline.base.limits import STARTER_ANSWER_S
 from branchline.jobs import starting
 from branchline.jobs.heartbeat import HeartbeatReader
 from branchline.jobs.local import LocalProcesses
@@ -34,7 +35,6 @@ from branchline.jobs.starting import (
     start_worker,
 )
 from branchline.jobs.subjob import Context, Finished, Message, SubJob, WorkerDiedError
-from branchline.limits import STARTER_ANSWER_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are new processes")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from branchline.base.limits import TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
 from branchline.jobs.tail import Tail
-from branchline.limits import TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
 
 
 def tail(*seconds: float) -> Tail:

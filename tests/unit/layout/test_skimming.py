@@ -12,10 +12,10 @@ import uproot
 from tests.command_line import run_command
 
 import branchline
+from branchline.base.quantities import count
 from branchline.errors import BadFileError, ExpressionError
 from branchline.layout.skimming import skim
 from branchline.layout.verifying import verify
-from branchline.quantities import count
 
 EVENTS = 2500
 WAGONS = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from branchline.base.whole_files import whole_file, write_whole
 from branchline.errors import StorageError
-from branchline.report.whole_files import whole_file, write_whole
 
 
 def test_the_final_name_appears_with_the_whole_content(tmp_path: Path) -> None:

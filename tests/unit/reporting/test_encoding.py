@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from branchline.limits import BATCH_FILES_MAX, REPORT_PLAIN_MAX_BYTES, REQUEST_MAX_BYTES
+from branchline.base.limits import BATCH_FILES_MAX, REPORT_PLAIN_MAX_BYTES, REQUEST_MAX_BYTES
+from branchline.base.plain import check_types
 from branchline.reporting.encoding import encoded, is_taken, split
 from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.plain import check_types
 from branchline.sensors.record import DatasetFile, FileRecord, JobRecord, SiteReading
 from branchline.sensors.status import ElementStatus, TrainStatus
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from branchline.base.limits import SPOOL_QUIET_S, SPOOL_REFUSED_MAX
 from branchline.errors import StorageError
-from branchline.limits import SPOOL_QUIET_S, SPOOL_REFUSED_MAX
 from branchline.reporting.spool import Spool, SpooledSource, SpoolFullError, move_reports
 
 JOB = "0123456789abcdef0123456789abcdef"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from branchline.base.limits import STATUS_OLD_S
 from branchline.errors import BranchlineError, StorageError
-from branchline.limits import STATUS_OLD_S
 from branchline.running.claim import NOTE, claimed
 from branchline.sensors.process import host
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from branchline.base.limits import LEASE_STALE_S
 from branchline.errors import BadFileError, MissingFileError
 from branchline.jobs.fold_tree import FoldNode, FoldTree
-from branchline.limits import LEASE_STALE_S
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.running.submitted.handle import SubmittedTrain
 from branchline.running.submitted.leases import Holder, Leases

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from branchline.limits import MEASURE_SECONDS_MAX, MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX
+from branchline.base.limits import MEASURE_SECONDS_MAX, MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX
 from branchline.sensors.measures import (
     AVOID,
     MEASURES_VERSION,

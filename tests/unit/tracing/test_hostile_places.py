@@ -15,8 +15,8 @@ import pytest
 from tests.command_line import run_command
 from tests.unit.tree.conftest import write_sample
 
+from branchline.base.whole_files import whole_file
 from branchline.errors import BadFileError, BranchlineError, OptionError
-from branchline.report.whole_files import whole_file
 from branchline.tracing import recording as recordings
 from branchline.tracing.journals import JOB_FILE
 from branchline.tracing.recording import recording, recover

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from branchline.sensors.plain import check_types
+from branchline.base.plain import check_types
 from branchline.tracing.summary_rows import FileRow, Summary, Totals
 from branchline.tracing.traced_job import TracedJob
 from branchline.tracing.traced_reads import TracedReads

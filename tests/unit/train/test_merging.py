@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from branchline.base.limits import FOLD_FAN_IN
 from branchline.dataset.files import DataFile
 from branchline.jobs.fold_tree import FoldNode, FoldTree
-from branchline.limits import FOLD_FAN_IN
 from branchline.sensors.record import BranchRecord, FileRecord, WagonFault
 from branchline.train.digests import digest_of
 from branchline.train.folding import FoldedResult, fold

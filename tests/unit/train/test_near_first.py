@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from branchline.access import Access
+from branchline.base.limits import FAR_WORK_WAIT_S, MB
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
 from branchline.jobs.subjob import Lost, SubJob
-from branchline.limits import FAR_WORK_WAIT_S, MB
 from branchline.sites.elements import ElementSites
 from branchline.sites.site_map import SiteMap
 from branchline.sites.spot import Spot

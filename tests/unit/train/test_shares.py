@@ -7,9 +7,15 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from branchline.base.limits import (
+    MB,
+    SUBJOB_MAX_BYTES,
+    SUBJOB_MAX_FILES,
+    SUBJOB_MIN_BYTES,
+    SUBJOBS_BETWEEN_FIXED_CUTS,
+)
 from branchline.dataset.files import DataFile
 from branchline.jobs.subjob import WAIT
-from branchline.limits import MB, SUBJOB_MAX_BYTES, SUBJOB_MAX_FILES, SUBJOB_MIN_BYTES, SUBJOBS_BETWEEN_FIXED_CUTS
 from branchline.train.shares import cut, empty_parts, entry_range
 from branchline.train.subjobs import SubJobQueue
 

@@ -15,9 +15,9 @@ import uproot
 from tests.unit.tree.conftest import Sample
 
 import branchline
+from branchline.base.limits import TREES_KEPT
 from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError
-from branchline.limits import TREES_KEPT
 from branchline.tree.file import File
 from branchline.tree.sources import Source
 from branchline.tree.stream import ChunkStream

@@ -16,9 +16,7 @@ from tests.unit.web.server import WAIT_S, Answer, Server
 from tests.unit.web.test_disk_troubles import serving_here
 from tests.unit.web.test_shared import PASSWORD, PEOPLE, SharedServer, people
 
-from branchline.control.accounts.accounts import READ, Account
-from branchline.control.people import Person
-from branchline.limits import (
+from branchline.base.limits import (
     LIVE_VIEWERS_OF_PERSON_MAX,
     LOG_LINES_MAX,
     LOG_SPAN_S,
@@ -27,6 +25,8 @@ from branchline.limits import (
     LOGINS_AT_ONCE,
     REQUEST_MAX_BYTES,
 )
+from branchline.control.accounts.accounts import READ, Account
+from branchline.control.people import Person
 from branchline.web import security
 from branchline.web.rates import Rates
 from branchline.web.server_log import BoundedLines

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.web.server import Server
 
-from branchline.sensors.plain import finite
+from branchline.base.plain import finite
 
 WAGON = "class Count:\n    branches = ['px']\n    def process(self, events):\n        return {'n': len(events)}\n"
 

@@ -1,1 +1,1 @@
-"""Who may use a shared control room: accounts with passwords, sessions of browsers, and tokens of jobs and scripts."""
+"""Accounts of a shared control room: passwords, sessions, tokens and Unix users."""

@@ -11,6 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from branchline.base.limits import (
+    GROUPS_OF_PERSON_MAX,
+    OUTSIDER_SESSION_HOURS,
+    SESSION_DAYS,
+    SESSIONS_OF_PERSON_MAX,
+    TOKEN_DAYS_MAX,
+    TOKENS_OF_PERSON_MAX,
+    USED_NOTED_S,
+)
 from branchline.control.accounts.outside import TABLE as OUTSIDERS
 from branchline.control.accounts.outside import Outsider, account_name
 from branchline.control.accounts.passwords import check_password, hashed, is_password
@@ -22,15 +31,6 @@ from branchline.control.people import PHYSICIST, ROLES, Person
 from branchline.control.registry.changes import CHANGED, CREATED
 from branchline.control.registry.entries import checked_name
 from branchline.errors import OptionError
-from branchline.limits import (
-    GROUPS_OF_PERSON_MAX,
-    OUTSIDER_SESSION_HOURS,
-    SESSION_DAYS,
-    SESSIONS_OF_PERSON_MAX,
-    TOKEN_DAYS_MAX,
-    TOKENS_OF_PERSON_MAX,
-    USED_NOTED_S,
-)
 
 TABLES = f"""{OUTSIDERS}{UNIX_USERS}
 CREATE TABLE IF NOT EXISTS people (

@@ -7,8 +7,8 @@ import hashlib
 import hmac
 import secrets
 
+from branchline.base.limits import PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN
 from branchline.errors import OptionError
-from branchline.limits import PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN
 
 # 2**15 blocks of 8 * 128 bytes: 32 MB and a tenth of a second for each try.
 _N, _R, _P = 2**15, 8, 1

@@ -1,1 +1,1 @@
-"""What is wrong at sites, storage elements and jobs, each finding with its evidence and what might be done."""
+"""Findings: problems at sites, storage elements and jobs, each with its evidence and remedy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from branchline.base.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
 from branchline.control.findings.finding import DRIFT, Cell, Finding, SeenIn
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries, p_below
@@ -12,7 +13,6 @@ from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import address, rate_words, times_words
 from branchline.forecast import remedies
 from branchline.forecast.corrections import Estimate
-from branchline.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
 
 # What a storage element does differs from day to day where nothing is wrong.
 _DAYS_DIFFER = USUAL_SCATTER / 2

@@ -6,6 +6,13 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from branchline.base.limits import (
+    FINDINGS_FAILED_MIN,
+    FINDINGS_FAILED_TIMES,
+    FINDINGS_FALSE_RATE,
+    FINDINGS_USUAL_FAILURES,
+)
+from branchline.base.quantities import counted, percent
 from branchline.control.buckets import bounds, text_of
 from branchline.control.findings.finding import BLACK_HOLE, FAILING_REPLICAS, Cell, Finding, SeenIn
 from branchline.control.findings.statistics import discoveries, p_of_more, share_interval
@@ -13,8 +20,6 @@ from branchline.control.findings.words import address
 from branchline.control.readings import Period
 from branchline.forecast import remedies
 from branchline.forecast.corrections import Estimate, avoid_failing
-from branchline.limits import FINDINGS_FAILED_MIN, FINDINGS_FAILED_TIMES, FINDINGS_FALSE_RATE, FINDINGS_USUAL_FAILURES
-from branchline.quantities import counted, percent
 
 
 @dataclass(frozen=True)

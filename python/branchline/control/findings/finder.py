@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from branchline.base.limits import FINDINGS_PAUSE_S, FINDINGS_TIME_SHARE
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
 from branchline.control.findings.drift import drifted
@@ -21,7 +22,6 @@ from branchline.control.findings.speed import slow_places
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.groups import file_groups
 from branchline.control.readings import Period
-from branchline.limits import FINDINGS_PAUSE_S, FINDINGS_TIME_SHARE
 
 #: Periods that are looked at, in days up to now.
 DAYS = {"day": 1, "week": 7, "month": 30}

@@ -6,8 +6,8 @@ import sqlite3
 from collections import Counter
 from dataclasses import astuple, dataclass
 
+from branchline.base.limits import BATCH_SITES_MAX, TAIL_PROCESSES_MIN
 from branchline.control.stored import shown_name
-from branchline.limits import BATCH_SITES_MAX, TAIL_PROCESSES_MIN
 from branchline.sensors.record import JobRecord
 
 TABLES = """

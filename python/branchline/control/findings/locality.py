@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from branchline.base.limits import FINDINGS_LOST_SHARE, FINDINGS_SLOW_TIMES
+from branchline.base.quantities import counted, percent, ratio
 from branchline.control.findings.finding import WRONG_LOCALITY, Cell, Finding, SeenIn
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import share_interval
 from branchline.control.findings.words import address, rate_words
 from branchline.forecast import remedies
 from branchline.forecast.corrections import Estimate, stage_remote
-from branchline.limits import FINDINGS_LOST_SHARE, FINDINGS_SLOW_TIMES
-from branchline.quantities import counted, percent, ratio
 
 
 def wrong_locality(speeds: Sequence[Speeds]) -> list[Finding]:

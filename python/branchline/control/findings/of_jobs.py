@@ -8,6 +8,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from branchline.base.limits import (
+    FINDINGS_RUNS_MAX,
+    FORECAST_MISSED_TIMES,
+    TAIL_LONG_S,
+    TAIL_LONG_SHARE,
+    TAILS_TOLD_MAX,
+    WAGON_EVENTS_TELLING,
+)
+from branchline.base.quantities import count, counted, duration, percent
 from branchline.control.buckets import bounds, text_of
 from branchline.control.findings.finding import MISSING_SUBJOBS, OVER_FORECAST, TAIL, Cell, Finding, SeenIn
 from branchline.control.findings.statistics import MAD_TO_SIGMA, MEDIAN_ERROR
@@ -16,15 +25,6 @@ from branchline.control.findings.words import times_words
 from branchline.control.readings import Period
 from branchline.forecast import remedies
 from branchline.forecast.corrections import Estimate, send_again
-from branchline.limits import (
-    FINDINGS_RUNS_MAX,
-    FORECAST_MISSED_TIMES,
-    TAIL_LONG_S,
-    TAIL_LONG_SHARE,
-    TAILS_TOLD_MAX,
-    WAGON_EVENTS_TELLING,
-)
-from branchline.quantities import count, counted, duration, percent
 
 
 def tails(connection: sqlite3.Connection, period: Period) -> list[Finding]:

@@ -6,13 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from branchline.control.findings.finding import LARGE_READS, ROUND_TRIPS, Cell, Finding, SeenIn
-from branchline.control.findings.two_way import USUAL_SCATTER
-from branchline.control.findings.words import address, times_words
-from branchline.control.readings import FileGroup
-from branchline.forecast import remedies
-from branchline.forecast.corrections import Estimate
-from branchline.limits import (
+from branchline.base.limits import (
     FINDINGS_DRAWS,
     LARGE_READS_TIMES,
     LARGE_READS_WASTE_BYTES,
@@ -20,7 +14,13 @@ from branchline.limits import (
     ROUND_TRIPS_SMALL_BYTES,
     ROUND_TRIPS_TIME_SHARE,
 )
-from branchline.quantities import count, duration, percent, size
+from branchline.base.quantities import count, duration, percent, size
+from branchline.control.findings.finding import LARGE_READS, ROUND_TRIPS, Cell, Finding, SeenIn
+from branchline.control.findings.two_way import USUAL_SCATTER
+from branchline.control.findings.words import address, times_words
+from branchline.control.readings import FileGroup
+from branchline.forecast import remedies
+from branchline.forecast.corrections import Estimate
 
 
 def large_reads(groups: Sequence[FileGroup]) -> list[Finding]:

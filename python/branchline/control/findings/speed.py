@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from branchline.base.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
+from branchline.base.quantities import counted
 from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, UNTOLD, Cell, Finding, SeenIn
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries
@@ -15,8 +17,6 @@ from branchline.control.findings.two_way import LOCAL_COLUMN, Drawn, SpeedTable,
 from branchline.control.findings.words import address, rate_words, times_words
 from branchline.forecast import remedies
 from branchline.forecast.corrections import Estimate, avoid_slow, stage_from_afar
-from branchline.limits import FINDINGS_FALSE_RATE, FINDINGS_SLOW_TIMES
-from branchline.quantities import counted
 
 Part = Literal["sites", "elements", "left"]
 

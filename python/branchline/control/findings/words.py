@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 
 import numpy as np
 
+from branchline.base.quantities import counted, ratio
 from branchline.control.findings.samples import Speeds
 from branchline.forecast.corrections import Estimate
-from branchline.quantities import counted, ratio
 
 
 def rate_words(speeds: Speeds) -> str:

@@ -1,1 +1,1 @@
-"""Rows of files that jobs have read: Parquet files by day, which the database lists, and rows that wait for them."""
+"""History of file reads: daily Parquet files listed in the database, and the rows not yet written."""

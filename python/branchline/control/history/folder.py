@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from branchline.base.whole_files import failed_writing, whole_file
 from branchline.control.database import Database
 from branchline.control.errors import DatabaseError
 from branchline.control.history.rows import repeated_columns, row_schema
-from branchline.report.whole_files import failed_writing, whole_file
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OURS = re.compile(r"(\.writing-)?[0-9a-f]{32}\.parquet")

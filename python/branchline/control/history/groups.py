@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from branchline.base.limits import HISTORY_GROUP_ROWS, HISTORY_THREADS_MAX
+from branchline.base.plain import from_plain
 from branchline.control.buckets import bounds
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.rows import MADE, as_written_now, table_of
 from branchline.control.history.writing import HistoryFile, listed_files
 from branchline.control.readings import FileGroup, Period
 from branchline.errors import OptionError
-from branchline.limits import HISTORY_GROUP_ROWS, HISTORY_THREADS_MAX
-from branchline.sensors.plain import from_plain
 
 #: What rows may be grouped by.
 KEYS = ("site", "storage_element", "host", "store", "codec")

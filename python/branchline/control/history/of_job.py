@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from branchline.base.limits import FILES_PAGE_MAX
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.rows import JOB, as_written_now, records_of, unpacked_rows
 from branchline.control.jobs import FilesPage
-from branchline.limits import FILES_PAGE_MAX
 from branchline.sensors.record import FileRecord
 
 

@@ -11,9 +11,9 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from branchline.limits import FILE_REMARKS_MAX, LOCATION_LENGTH_MAX, NAME_LENGTH_MAX
-from branchline.report.texts import printable
-from branchline.sensors.plain import field_types, from_plain
+from branchline.base.limits import FILE_REMARKS_MAX, LOCATION_LENGTH_MAX, NAME_LENGTH_MAX
+from branchline.base.plain import field_types, from_plain
+from branchline.base.texts import printable
 from branchline.sensors.record import FileRecord
 
 #: Columns beside those of a FileRecord: the job, and when it made the batch with this row.

@@ -8,15 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from branchline.base.limits import HISTORY_FILE_ROWS_MAX, HISTORY_FILES_JOINED, HISTORY_FILES_LATE, HISTORY_GROUP_ROWS
 from branchline.control.errors import DatabaseError
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.rows import JOB, as_written_now, table_of
-from branchline.limits import (
-    HISTORY_FILE_ROWS_MAX,
-    HISTORY_FILES_JOINED,
-    HISTORY_FILES_LATE,
-    HISTORY_GROUP_ROWS,
-)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Measures: corrective actions that an operator switches on, one by one, and that jobs obey."""
+"""Measures: corrective actions that an operator switches on and jobs apply."""

@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from branchline.base.limits import MEASURES_IN_FORCE_MAX
+from branchline.base.plain import from_plain, to_plain
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.measures.effect import Effect, effect, reads_before
@@ -20,9 +22,7 @@ from branchline.control.registry.changes import MEASURE, keep_change
 from branchline.control.trains.trains import Trains
 from branchline.errors import BranchlineError
 from branchline.forecast.corrections import SEND_AGAIN
-from branchline.limits import MEASURES_IN_FORCE_MAX
 from branchline.sensors.measures import JobMeasure, JobMeasures
-from branchline.sensors.plain import from_plain, to_plain
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS measures (number INTEGER PRIMARY KEY AUTOINCREMENT, ends TEXT NOT NULL, content TEXT);

@@ -1,1 +1,1 @@
-"""Plans: trains that are put together at due times, or when they are full."""
+"""Plans: trains that start at set times, or when enough work is waiting."""

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from contextlib import suppress
 
+from branchline.base.limits import PLAN_NEEDS_KEPT_MAX
 from branchline.control.database import Database
 from branchline.control.plans.plan import Plan
 from branchline.control.registry.registry import Grid, Registry
@@ -14,7 +15,6 @@ from branchline.control.trials.together import Needs, needs_of
 from branchline.control.trials.trial import TrialOutcome
 from branchline.control.trials.trials import Trials
 from branchline.errors import BranchlineError
-from branchline.limits import PLAN_NEEDS_KEPT_MAX
 
 
 class EnabledWagons:

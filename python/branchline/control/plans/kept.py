@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from branchline.base.limits import PLANS_MAX
+from branchline.base.plain import from_plain, to_plain
 from branchline.control.errors import ConflictError, NoSuchEntryError
 from branchline.control.plans.plan import Plan
 from branchline.control.registry.changes import PLAN, keep_change
-from branchline.limits import PLANS_MAX
-from branchline.sensors.plain import from_plain, to_plain
 
 #: A due time has at most one row, and so at most one train.
 TABLES = """

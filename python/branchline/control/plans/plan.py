@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from branchline.base.limits import PLAN_HOURS_MAX, PLAN_MEMORY_MAX_BYTES, TRAIN_WAGONS_MAX
+from branchline.base.quantities import counted, duration, size
 from branchline.control.plans.due_times import Schedule
 from branchline.control.registry.entries import checked_name
 from branchline.control.trains.train import HERE, TrainOrder
 from branchline.errors import OptionError
-from branchline.limits import PLAN_HOURS_MAX, PLAN_MEMORY_MAX_BYTES, TRAIN_WAGONS_MAX
-from branchline.quantities import counted, duration, size
 
 
 @dataclass(frozen=True)

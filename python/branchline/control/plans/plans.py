@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from branchline.base.limits import PLAN_LATE_MAX_S, PLAN_LOOK_S
+from branchline.base.quantities import duration
 from branchline.control.accounts.accounts import Accounts
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
@@ -24,8 +26,6 @@ from branchline.control.trains.train import Planned
 from branchline.control.trains.trains import Trains
 from branchline.control.trials.trials import Trials
 from branchline.errors import OptionError
-from branchline.limits import PLAN_LATE_MAX_S, PLAN_LOOK_S
-from branchline.quantities import duration
 
 #: No schedule has its next due time later than this; a clock that was wrong may have set one.
 _WEEKS = timedelta(days=14)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from branchline.base.limits import TRAIN_WAGONS_MAX
+from branchline.base.quantities import counted, duration, size
 from branchline.control.plans.enabled import TrialNeeds
 from branchline.control.plans.plan import Fullness, Plan
 from branchline.control.registry.changes import ACTIVATION
@@ -16,8 +18,6 @@ from branchline.control.trains.train import ENDS, FINISHED, RUNNING, STARTING
 from branchline.control.trains.train import WAITING as FOR_APPROVAL
 from branchline.control.trials.together import Needs, together
 from branchline.control.trials.trial import DONE, WARNED
-from branchline.limits import TRAIN_WAGONS_MAX
-from branchline.quantities import counted, duration, size
 
 # How a wagon stands for a plan; of one that was tried and did not pass the state of its trial.
 WAITS, RODE, NOT_TRIED, CHANGED = "waits", "rode unchanged", "not tried", "changed since its trial"

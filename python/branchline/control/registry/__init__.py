@@ -1,1 +1,1 @@
-"""What trains are put together from: wagons, datasets, which wagon runs on which dataset, and who changed what."""
+"""Registry: wagons, datasets, which wagon runs on which dataset, and every change to them."""

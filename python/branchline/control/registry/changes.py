@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from branchline.limits import DIFFERENCE_LINES_MAX
+from branchline.base.limits import DIFFERENCE_LINES_MAX
 
 # What is changed, and how.
 WAGON, DATASET, ACTIVATION, MEASURE, PLAN = "wagon", "dataset", "activation", "measure", "plan"

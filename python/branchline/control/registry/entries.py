@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from branchline.base.limits import DATASET_LINES_MAX, DESCRIPTION_LENGTH_MAX, LOCATION_LENGTH_MAX, REQUIRED_WAGONS_MAX
 from branchline.errors import OptionError
-from branchline.limits import DATASET_LINES_MAX, DESCRIPTION_LENGTH_MAX, LOCATION_LENGTH_MAX, REQUIRED_WAGONS_MAX
 from branchline.train.parameters import Value
 
 # Names become parts of addresses, paths and modules of Python.

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from branchline.base.limits import GIT_AT_ONCE, GIT_DISK_BYTES, GIT_FILE_MAX_BYTES, GIT_WAIT_S, LOCATION_LENGTH_MAX
+from branchline.base.texts import printable
 from branchline.control.errors import ConflictError, RefusedError
 from branchline.errors import OptionError
-from branchline.limits import GIT_AT_ONCE, GIT_DISK_BYTES, GIT_FILE_MAX_BYTES, GIT_WAIT_S, LOCATION_LENGTH_MAX
-from branchline.report.texts import printable
 
 # Names of branches, tags and commits as git allows them, without those that could be an option or a range.
 _REF = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_+./-]{0,198}[A-Za-z0-9_+-])?")

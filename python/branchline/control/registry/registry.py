@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from branchline.base.plain import from_plain, to_plain
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError
 from branchline.control.people import Person
@@ -23,7 +24,6 @@ from branchline.control.registry.entries import Activation, DatasetEntry, WagonE
 from branchline.control.registry.sources import SourceStore
 from branchline.control.registry.wagon_source import WagonClass
 from branchline.errors import OptionError
-from branchline.sensors.plain import from_plain, to_plain
 from branchline.train.parameters import Value
 
 #: ``changes`` has every state that an entry ever had; ``entries`` has those of now.

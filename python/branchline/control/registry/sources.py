@@ -9,12 +9,12 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from branchline.base.limits import SOURCES_REMEMBERED_MAX
+from branchline.base.whole_files import write_whole
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.registry.changes import FieldChange, line_difference
 from branchline.control.registry.wagon_source import WagonClass, wagon_classes
 from branchline.errors import WagonError
-from branchline.limits import SOURCES_REMEMBERED_MAX
-from branchline.report.whole_files import write_whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

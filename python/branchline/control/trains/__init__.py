@@ -1,1 +1,1 @@
-"""Trains: wagons that passed their trials, put together over a dataset, run, followed, and looked at afterwards."""
+"""Trains of the control room: composed of wagons that passed their trials, started and followed."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from branchline.base.limits import COMPARED_BINS_DRAWN_MAX
 from branchline.control.trains.compared import DIFFERS, SAME, BinsDrawn, PartCompared
-from branchline.limits import COMPARED_BINS_DRAWN_MAX
 
 _Array = npt.NDArray[Any]
 # What an axis is, without names and labels.

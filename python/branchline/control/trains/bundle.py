@@ -7,12 +7,12 @@ import shlex
 import zipfile
 from pathlib import Path
 
+from branchline.base.limits import TRAIN_WAGONS_MAX, WAGON_SOURCE_MAX_BYTES
 from branchline.control.trains.merge_groups import GROUPS_FILE, groups_for_others
 from branchline.control.trains.train import Train
 from branchline.control.trials.composing import WAGONS_FILE
 from branchline.dataset.lists import is_list
 from branchline.errors import WagonError
-from branchline.limits import TRAIN_WAGONS_MAX, WAGON_SOURCE_MAX_BYTES
 from branchline.locations import shown_command, split_location, without_secrets
 from branchline.sensors.record import JobRecord
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from branchline.base.limits import COMPARED_BYTES_MAX, COMPARED_FILE_MAX_BYTES, COMPARED_VALUES_SHOWN_MAX
+from branchline.base.quantities import size
 from branchline.control.trains.bins import compare_histograms, is_histogram
 from branchline.control.trains.compared import (
     DIFFERS,
@@ -21,8 +23,6 @@ from branchline.control.trains.compared import (
 )
 from branchline.control.trains.results import files_of, result_file
 from branchline.control.trains.table_content import compare_tables
-from branchline.limits import COMPARED_BYTES_MAX, COMPARED_FILE_MAX_BYTES, COMPARED_VALUES_SHOWN_MAX
-from branchline.quantities import size
 from branchline.sensors.record import JobRecord
 
 #: Results in open formats, and tables. results.root has the histograms once more, with the time of writing.

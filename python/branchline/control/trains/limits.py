@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from branchline.base.limits import TRIAL_SPACE_BYTES, parse_bytes
 from branchline.control.trials.sandbox import SandboxLimits
 from branchline.errors import OptionError
-from branchline.limits import TRIAL_SPACE_BYTES, parse_bytes
 
 # A train in the sandbox: what all its processes take together, for how long, and what it may write.
 SANDBOX_MEMORY = "64 GiB"

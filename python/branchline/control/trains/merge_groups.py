@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from branchline.base.whole_files import write_whole
 from branchline.control.registry.entries import DatasetEntry
 from branchline.dataset.dataset import Dataset
 from branchline.dataset.files import DataFile
 from branchline.errors import OptionError
 from branchline.locations import BETWEEN_REPLICAS, without_secrets
-from branchline.report.whole_files import write_whole
 
 #: In the folder of a train: the files of each merge group.
 GROUPS_FILE = "dataset.json"

@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.processes import own_python, package_folder
+from branchline.base.texts import printable
 from branchline.control.trains.limits import OWNER_ANSWER_MAX_BYTES, OWNER_CALL_S, TAKEN_PIECE_BYTES, TAKEN_S
 from branchline.control.trains.owner_messages import OwnerAnswer
 from branchline.errors import BatchError, OptionError
-from branchline.interpreter import own_python, package_folder
-from branchline.report.texts import printable
 
 _USER = "{user}"
 _SAID_MAX_BYTES = 2000

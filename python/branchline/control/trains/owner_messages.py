@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
-from branchline.sensors.plain import check_types, from_plain, to_plain
+from branchline.base.plain import check_types, from_plain, to_plain
 from branchline.sensors.status import TrainStatus
 
 

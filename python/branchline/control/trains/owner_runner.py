@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from branchline.base.limits import TRIAL_LOG_MAX_BYTES
+from branchline.base.texts import printable
+from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.accounts.unix_users import unix_user
 from branchline.control.errors import RefusedError
 from branchline.control.people import Person
@@ -22,9 +25,6 @@ from branchline.control.trains.runner import Standing
 from branchline.control.trains.taken import receive_results
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.errors import OptionError, StorageError
-from branchline.limits import TRIAL_LOG_MAX_BYTES
-from branchline.report.texts import printable
-from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.standing import job_of, status_at_end
 from branchline.sensors.status import TrainStatus
 

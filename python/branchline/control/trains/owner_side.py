@@ -12,14 +12,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from branchline.base.processes import own_python
+from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.trains import running
 from branchline.control.trains.limits import OWNER_CALL_S, OWNER_REQUEST_MAX_BYTES, TAKEN_S
 from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
 from branchline.control.trains.runner import is_resumable
 from branchline.control.trains.taken import send_results
 from branchline.errors import BranchlineError, OptionError, StorageError
-from branchline.interpreter import own_python
-from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.state import state_of
 from branchline.running.submitted.handle import SubmittedTrain

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from branchline.base.limits import REPORT_INTERVAL_S
+from branchline.base.plain import from_plain, to_plain
 from branchline.control.database import Database
 from branchline.control.stored import packed, unpacked
 from branchline.control.trains.new_reads import TrainReads
 from branchline.control.trains.train import HERE, Train
 from branchline.errors import BranchlineError
-from branchline.limits import REPORT_INTERVAL_S
 from branchline.locations import shown_command
 from branchline.reporting.encoding import split
 from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.process import host
 from branchline.sensors.record import JobRecord
 from branchline.sensors.status import STOPPED, TrainStatus

@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.limits import TRIAL_LOG_MAX_BYTES
+from branchline.base.processes import own_python, process_lives
+from branchline.base.texts import printable
+from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.trains.train import HERE, TrainOrder
 from branchline.control.trials.composing import WAGONS_FILE
-from branchline.interpreter import own_python, process_lives
-from branchline.limits import TRIAL_LOG_MAX_BYTES
-from branchline.report.texts import printable
-from branchline.report.whole_files import failed_writing, write_whole
 
 #: In the folder of a train: what the process wrote to its terminal.
 LOG = "log.txt"

@@ -10,6 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
+from branchline.base.processes import own_python
+from branchline.base.texts import printable
+from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.errors import ConflictError
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, MergeGroup
@@ -23,9 +26,6 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.on_data import on_data
 from branchline.control.trials.sandbox import Sandbox
 from branchline.errors import BranchlineError, StorageError
-from branchline.interpreter import own_python
-from branchline.report.texts import printable
-from branchline.report.whole_files import failed_writing, write_whole
 from branchline.running.standing import job_of, status_at_end
 from branchline.sensors.record import RUNNING
 from branchline.sensors.status import DIED, TrainStatus

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import psutil
 
+from branchline.base.limits import TRIAL_LOG_MAX_BYTES
+from branchline.base.quantities import count, size
+from branchline.base.whole_files import write_whole
 from branchline.control.trains.limits import (
     SANDBOX_END_S,
     SANDBOX_FOLDER_LOOK_S,
@@ -24,9 +27,6 @@ from branchline.control.trains.limits import (
 from branchline.control.trains.sandbox_runner import Supervised
 from branchline.control.trials.sandbox import Sandbox
 from branchline.control.trials.watching import Watch
-from branchline.limits import TRIAL_LOG_MAX_BYTES
-from branchline.quantities import count, size
-from branchline.report.whole_files import write_whole
 
 _PIECE_BYTES = 2**16
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from branchline.base.limits import COMPARED_TABLE_MEMORY_BYTES, COMPARED_TABLE_ROWS, COMPARED_TABLE_S
 from branchline.control.trains.compared import DIFFERS, EQUAL, NOT_COMPARED, PartCompared
 from branchline.errors import BranchlineError
-from branchline.limits import COMPARED_TABLE_MEMORY_BYTES, COMPARED_TABLE_ROWS, COMPARED_TABLE_S
 from branchline.sensors.result_record import TableRecord
 
 if TYPE_CHECKING:

@@ -14,6 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
+from branchline.base.limits import JOB_FILE_MAX_BYTES
+from branchline.base.plain import check_types
+from branchline.base.quantities import count, size
+from branchline.base.whole_files import failed_writing
 from branchline.control.trains.limits import (
     TAKEN_BYTES_MAX,
     TAKEN_FILES_MAX,
@@ -22,13 +26,9 @@ from branchline.control.trains.limits import (
 )
 from branchline.control.trains.results import files_of
 from branchline.errors import StorageError
-from branchline.limits import JOB_FILE_MAX_BYTES
-from branchline.quantities import count, size
 from branchline.report.job_files import JOB
-from branchline.report.whole_files import failed_writing
 from branchline.running.claim import JOBS
 from branchline.running.status_file import STATUS
-from branchline.sensors.plain import check_types
 from branchline.sensors.record import JobRecord
 from branchline.sensors.status import TrainStatus
 

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from branchline.base.limits import TRAIN_WAGONS_MAX
 from branchline.control.registry.entries import checked_name
 from branchline.errors import OptionError
-from branchline.limits import TRAIN_WAGONS_MAX
 
 # States of a train. STARTING has no process yet; the last four are ends.
 WAITING, STARTING, RUNNING = "waiting for approval", "starting", "running"

@@ -13,6 +13,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from branchline.base.limits import (
+    TRAIN_LOOK_S,
+    TRAIN_MEMORY_APPROVED_BYTES,
+    TRAIN_SECONDS_APPROVED,
+    TRAIN_SUBMITTED_LOOK_S,
+)
+from branchline.base.plain import from_plain, to_plain
+from branchline.base.quantities import duration, size
 from branchline.control.database import Database
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.faults import trouble_of
@@ -51,9 +59,6 @@ from branchline.control.trials.together import Needs, needs_of, together
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
-from branchline.limits import TRAIN_LOOK_S, TRAIN_MEMORY_APPROVED_BYTES, TRAIN_SECONDS_APPROVED, TRAIN_SUBMITTED_LOOK_S
-from branchline.quantities import duration, size
-from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.status import DIED, STOPPED, TrainStatus
 
 TABLES = f"""

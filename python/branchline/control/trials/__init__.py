@@ -1,1 +1,1 @@
-"""Trials: a wagon that is enabled or changed is tried at once on a sample, in a process that can harm nothing."""
+"""Trials: each new or changed wagon runs on a sample, in a process that cannot do harm."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from branchline.base.whole_files import write_whole
 from branchline.control.registry.registry import WholeWagon
 from branchline.errors import OptionError
-from branchline.report.whole_files import write_whole
 
 #: The name of the file in its folder; the sources of the wagons are modules next to it.
 WAGONS_FILE = "wagons.py"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from branchline.control.trials.trial import DONE, FAILED, WARNED, TrialOutcome, TrialWarning, WagonTrial
-from branchline.forecast import remedies
-from branchline.limits import (
+from branchline.base.limits import (
     TRIAL_BRANCHES_MANY,
     TRIAL_FIRST_CHUNK_LONG_S,
     TRIAL_MEMORY_LARGE_BYTES,
@@ -15,7 +13,9 @@ from branchline.limits import (
     TRIAL_TIME_TELLING_S,
     TRIAL_WAITING_SHARE,
 )
-from branchline.quantities import count, duration, ratio, size
+from branchline.base.quantities import count, duration, ratio, size
+from branchline.control.trials.trial import DONE, FAILED, WARNED, TrialOutcome, TrialWarning, WagonTrial
+from branchline.forecast import remedies
 
 
 def state_of(outcome: TrialOutcome) -> str:

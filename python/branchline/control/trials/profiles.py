@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from branchline.base.limits import PROFILE_LINES_SHOWN
 from branchline.control.trials.trial import TrialProfile, WagonTrial
-from branchline.limits import PROFILE_LINES_SHOWN
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from branchline.interpreter import package_folder
-from branchline.limits import (
+from branchline.base.limits import (
     SANDBOX_PROBE_S,
     TRIAL_CPU_S,
     TRIAL_FILE_MAX_BYTES,
@@ -23,6 +22,7 @@ from branchline.limits import (
     TRIAL_SPACE_BYTES,
     TRIAL_TASKS_MAX,
 )
+from branchline.base.processes import package_folder
 
 # What Python and its packages need of the system.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")

@@ -15,14 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from branchline.base.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
+from branchline.base.processes import own_python
+from branchline.base.texts import printable
+from branchline.base.whole_files import write_whole
 from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.on_data import on_data
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
 from branchline.control.trials.watching import TRIAL_MARK, OutcomePipe, Watch, end_all
-from branchline.interpreter import own_python
-from branchline.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
-from branchline.report.texts import printable
-from branchline.report.whole_files import write_whole
 
 _REQUEST = "request.json"
 # The stop of the server is noticed so fast.

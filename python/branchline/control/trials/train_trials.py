@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from branchline.base.limits import TRAIN_TRIAL_WAGONS_MAX
 from branchline.control.trials.trial import DONE, FAILED, TRAIN, WARNED, TrialOutcome
 from branchline.errors import BranchlineError
-from branchline.limits import TRAIN_TRIAL_WAGONS_MAX
 
 _LAST = "SELECT number, key, state, outcome FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from branchline.sensors.plain import check_types, from_plain, to_plain
+from branchline.base.plain import check_types, from_plain, to_plain
 
 TRIAL_VERSION = 1
 #: In place of a wagon: the trial is of a train of all wagons that have passed alone on the dataset.

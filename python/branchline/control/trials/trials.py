@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from branchline.base.limits import TRIAL_CPU_TELLING_S, TRIAL_PAUSE_S
 from branchline.control.database import Database
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.faults import trouble_of
@@ -26,7 +27,6 @@ from branchline.control.trials.starting import run_trial
 from branchline.control.trials.train_trials import blame, datasets_to_try, last_passed, of_now
 from branchline.control.trials.trial import QUEUED, RUNNING, TRAIN, TrialOutcome, TrialRequest
 from branchline.errors import BranchlineError
-from branchline.limits import TRIAL_CPU_TELLING_S, TRIAL_PAUSE_S
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS trials (

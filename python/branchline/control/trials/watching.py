@@ -13,8 +13,8 @@ from types import TracebackType
 
 import psutil
 
-from branchline.limits import TRIAL_MEMORY_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_TASKS_MAX, TRIAL_WATCH_S
-from branchline.quantities import count, size
+from branchline.base.limits import TRIAL_MEMORY_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_TASKS_MAX, TRIAL_WATCH_S
+from branchline.base.quantities import count, size
 
 #: A variable of the environment by which all processes of a trial are found, also those that left its group.
 TRIAL_MARK = "BRANCHLINE_TRIAL"

@@ -11,12 +11,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
 from branchline.errors import BranchlineError
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.resuming import retry, to_retry
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_OK
 
 
 def main(words: list[str]) -> int:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
+from branchline.base.limits import LOG_TAIL_BYTES
 from branchline.batch.system import batch_system
 from branchline.errors import BatchError
 from branchline.jobs.fold_tree import FoldNode
-from branchline.limits import LOG_TAIL_BYTES
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission
 from branchline.running.submitted.units import UnitFailure

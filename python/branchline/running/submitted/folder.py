@@ -32,9 +32,9 @@ from typing import TypeVar
 
 import cloudpickle
 
+from branchline.base.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode
-from branchline.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.tables.folder import TableFolder
 

@@ -7,10 +7,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+from branchline.base.checks import folder_path
+from branchline.base.limits import BATCH_LOOK_INTERVAL_S
 from branchline.batch.system import TaskState, batch_system
 from branchline.errors import BatchError, BranchlineError
 from branchline.jobs.fold_tree import FoldNode
-from branchline.limits import BATCH_LOOK_INTERVAL_S
 from branchline.running.standing import job_of
 from branchline.running.submitted.causes import causes_of, failures_of
 from branchline.running.submitted.done import DoneUnits
@@ -18,7 +19,6 @@ from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.sensors.record import RUNNING
 from branchline.sensors.status import STOPPED, TrainStatus
-from branchline.settings import folder_path
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.progress import ElementReads
 from branchline.train.result import errors_of

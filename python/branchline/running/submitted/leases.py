@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from branchline.limits import LEASE_INTERVAL_S, LEASE_STALE_S, LEASE_TRIES_MAX
+from branchline.base.limits import LEASE_INTERVAL_S, LEASE_STALE_S, LEASE_TRIES_MAX
 from branchline.running.submitted.folder import write_again, write_first
 
 

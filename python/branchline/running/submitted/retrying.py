@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from branchline.base.exit_codes import EXIT_INTERRUPTED, EXIT_OK
+from branchline.base.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, NODE_FAILURES_MAX
 from branchline.batch.memory import more_memory
 from branchline.jobs.fold_tree import FoldNode
-from branchline.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, NODE_FAILURES_MAX
 from branchline.running.submitted.causes import Death
 from branchline.running.submitted.folder import BatchFolder, write_again
 from branchline.running.submitted.submission import JobsRecord, Submission
-from branchline.train.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 
 # Tasks that are ended from outside say nothing of their node: by SIGINT, SIGKILL or SIGTERM.
 _FROM_OUTSIDE = (EXIT_INTERRUPTED, 137, 143)

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.limits import FOLD_FAN_IN
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError, remove_ledger
-from branchline.limits import FOLD_FAN_IN
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, write_again
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log

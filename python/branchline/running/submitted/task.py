@@ -11,6 +11,7 @@ import uuid
 from contextlib import closing, suppress
 from pathlib import Path
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
 from branchline.batch.system import batch_system
 from branchline.errors import BranchlineError
 from branchline.jobs.interruption import Interruption
@@ -23,7 +24,6 @@ from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.working import UnitWorker
 from branchline.sensors.process import host
-from branchline.train.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
 
 
 def main(words: list[str]) -> int:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from branchline.base.plain import from_plain, to_plain
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.subjob import Lost
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
-from branchline.sensors.plain import from_plain, to_plain
 from branchline.sensors.record import MergeStage
 from branchline.sensors.status import ElementStatus
 from branchline.train.folding import FoldedResult

@@ -10,8 +10,8 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 from branchline import _core
+from branchline.base.extras import missing_packages_explained
 from branchline.errors import DatasetError, MissingFileError, OptionError, StorageError
-from branchline.extras import missing_packages_explained
 from branchline.locations import files_in, is_parquet, is_pattern
 
 if TYPE_CHECKING:

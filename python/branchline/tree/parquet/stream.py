@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from branchline.base.limits import PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MAX, PARQUET_TEXTS_MIN
+from branchline.base.quantities import size
 from branchline.errors import BadFileError, BranchlineError, MemoryLimitError, NoSuchKeyError, UnsupportedBranchError
-from branchline.limits import PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MAX, PARQUET_TEXTS_MIN
-from branchline.quantities import size
 from branchline.tree.arrays import LaidColumn
 from branchline.tree.parquet.columns import Column, packs_texts, plain_bytes_of, plain_table, range_of
 from branchline.tree.parquet.file import DAMAGE, ParquetFile, ParquetTree, naming

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from branchline.base.limits import GROUPS_OF_PERSON_MAX
 from branchline.control.accounts.outside import Outsider
 from branchline.control.registry.entries import checked_name
 from branchline.errors import OptionError
-from branchline.limits import GROUPS_OF_PERSON_MAX
 from branchline.web.openid.errors import RejectedError
 from branchline.web.openid.settings import OpenIdSettings
 from branchline.web.openid.tokens import Claims, groups_at, subject_of

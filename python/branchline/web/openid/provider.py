@@ -15,13 +15,8 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import httpx
 
+from branchline.base.limits import OPENID_ANSWER_MAX_BYTES, OPENID_DISCOVERY_S, OPENID_KEYS_AGAIN_S, OPENID_WAIT_S
 from branchline.control.accounts.outside import Outsider
-from branchline.limits import (
-    OPENID_ANSWER_MAX_BYTES,
-    OPENID_DISCOVERY_S,
-    OPENID_KEYS_AGAIN_S,
-    OPENID_WAIT_S,
-)
 from branchline.web.openid.errors import ProviderError, RejectedError
 from branchline.web.openid.people import outsider
 from branchline.web.openid.settings import OpenIdSettings

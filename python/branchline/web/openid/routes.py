@@ -18,10 +18,10 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from branchline.base.limits import LOGIN_TRIES_S, OPENID_AT_ONCE, OPENID_LOGIN_S, OPENID_TRIES_MAX, RETRY_AFTER_S
 from branchline.control.errors import DatabaseError, RefusedError
 from branchline.control.room import ControlRoom
 from branchline.errors import BranchlineError, InternalError
-from branchline.limits import LOGIN_TRIES_S, OPENID_AT_ONCE, OPENID_LOGIN_S, OPENID_TRIES_MAX, RETRY_AFTER_S
 from branchline.web.login_page import login_page, own_path
 from branchline.web.openid.errors import ProviderError, RejectedError
 from branchline.web.openid.provider import Flow, Provider

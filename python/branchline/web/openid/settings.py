@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from branchline.base.limits import OPENID_FILE_MAX_BYTES
 from branchline.control.people import ROLES
 from branchline.control.registry.entries import checked_name
 from branchline.errors import OptionError
-from branchline.limits import OPENID_FILE_MAX_BYTES
 
 #: A group that everybody is in whom the provider knows.
 EVERYBODY = "*"

@@ -11,7 +11,7 @@ from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
-from branchline.limits import OPENID_CLOCKS_S, OPENID_GROUPS_MAX, OPENID_KEYS_MAX
+from branchline.base.limits import OPENID_CLOCKS_S, OPENID_GROUPS_MAX, OPENID_KEYS_MAX
 from branchline.web.openid.errors import ProviderError, RejectedError
 
 #: Only those of key pairs: with a shared secret, whoever knows the secret could sign.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from branchline.base.limits import ELEMENTS_DRAWN_MAX, PICTURE_BINS_MAX
 from branchline.control.readings import ElementHour
-from branchline.limits import ELEMENTS_DRAWN_MAX, PICTURE_BINS_MAX
 from branchline.web.pictures import Line, Picture, line_picture, seconds_since
 
 #: Hours that one step of a line may stand for: few enough of them to be seen.

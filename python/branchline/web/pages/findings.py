@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from branchline.base.quantities import duration, percent, ratio
 from branchline.control.findings.finder import DAYS
 from branchline.control.findings.finding import Finding
 from branchline.control.troubles import troubles_of
-from branchline.quantities import duration, percent, ratio
 from branchline.web.pages.page import Ask, Page
 
 

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from starlette.exceptions import HTTPException
 
+from branchline.base.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
 from branchline.control.job_list import ORDERS
 from branchline.control.jobs import SILENT, FilesPage, JobDetails, JobQuery, JobRow
 from branchline.control.spans import FAR, NEAR
 from branchline.errors import OptionError
 from branchline.forecast.of_record import advise_job
-from branchline.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
 from branchline.report.summary import summary
 from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
 from branchline.web.pages.page import Ask, Page

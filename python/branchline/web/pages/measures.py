@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 from starlette.exceptions import HTTPException
 
+from branchline.base.limits import MEASURE_HOURS, MEASURE_HOURS_MAX
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.measures.effect import Effect
 from branchline.control.measures.measure import IN_FORCE, Measure
 from branchline.control.readings import Reads
 from branchline.forecast.corrections import ACTIONS, SEND_AGAIN
-from branchline.limits import MEASURE_HOURS, MEASURE_HOURS_MAX
 from branchline.web.pages.page import Ask, Page
 
 ROWS = 50

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 
+from branchline.base.limits import COMPARED_PICTURES_MAX
 from branchline.control.errors import NoSuchEntryError
 from branchline.control.trains.compared import SAME, RunsCompared
 from branchline.control.trains.comparing import compare_runs
 from branchline.control.trains.train import Train
-from branchline.limits import COMPARED_PICTURES_MAX
 from branchline.running.standing import job_of
 from branchline.sensors.record import JobRecord
 from branchline.web.bin_pictures import bins_picture

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.control.batches import batch, identity, read
 
+from branchline.base.limits import MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX, REPORT_ANSWER_BYTES
 from branchline.control.database import DATABASE
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.measures.measure import ENDED, IN_FORCE, UNDONE, MeasureOrder
@@ -17,7 +18,6 @@ from branchline.control.people import OPERATOR, Person
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
 from branchline.forecast.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
-from branchline.limits import MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX, REPORT_ANSWER_BYTES
 from branchline.sensors.measures import MEASURES_FIELD, measures_in
 
 EVA, ADA = Person("eva", OPERATOR), Person("ada")

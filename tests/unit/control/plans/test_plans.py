@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.control.plans.passed_room import ADA, DATASET, OLGA, PLAN, WAGONS, make_room, until
 
+from branchline.base.limits import PLAN_LATE_MAX_S, TRAIN_SECONDS_APPROVED
 from branchline.control.accounts.accounts import Account
 from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.metrics import metrics_of
@@ -22,7 +23,6 @@ from branchline.control.room import ControlRoom
 from branchline.control.trains.train import CANCELLED, FINISHED, WAITING, Train
 from branchline.control.trials.code_running import CodeRunning
 from branchline.errors import OptionError
-from branchline.limits import PLAN_LATE_MAX_S, TRAIN_SECONDS_APPROVED
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)  # a Sunday
 MONDAY = datetime(2026, 11, 23, 6, tzinfo=UTC)

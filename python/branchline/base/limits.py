@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from branchline.base.sizes import SIZE_BYTES_END as SIZE_BYTES_END
+from branchline.base.sizes import parse_bytes as parse_bytes
 from branchline.errors import MemoryLimitError
-from branchline.sizes import SIZE_BYTES_END as SIZE_BYTES_END
-from branchline.sizes import parse_bytes as parse_bytes
 
 MB = 10**6
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from branchline.extras import missing_packages_explained
+from branchline.base.extras import missing_packages_explained
 
 
 def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

@@ -18,7 +18,7 @@ def own_python(python: str | None = None) -> tuple[str, ...]:
 
 def package_folder() -> Path:
     """The folder of this package, which need not be among the installed ones."""
-    return Path(__file__).resolve().parent
+    return Path(__file__).resolve().parents[1]
 
 
 def process_lives(process: int) -> bool:
