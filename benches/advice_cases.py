@@ -16,10 +16,10 @@ import numpy as np
 import uproot
 
 from benches.worker import REPOSITORY
-from branchline.access import Access
 from branchline.forecast.subject import Subject, subject_of
 from branchline.layout.converting import convert
 from branchline.layout.merging import merge
+from branchline.reading.access import Access
 from branchline.sensors.record import JobRecord
 
 TREE = "events"

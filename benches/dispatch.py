@@ -22,12 +22,12 @@ from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
-from branchline.dataset.files import DataFile
 from branchline.jobs.executor_pool import ExecutorPool
 from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.pooled import PooledWorkers
 from branchline.jobs.subjob import Context, Finished, Place, Wait
+from branchline.reading.datasets.data_file import DataFile
 from branchline.train.shares import Share
 from branchline.train.subjobs import SubJobQueue
 

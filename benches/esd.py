@@ -21,7 +21,7 @@ from benches.conditions import root_version
 from benches.data import esd_maker, shared_folder, split_object_files
 from benches.tables import table
 from benches.worker import REPOSITORY
-from branchline.access import MODES
+from branchline.reading.access import MODES
 from branchline.tracing.strace import follow
 from branchline.tracing.summary import Parts, Requests, first_parts, summarise
 from branchline.tracing.trace import Trace, read_trace

@@ -79,7 +79,7 @@ def branchline(files: list[str], truth: bool, how: dict[str, Any], trace: str) -
     """A train of one wagon, with a trace of its requests."""
     import branchline
     from branchline import Access
-    from branchline.layout.files import inspect_file
+    from branchline.reading.layout.file_layout import inspect_file
     from branchline.tracing.recording import recording
 
     every = inspect_file(f"{files[0]}:{SPLIT_TREE}").wanted

@@ -21,11 +21,11 @@ from benches.link_reader import measured
 from benches.links import link
 from benches.places import served
 from benches.tables import table
-from branchline.access import MODES
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
 from branchline.forecast.forecasting import WhatIf, what_if
 from branchline.forecast.other_codec import try_codec
 from branchline.forecast.subject import Subject, subject_of
+from branchline.reading.access import MODES
 
 ROUND_TRIPS_MS = (0, 1, 5, 20, 60, 100)
 MB_PER_S = (1, 5, 20, 100)

@@ -24,8 +24,8 @@ def branchline(files: list[str], tree: str, branches: list[str] | None, how: dic
     the rest of it are settings of the access.
     """
     from branchline import Access
-    from branchline.tree.sources import Source
-    from branchline.tree.stream import ChunkStream
+    from branchline.reading.sources import Source
+    from branchline.reading.trees.stream import ChunkStream
 
     threads = how.pop("threads", 2)
     begin_s, begin_cpu_s = time.perf_counter(), time.process_time()

@@ -24,7 +24,12 @@ from benches.root_loops import Column, compile_loops
 STEP_SIZE = "100 MB"
 # A pass that opens a file again and again does so as often, to be long enough for the clock.
 OPENINGS = 10
-IMPORTED_BY_OPENING = ("branchline.dataset", "branchline.tree.branch", "branchline.tree.file", "fsspec")
+IMPORTED_BY_OPENING = (
+    "branchline.reading.datasets.dataset",
+    "branchline.reading.trees.branch",
+    "branchline.reading.trees.file",
+    "fsspec",
+)
 
 
 @dataclass(frozen=True)
@@ -159,8 +164,8 @@ def make_uproot(options: Options, _cores: int, _setup: Setup) -> Reader:
 
 
 def make_branchline_split(options: Options, cores: int, _setup: Setup) -> Reader:
-    from branchline.tree.sources import Source
-    from branchline.tree.stream import ChunkStream
+    from branchline.reading.sources import Source
+    from branchline.reading.trees.stream import ChunkStream
 
     def read(request: Request) -> Pass:
         first, stop = request.entries

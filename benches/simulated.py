@@ -16,12 +16,12 @@ from unittest.mock import patch
 from benches.simulated_field import HEALTHY, Durations, Field, seconds_per_byte
 from benches.simulated_pool import Counts, SimulatedPool
 from benches.tables import table
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.subjob import SubJob
 from branchline.jobs.where import OnPool
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
 from branchline.sensors.record import FileRecord
 from branchline.train.clock import PHASES
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest, TrainSettings

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from branchline.dataset.files import DataFile
-from branchline.sites.elements import ElementSites
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.elements import ElementSites
 
 FILE_BYTES = 3_000_000
 #: Seconds per MB of the files of a real job: the demo with all of its wagons and two workers. The variable

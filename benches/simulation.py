@@ -29,10 +29,10 @@ from branchline.forecast.simulated_plan import Block, BlockPlan, ReadingAhead, p
 from branchline.lab.at_once import run_at_once
 from branchline.lab.cold import make_cold
 from branchline.lab.job import JobRequest
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import read_trace
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 #: Numbers of real jobs at once.
 COUNTS = (1, 2, 4, 8, 16)

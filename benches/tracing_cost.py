@@ -57,8 +57,8 @@ def reads(cache: Path, files: int, events: int, progress: Callable[[str], None])
 def pass_of(read: Read, times: int, folder: Path | None) -> tuple[float, float]:
     """Seconds, and seconds of the processor, of reading the files so often, with a trace in the folder or without."""
     from branchline import Access, _core
-    from branchline.tree.sources import Source
-    from branchline.tree.stream import ChunkStream
+    from branchline.reading.sources import Source
+    from branchline.reading.trees.stream import ChunkStream
 
     sources = [Source(path, read.tree) for path in read.files] * times
     if folder is not None:

@@ -241,8 +241,8 @@ def _read_ntuple(url: str) -> Pass:
 
 
 def _read_with_branchline(url: str) -> Pass:
-    from branchline.tree.sources import Source
-    from branchline.tree.stream import ChunkStream
+    from branchline.reading.sources import Source
+    from branchline.reading.trees.stream import ChunkStream
 
     begin_s = time.perf_counter()
     with ChunkStream([Source(url, TREE)], list(_names()), step_size="100 MB", threads=2) as stream:

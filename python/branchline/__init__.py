@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from branchline import errors as exceptions
 from branchline._core import __version__
-from branchline.access import Access
 from branchline.base.lazily import lazily
 from branchline.errors import (
     BadFileError,
@@ -40,17 +39,23 @@ from branchline.errors import (
     UnsupportedBranchError,
     WagonError,
 )
+from branchline.reading.access import Access
 
 if TYPE_CHECKING:
-    from branchline.dataset.dataset import Dataset
-    from branchline.delayed.collections import dask
     from branchline.forecast.asking import what_if
     from branchline.layout.converting import convert
-    from branchline.layout.datasets import inspect_dataset
-    from branchline.layout.files import inspect_file
     from branchline.layout.merging import merge
     from branchline.layout.skimming import skim, slim
     from branchline.layout.verifying import verify
+    from branchline.reading.dask.collections import dask
+    from branchline.reading.datasets.dataset import Dataset
+    from branchline.reading.layout.dataset_layout import inspect_dataset
+    from branchline.reading.layout.file_layout import inspect_file
+    from branchline.reading.trees.branch import Branch
+    from branchline.reading.trees.file import Directory, File, open
+    from branchline.reading.trees.iteration import concatenate, iterate, num_entries
+    from branchline.reading.trees.nanoevents import nanoevents
+    from branchline.reading.trees.tree import Tree
     from branchline.results.loading import Results, load
     from branchline.results.plotting import plot
     from branchline.results.workspaces import workspace
@@ -65,11 +70,6 @@ if TYPE_CHECKING:
     from branchline.train.result import TrainResult
     from branchline.train.sharing import Shared
     from branchline.train.variations import varied
-    from branchline.tree.branch import Branch
-    from branchline.tree.file import Directory, File, open
-    from branchline.tree.iteration import concatenate, iterate, num_entries
-    from branchline.tree.nanoevents import nanoevents
-    from branchline.tree.tree import Tree
     from branchline.writing.efficiencies import as_TEfficiency
     from branchline.writing.file import WritableDirectory, WritableFile, create, recreate, update
     from branchline.writing.graphs import as_TGraph
@@ -167,12 +167,12 @@ _INSTEAD = {
 _find = lazily(
     __name__,
     {
-        "branchline.dataset.dataset": ("Dataset",),
-        "branchline.delayed.collections": ("dask",),
+        "branchline.reading.datasets.dataset": ("Dataset",),
+        "branchline.reading.dask.collections": ("dask",),
         "branchline.forecast.asking": ("what_if",),
         "branchline.layout.converting": ("convert",),
-        "branchline.layout.datasets": ("inspect_dataset",),
-        "branchline.layout.files": ("inspect_file",),
+        "branchline.reading.layout.dataset_layout": ("inspect_dataset",),
+        "branchline.reading.layout.file_layout": ("inspect_file",),
         "branchline.layout.merging": ("merge",),
         "branchline.layout.skimming": ("skim", "slim"),
         "branchline.layout.verifying": ("verify",),
@@ -190,11 +190,11 @@ _find = lazily(
         "branchline.train.result": ("TrainResult",),
         "branchline.train.sharing": ("Shared",),
         "branchline.train.variations": ("varied",),
-        "branchline.tree.branch": ("Branch",),
-        "branchline.tree.file": ("Directory", "File", "open"),
-        "branchline.tree.iteration": ("concatenate", "iterate", "num_entries"),
-        "branchline.tree.nanoevents": ("nanoevents",),
-        "branchline.tree.tree": ("Tree",),
+        "branchline.reading.trees.branch": ("Branch",),
+        "branchline.reading.trees.file": ("Directory", "File", "open"),
+        "branchline.reading.trees.iteration": ("concatenate", "iterate", "num_entries"),
+        "branchline.reading.trees.nanoevents": ("nanoevents",),
+        "branchline.reading.trees.tree": ("Tree",),
         "branchline.writing.efficiencies": ("as_TEfficiency",),
         "branchline.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
         "branchline.writing.graphs": ("as_TGraph",),

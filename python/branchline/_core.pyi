@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
-from branchline.access import Access
-from branchline.dataset.listings import ListingForm
 from branchline.forecast.laid import LaidFile
 from branchline.forecast.planning import PlanRequest
 from branchline.layout.fields import ShownField
 from branchline.layout.merge_request import MergeRequest
 from branchline.layout.targets import Layout, Target
-from branchline.ranges import ByteRange
-from branchline.sites.elements import ReplicaRank
-from branchline.tree.stream_records import StreamRecords
+from branchline.reading.access import Access
+from branchline.reading.datasets.elements import ReplicaRank
+from branchline.reading.datasets.server_listings import ListingForm
+from branchline.reading.ranges import ByteRange
+from branchline.reading.stream_records import StreamRecords
 from branchline.writing.differences import Differences
 from branchline.writing.table import NewTable
 

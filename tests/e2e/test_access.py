@@ -15,9 +15,9 @@ from tests.page_cache import in_page_cache
 from tests.peers.peers import missing, shared_data
 
 from branchline import Access, File
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
-from branchline.tree.stream_records import FileReading
+from branchline.reading.sources import Source
+from branchline.reading.stream_records import FileReading
+from branchline.reading.trees.stream import ChunkStream
 
 BRANCHES = 12
 CLUSTERS = 5

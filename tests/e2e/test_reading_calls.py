@@ -20,8 +20,8 @@ BRANCHES = 60
 
 PROGRAM = """
 import json, sys
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 path, branches = json.loads(sys.argv[1])
 with ChunkStream([Source(path)], branches) as stream:

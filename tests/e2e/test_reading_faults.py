@@ -14,8 +14,8 @@ import uproot
 from tests.unit.tree.conftest import CODECS, Sample, write_sample
 
 import branchline
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 CLUSTERS = (3000, 3000, 3000)
 # In front of the data of each codec: its name, method and two sizes.

@@ -22,8 +22,8 @@ BASKET_BYTES = 15_000_000
 
 PROGRAM = """
 import json, sys, time
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 def status_bytes(name):
     with open("/proc/self/status") as lines:

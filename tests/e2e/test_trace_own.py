@@ -204,7 +204,7 @@ def kill_children(process: int) -> None:
 
 
 def test_a_journal_that_is_cut_in_a_record_is_read_up_to_there(files: list[Path], tmp_path: Path) -> None:
-    from branchline.tree.file import File
+    from branchline.reading.trees.file import File
 
     with recording(tmp_path / "same.parquet", "a test"):
         File(files[0]).tree().arrays(["branch_1"])
@@ -229,7 +229,7 @@ FORKED = """
 import os, sys
 from pathlib import Path
 from branchline.tracing.recording import recording
-from branchline.tree.file import File
+from branchline.reading.trees.file import File
 
 def read(path, branch):
     File(path).tree().arrays([branch])
@@ -258,7 +258,7 @@ def test_forked_processes_tell_what_they_read_and_nothing_of_the_parent(files: l
 
 def test_what_slows_a_storage_is_in_the_times_of_its_requests(files: list[Path], tmp_path: Path) -> None:
     from branchline import Access
-    from branchline.tree.file import File
+    from branchline.reading.trees.file import File
 
     with recording(tmp_path / "t.parquet", "a test"):
         File(files[1], access=Access(throttle="latency=20ms")).tree().arrays(["branch_1"])
@@ -272,7 +272,7 @@ def test_a_fault_that_is_asked_for_is_a_request_that_failed_and_took_its_time(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from branchline import Access
-    from branchline.tree.file import File
+    from branchline.reading.trees.file import File
 
     monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0.001")
     with recording(tmp_path / "t.parquet", "a test"):
@@ -291,8 +291,8 @@ import sys
 from pathlib import Path
 from branchline import Access
 from branchline.tracing.recording import recording
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 folder, *files = sys.argv[1:]
 for mode in ("plain", "cache", "planned", "prefetch"):
@@ -325,7 +325,7 @@ import sys
 from pathlib import Path
 from branchline import Access
 from branchline.tracing.recording import recording
-from branchline.tree.file import File
+from branchline.reading.trees.file import File
 
 path, folder = sys.argv[1:]
 # A file on a local disk is copied to another only if it is taken for a far one.

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.browser import Browser
 from tests.peers.peers import missing
 
-from branchline.layout.files import inspect_file
+from branchline.reading.layout.file_layout import inspect_file
 from branchline.tracing.comparing import write_comparison
 from branchline.tracing.page import write_page
 from branchline.tracing.strace import follow

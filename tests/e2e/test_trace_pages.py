@@ -12,12 +12,12 @@ import uproot
 from tests.peers.peers import import_root, missing
 
 from branchline import Access
+from branchline.reading.trees.file import File
 from branchline.tracing.file_map import PAGE, map_file
 from branchline.tracing.recording import recording
 from branchline.tracing.strace import follow
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import EXTENT, PART, Trace, read_trace
-from branchline.tree.file import File
 
 FIELDS = [f"field_{number}" for number in range(6)]
 ENTRIES = 60_000

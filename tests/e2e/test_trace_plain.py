@@ -8,12 +8,12 @@ from typing import Any
 from tests.peers.peers import missing, shared_data
 
 from branchline import Access
-from branchline.layout.files import inspect_file
+from branchline.reading.layout.file_layout import inspect_file
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import Trace, read_trace
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 
 def test_plain_reads_are_those_of_the_study(tmp_path: Path) -> None:

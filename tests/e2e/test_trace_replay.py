@@ -15,12 +15,12 @@ from tests.page_cache import in_page_cache
 
 from branchline import Access
 from branchline.errors import MissingFileError, OptionError
+from branchline.reading.trees.file import File
 from branchline.tracing.recording import recording
 from branchline.tracing.replaying import moved, replay_baskets, replay_requests
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import REQUEST, Trace, read_trace
 from branchline.tracing.traced_job import TracedJob
-from branchline.tree.file import File
 
 BRANCHES = [f"branch_{number}" for number in range(30)]
 SOME = ["branch_1", "branch_2", "branch_9", "branch_20"]

@@ -8,9 +8,9 @@ from typing import Any
 import hist
 import numpy as np
 
-from branchline.objects.efficiency import Efficiency
-from branchline.objects.graph import Graph
-from branchline.objects.histogram import Histogram
+from branchline.reading.objects.efficiency import Efficiency
+from branchline.reading.objects.graph import Graph
+from branchline.reading.objects.histogram import Histogram
 
 AXES = ("GetXaxis", "GetYaxis", "GetZaxis")
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.forecast.changing import CONVERTED, AdvisedChange, write_changed
 from branchline.forecast.laid import laid_file, names_of
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import try_change
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 
 
 @pytest.mark.parametrize("name", ["NanoAODv5_sample.root:Events", "chain.flat.2.root:tree"])

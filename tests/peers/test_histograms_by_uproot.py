@@ -17,7 +17,7 @@ import uproot
 from tests.peers.histograms import assert_equal_to_root
 
 import branchline
-from branchline.objects.histogram import Histogram
+from branchline.reading.objects.histogram import Histogram
 
 pytestmark = pytest.mark.peer
 

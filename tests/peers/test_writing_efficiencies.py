@@ -15,7 +15,7 @@ import uproot
 from tests.peers.histograms import assert_equal_efficiency, assert_equal_to_root
 
 import branchline
-from branchline.objects.efficiency import BAYESIAN, STATISTICS
+from branchline.reading.objects.efficiency import BAYESIAN, STATISTICS
 
 pytestmark = pytest.mark.peer
 

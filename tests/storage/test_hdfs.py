@@ -16,9 +16,9 @@ from tests.stores.servers import free_port
 
 import branchline
 from branchline._core import Store
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.located import hosts_of
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.replicas import hosts_of
 
 NAMES = ("data/a1.root", "data/b2.root", "data/deep/down/c3.root", "data/deep/.hidden.root", "data/with blank%20.root")
 

@@ -11,9 +11,9 @@ from tests.stores.scripted import scripted
 from tests.stores.servers import Folder, Nginx, wait_for
 from tests.stores.servers_s3 import Moto, set_s3
 
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.listings import Entry, entries_in, list_folder
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.server_listings import Entry, entries_in, list_folder
 from branchline.train.shares import cut
 
 
@@ -63,7 +63,7 @@ def test_folders_at_any_depth_are_listed_once(base: str, monkeypatch: pytest.Mon
         listed.append(url)
         return list_folder(url)
 
-    monkeypatch.setattr("branchline.dataset.server_files.list_folder", listing)
+    monkeypatch.setattr("branchline.reading.datasets.server_files.list_folder", listing)
     for pattern in ("/**/*.root", "/**/sm*.root", "/", "/**/s*/*.bin", "/**/**/*.root"):
         listed.clear()
         Dataset.of(f"{base}{pattern}")

@@ -15,9 +15,9 @@ from tests.stores.conftest import Served
 from tests.stores.servers import free_port, program
 
 from branchline import Dataset
-from branchline.bridge.xrootd_files import _check_connection
-from branchline.dataset.located import located
 from branchline.errors import MissingFileError, StorageError
+from branchline.reading.bridge.xrootd_files import _check_connection
+from branchline.reading.datasets.replicas import located
 
 
 def addresses_of_xrdfs(redirector: str, path: str) -> set[str]:
@@ -90,7 +90,7 @@ def test_ctrl_c_ends_the_wait_for_a_server_that_is_silent(files: int) -> None:
 def test_ctrl_c_waits_for_no_thread_that_waits_for_a_server() -> None:
     code = (
         "import time\n"
-        "from branchline.dataset.server_files import in_threads\n"
+        "from branchline.reading.datasets.server_files import in_threads\n"
         "in_threads(lambda number: print(f'{number}\\n', end='', flush=True) or time.sleep(600), [1, 2])\n"
     )
     waiting = subprocess.Popen(

@@ -21,7 +21,7 @@ from tests.stores.scripted import Scripted, scripted
 from tests.stores.scripted_xrootd import OK, answer, xrootd_script
 
 from branchline._core import Proxy
-from branchline.dataset.dataset import Dataset
+from branchline.reading.datasets.dataset import Dataset
 
 LOCATE, LIST = 3027, 3004
 

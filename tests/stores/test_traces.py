@@ -15,12 +15,12 @@ from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_s
 
 from branchline import Access
 from branchline._core import Proxy
+from branchline.reading.sources import Source
+from branchline.reading.trees.file import File
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import PART, REQUEST, Trace, read_trace
-from branchline.tree.file import File
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 BRANCHES = [f"branch_{number}" for number in range(40)]
 SOME = [BRANCHES[number] for number in (1, 2, 9, 20, 21, 39)]

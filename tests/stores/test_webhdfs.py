@@ -12,8 +12,8 @@ from fsspec.config import conf
 from tests.stores.scripted import Script, scripted
 
 from branchline._core import Store
-from branchline.bridge.fsspec_files import _with_port
 from branchline.errors import MissingFileError, StorageError
+from branchline.reading.bridge.fsspec_files import _with_port
 
 CONTENT = bytes(range(256)) * 4096
 BLOCK_BYTES = 400_000

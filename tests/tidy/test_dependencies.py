@@ -58,22 +58,33 @@ def at_the_top(path: Path) -> Iterator[str]:
 
 #: Extras whose packages a room, or a file of one, imports at its top. All others import them where they use them.
 EXTRAS_OF_ROOMS = {
+    "control/sandbox/watch.py": {"trains"},
     "control/trains/supervisor.py": {"trains"},
     "control/trials/watching.py": {"trains"},
+    "control/web/": {"web"},
     "demo/": {"demo"},
     "jobs/": {"trains"},
     "jobs/dask_": {"cluster"},
+    "jobs/pools/dask_": {"cluster"},
+    "lab/studies/study_p": {"reports"},
     "lab/study_p": {"reports"},
-    "layout/drawing.py": {"reports"},
     "layout/parquet.py": {"parquet"},
-    "objects/": {"histograms"},
+    "reading/layout/file_picture.py": {"reports"},
+    "reading/objects/": {"histograms"},
+    "reading/parquet/": {"parquet"},
+    "records/": {"reports"},
     "report/": {"reports"},
     "results/": {"reports"},
     "running/": {"reports"},
     "tracing/": {"parquet", "reports"},
     "train/": {"trains"},
-    "tree/parquet/": {"parquet"},
+    "trains/": {"trains"},
+    "trains/demo/": {"demo"},
+    "trains/results/": {"reports"},
+    "trains/rerun.py": {"reports"},
+    "trains/run.py": {"reports"},
     "web/": {"web"},
+    "writing/columns/parquet_writer.py": {"parquet"},
 }
 
 

@@ -1,4 +1,4 @@
-//! The bridge to the libraries of Python that read what we do not: `branchline.bridge` as the storage knows it.
+//! The bridge to the libraries of Python that read what we do not: `branchline.reading.bridge` as the storage knows it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use pyo3::pybacked::PyBackedBytes;
 /// A copy of more bytes than this leaves Python to other threads meanwhile.
 const COPY_BYTES_MAX: usize = 1 << 20;
 
-/// The metadata of a file, as `branchline.bridge` gives it.
+/// The metadata of a file, as `branchline.reading.bridge` gives it.
 #[derive(FromPyObject)]
 struct BridgedFile {
     name: String,
@@ -19,7 +19,7 @@ struct BridgedFile {
     identity: Option<String>,
 }
 
-/// A range that `branchline.bridge` is to read, until the read has ended.
+/// A range that `branchline.reading.bridge` is to read, until the read has ended.
 #[pyclass(frozen)]
 pub struct WantedRange {
     #[pyo3(get)]
@@ -62,7 +62,7 @@ pub fn open(url: &str, library: Library, time_limit: Duration) -> Result<Library
         Library::XrootdPackage => "open_by_xrootd",
     };
     let (metadata, file) = attached(|py| {
-        let module = py.import("branchline.bridge")?;
+        let module = py.import("branchline.reading.bridge")?;
         let file = module.getattr(function)?.call1((url, time_limit.as_secs_f64()))?;
         Ok((file.extract::<BridgedFile>()?, file.unbind()))
     })?;

@@ -24,7 +24,7 @@ use crate::files::Tree;
 /// The interval at which a wait checks for Ctrl-C.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// `branchline.tree.sources.Source`: a range of entries of a tree, which may be open already.
+/// `branchline.reading.sources.Source`: a range of entries of a tree, which may be open already.
 #[derive(FromPyObject)]
 struct SourceFields {
     path: String,
@@ -35,7 +35,7 @@ struct SourceFields {
     counts_apart: bool,
 }
 
-/// `branchline.tree.tree.Tree`.
+/// `branchline.reading.trees.tree.Tree`.
 #[derive(FromPyObject)]
 struct OpenTree {
     core: Py<Tree>,
@@ -60,7 +60,7 @@ struct StepFields {
     entries: Option<u64>,
 }
 
-/// `branchline.tree.request.StreamRequest`: what a stream reads of its sources.
+/// `branchline.reading.request.StreamRequest`: what a stream reads of its sources.
 #[derive(FromPyObject)]
 struct RequestFields {
     branches: Option<Vec<String>>,

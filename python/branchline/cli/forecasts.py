@@ -150,9 +150,9 @@ def calibrate(
 
     """
     from branchline.base.plain import finite, to_plain
-    from branchline.dataset.dataset import Dataset
     from branchline.forecast.calibration import calibrate as measured
     from branchline.forecast.calibration import load_calibration, save_calibration
+    from branchline.reading.datasets.dataset import Dataset
 
     files = tuple(Dataset.of(location)) if location else ()
     found = measured(files, reading.access, load_calibration())

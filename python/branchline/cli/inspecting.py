@@ -14,7 +14,7 @@ from branchline.cli.reading import Trace, requests_recorded
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:
-    from branchline.dataset.files import DataFile
+    from branchline.reading.datasets.data_file import DataFile
 
 
 def inspect(
@@ -49,7 +49,7 @@ def inspect(
 
     """
     # Imported here since it imports numpy.
-    from branchline.dataset.dataset import Dataset
+    from branchline.reading.datasets.dataset import Dataset
 
     with requests_recorded(trace_to):
         files = tuple(Dataset.of(location))
@@ -63,7 +63,7 @@ def inspect(
 
 def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
     from branchline.cli.layout_tables import print_dataset
-    from branchline.layout.datasets import inspect_dataset
+    from branchline.reading.layout.dataset_layout import inspect_dataset
 
     dataset = inspect_dataset(files)
     print_dataset(dataset, as_json=as_json)
@@ -79,7 +79,7 @@ def _inspect_file(
     from branchline.cli.layout_tables import print_file
     from branchline.cli.terminal import console
     from branchline.forecast.of_layout import advise_file
-    from branchline.layout.files import inspect_file
+    from branchline.reading.layout.file_layout import inspect_file
 
     layout = inspect_file(
         file.opens if file.tree is None else f"{file.opens}:{file.tree}",
@@ -87,7 +87,7 @@ def _inspect_file(
         page_bytes=page_bytes,
     )
     if picture is not None:
-        from branchline.layout.drawing import draw
+        from branchline.reading.layout.file_picture import draw
 
         draw(layout, picture)
     if as_json:

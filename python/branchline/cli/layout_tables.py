@@ -14,9 +14,9 @@ from branchline.cli.advice_lines import print_advice
 from branchline.cli.printing import print_out
 from branchline.cli.terminal import console as standard_output
 from branchline.forecast.of_layout import advise_dataset, advise_file
-from branchline.layout.datasets import DatasetLayout
-from branchline.layout.extents import Spread
-from branchline.layout.files import FileLayout
+from branchline.reading.layout.dataset_layout import DatasetLayout
+from branchline.reading.layout.extents import Spread
+from branchline.reading.layout.file_layout import FileLayout
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 60

@@ -26,7 +26,7 @@ def locate(
     import json
 
     # Imported here since most commands need no servers.
-    from branchline.dataset.dataset import Dataset
-    from branchline.dataset.located import located_fileset
+    from branchline.reading.datasets.dataset import Dataset
+    from branchline.reading.datasets.replicas import located_fileset
 
     print_out(json.dumps(located_fileset(Dataset.of(dataset)), indent=1))

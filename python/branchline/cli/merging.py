@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Protocol
 
-from branchline.access import Access
 from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.quantities import count, counted, size
 from branchline.cli.filled_branches import log_filled
@@ -18,6 +17,7 @@ from branchline.cli.progress_bar import progress_bar
 from branchline.cli.reading import ReadingSettings, requests_recorded
 from branchline.layout.merging import MergeProgress, MergeResult
 from branchline.layout.merging import merge as merge_files
+from branchline.reading.access import Access
 
 _LAYOUT = "How baskets lie in the output"
 _SAFETY = "Limits and safety"

@@ -16,12 +16,12 @@ from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:
-    from branchline.access import Access
-    from branchline.dataset.files import DataFile
     from branchline.forecast.advising import Advised
     from branchline.forecast.checked import Checked
     from branchline.forecast.subject import Subject
     from branchline.lab.samples import ArmRun, Command
+    from branchline.reading.access import Access
+    from branchline.reading.datasets.data_file import DataFile
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from branchline.access import READING_OPTIONS, Access
 from branchline.cli.parameters import Option
 from branchline.cli.printing import errors_printed, log
+from branchline.reading.access import READING_OPTIONS, Access
 
 Trace = Annotated[
     Path | None,
@@ -37,7 +37,7 @@ def requests_recorded(path: Path | None) -> Iterator[None]:
         yield
         return
     # Imported here since only traces need it.
-    from branchline.locations import shown_command
+    from branchline.reading.locations import shown_command
     from branchline.tracing.recording import recording
 
     # The command's errors are printed first: they may be why the trace is short.

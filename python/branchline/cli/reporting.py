@@ -14,7 +14,7 @@ from branchline.base.quantities import counted
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
-from branchline.locations import shown_command
+from branchline.reading.locations import shown_command
 from branchline.sensors.batch import TRACE
 from branchline.sensors.record import FAILED, FINISHED, JobRecord
 from branchline.sensors.status import TrainStatus

@@ -12,8 +12,8 @@ from branchline.errors import OptionError
 from branchline.layout.merging import merge as merge_files
 
 if TYPE_CHECKING:
-    from branchline.access import Access
     from branchline.layout.skimming import SelectChunk
+    from branchline.reading.access import Access
 
 TreeToChange = Annotated[
     str | None,

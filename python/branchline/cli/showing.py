@@ -11,8 +11,8 @@ from branchline.cli.printing import print_out
 from branchline.cli.reading import ReadingSettings, requests_recorded
 
 if TYPE_CHECKING:
-    from branchline.layout.contents import ObjectSummary
-    from branchline.tree.file import Directory
+    from branchline.reading.layout.contents import ObjectSummary
+    from branchline.reading.trees.file import Directory
 
 HEAD = ("object", "class", "content", "title")
 
@@ -43,10 +43,10 @@ def show(
 
     """
     # Imported here since it imports awkward.
-    from branchline.locations import split_location
-    from branchline.tree.branch import Branch
-    from branchline.tree.file import Directory, File
-    from branchline.tree.tree import Tree
+    from branchline.reading.locations import split_location
+    from branchline.reading.trees.branch import Branch
+    from branchline.reading.trees.file import Directory, File
+    from branchline.reading.trees.tree import Tree
 
     with requests_recorded(reading.trace_to):
         path, name = split_location(location)
@@ -66,7 +66,7 @@ def show(
 
 def _show_directory(directory: Directory, filter_name: str | None) -> None:
     """The objects, and the branches of the only tree; a filter is then for the branches."""
-    from branchline.layout.contents import contents_of
+    from branchline.reading.layout.contents import contents_of
 
     trees = directory.trees()
     is_only_tree = len(trees) == 1

@@ -146,7 +146,7 @@ def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: li
     from branchline.lab.study_page import write_report
     from branchline.lab.study_running import StudyRun
     from branchline.lab.study_verdict import sentences
-    from branchline.locations import shown_command
+    from branchline.reading.locations import shown_command
 
     require("jinja2", "pyarrow")
     drawn = random.SystemRandom().randrange(10**6) if seed is None else seed

@@ -135,7 +135,7 @@ def run(
 
     if farm.on is None and pace.workers != 0:
         load_ahead()
-    from branchline.locations import shown_command
+    from branchline.reading.locations import shown_command
     from branchline.train.plan import TrainRequest, TrainSettings
 
     settings = TrainSettings.of(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.access import Access
 from branchline.errors import BadFileError, DatasetError, MissingFileError, NoSuchKeyError, StorageError
 from branchline.forecast.advising import Advised, advise, advise_without_files
 from branchline.forecast.at_once import of_subject, of_trace, trace_of
@@ -19,6 +18,7 @@ from branchline.forecast.of_trace import is_trace, subject_of_trace
 from branchline.forecast.other_codec import try_codec
 from branchline.forecast.platform import Platform, load_platform
 from branchline.forecast.subject import Subject, is_job, job_record, subject_of
+from branchline.reading.access import Access
 
 #: What is raised where files are gone, or are no longer what a job has read.
 GONE = (MissingFileError, StorageError, BadFileError, NoSuchKeyError, DatasetError)

@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 
 from branchline import _core
-from branchline.access import Access
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.whole_files import write_whole
-from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, OptionError, StorageError
 from branchline.forecast.machine import machine_name, now_text, state_folder
 from branchline.forecast.rates import Rates, measured
 from branchline.forecast.simulated_limits import CALIBRATION_FILE_MAX_BYTES
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 #: The version of the form of the file; a reader refuses a newer one.
 CALIBRATION_VERSION = 1

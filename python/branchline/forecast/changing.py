@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, OptionError
 from branchline.forecast.conditions import Conditions
 from branchline.layout.converting import convert
 from branchline.layout.merging import merge
 from branchline.layout.skimming import slim
 from branchline.layout.verifying import Verification, verify
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 
 #: Changes for which new files are written, by their kind.
 MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED = (

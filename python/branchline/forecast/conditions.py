@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from branchline.access import MODES
 from branchline.base.limits import parse_bytes
 from branchline.errors import OptionError
+from branchline.reading.access import MODES
 
 #: Size of a merged file, if none is given.
 MERGED_BYTES = 10**9

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from branchline.dataset.files import DataFile
 from branchline.forecast.advising import Advised
 from branchline.forecast.changing import write_changed
+from branchline.reading.datasets.data_file import DataFile
 
 
 def do(advised: Advised, files: Sequence[DataFile], folder: Path) -> tuple[DataFile, ...]:

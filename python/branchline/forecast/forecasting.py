@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from branchline.access import Access
 from branchline.errors import OptionError
 from branchline.forecast.changed_clusters import with_clusters_of
 from branchline.forecast.changed_layout import (
@@ -26,6 +25,7 @@ from branchline.forecast.planning import PlanRequest, planned_pieces
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
 from branchline.forecast.unexplained import unexplained, usual_saving_s
+from branchline.reading.access import Access
 
 FORECAST_VERSION = 1
 #: The error of the model for a change by a factor of e, as a part, until pairs of forecasts and measurements say more.

@@ -10,13 +10,13 @@ from random import Random
 import numpy as np
 
 from branchline import _core
-from branchline.access import Access
 from branchline.base.plain import to_plain
 from branchline.errors import OptionError
 from branchline.forecast.platform import Platform
 from branchline.forecast.simulated_limits import FREE_PART, SATURATION_PART, SIMULATED_JOBS_MAX
 from branchline.forecast.simulated_numbers import NumberedJob, numbered_plan, numbered_platform
 from branchline.forecast.simulated_plan import BlockPlan
+from branchline.reading.access import Access
 
 #: The version of the form of results.
 JOBS_AT_ONCE_VERSION = 1

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from branchline import _core
-from branchline.access import Access
-from branchline.dataset.files import DataFile
-from branchline.layout.extents import as_numbers
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.layout.extents import as_numbers
 
 #: Offset, bytes, first entry and the entry after the last of a basket or page.
 Basket = tuple[int, int, int, int]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from branchline import _core
-from branchline.access import Access
 from branchline.forecast.laid import LaidFile
 from branchline.forecast.pieces import FilePiece
 from branchline.forecast.pipeline import STAGE_THREADS, FileCosts, ReadingConditions, timing
 from branchline.forecast.planning import PlannedReads, PlanRequest
 from branchline.forecast.rates import Rates
+from branchline.reading.access import Access
 
 #: Round trips until a connection to a server is made with a file open on it: that of TCP, and one for login and open
 #: together, as XRootD servers allow it.

@@ -12,8 +12,8 @@ import numpy as np
 
 from branchline.base.quantities import count, counted, percent, significant, size
 from branchline.forecast.ideas import Idea, chosen, inputs_words
-from branchline.layout.datasets import DatasetLayout
-from branchline.layout.files import FileLayout
+from branchline.reading.layout.dataset_layout import DatasetLayout
+from branchline.reading.layout.file_layout import FileLayout
 from branchline.sensors.advice import MANAGER, Advice
 
 #: Seconds that a core takes for a byte after decompression, by codec: measured with columns of floats on a server of

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from branchline.access import Access
 from branchline.errors import OptionError
 from branchline.forecast.subject import Subject, subject_of
+from branchline.reading.access import Access
 from branchline.tracing.summary import summarise
 from branchline.tracing.trace import read_trace
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from branchline import _core
-from branchline.access import Access
 from branchline.base.limits import memory_limit_bytes, parse_bytes
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import LaidFile
 from branchline.forecast.pieces import FilePiece, Opening
-from branchline.layout.extents import Numbers, as_numbers
+from branchline.reading.access import Access
+from branchline.reading.layout.extents import Numbers, as_numbers
 
 #: The engine knows a bandwidth after so many bytes (`LINK_BYTES_MIN`), of which ...
 LEARNED_BYTES = 16 << 20

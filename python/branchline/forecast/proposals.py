@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from branchline.access import Access
 from branchline.base.quantities import count, counted, percent, size
 from branchline.forecast.changing import (
     ACCESS,
@@ -29,6 +28,7 @@ from branchline.forecast.planning import PlanRequest, planned
 from branchline.forecast.proposal import Proposal, inputs_of, is_far, tree_of, written_cost
 from branchline.forecast.record_clusters import CLUSTER_BYTES, CLUSTER_OPTION
 from branchline.forecast.subject import Subject
+from branchline.reading.access import Access
 from branchline.report.records import phase_s
 from branchline.sensors.advice import ANALYST, MANAGER
 

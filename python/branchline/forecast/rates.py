@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline import _core
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.forecast.laid import names_of
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.sensors.record import JobRecord
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 #: Seconds of reading, at most, from which the rates of a dataset are taken.
 SAMPLE_S = 20.0

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from branchline.access import Access
 from branchline.base.plain import from_plain, to_plain
 from branchline.base.processes import own_python
-from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.sensors.record import AccessRecord
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 READING_VERSION = 1
 #: A process that reads a sample for longer hangs.

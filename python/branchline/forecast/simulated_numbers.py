@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from branchline import _core
-from branchline.access import Access
 from branchline.errors import OptionError
 from branchline.forecast.platform import Cache, Disk, Link, Nodes, Platform, Server, Storage
 from branchline.forecast.simulated_limits import REMOTE_GAP_BYTES
 from branchline.forecast.simulated_plan import BlockPlan
+from branchline.reading.access import Access
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from branchline.access import Access
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, DatasetError, OptionError
 from branchline.forecast.calibration import load_calibration, with_calibrated
 from branchline.forecast.checked import load_checked
@@ -19,6 +16,9 @@ from branchline.forecast.intervals import Errors, errors_seen
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.pieces import openings, pieces_of
 from branchline.forecast.rates import Rates, measured, rates_of_job
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
 from branchline.sensors.process import cpu_count
 from branchline.sensors.record import JobRecord
 

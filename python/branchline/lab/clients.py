@@ -19,14 +19,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from branchline.access import Access
 from branchline.base.limits import KILL_GRACE_S, parse_bytes
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.bare_network import bare_socket
 from branchline.lab.job import Counts, JobRequest
 from branchline.lab.study import Value
 from branchline.lab.traces import TRACED_CLIENTS, ranges_on, traced
-from branchline.locations import is_url, shown
+from branchline.reading.access import Access
+from branchline.reading.locations import is_url, shown
 
 Reader = Callable[[list[str]], Counts]
 
@@ -51,7 +51,7 @@ Long64_t branchline_study_loop(TTree* tree, double work_us) {
 }"""
 #: What a train imports when it runs, and when it writes its report.
 _MODULES_OF_TRAINS = (
-    "branchline.reporting",
+    "branchline.reporting.reporter",
     "branchline.report.page",
     "branchline.report.writing",
     "branchline.report.root_file",
@@ -60,7 +60,7 @@ _MODULES_OF_TRAINS = (
     "pandas",  # PyArrow imports it when it is there.
 )
 _MODULES = {
-    "branchline": ("branchline.tree",),
+    "branchline": ("branchline.reading.trees.stream", "branchline.reading.trees.iteration"),
     "bytes": ("branchline._core",),
     "train": ("branchline.running", *_MODULES_OF_TRAINS),
     "uproot": ("uproot",),
@@ -76,8 +76,8 @@ def chunks(request: JobRequest) -> Reader:
     """Branchline's stream of chunks; options are those of ``branchline.Access``, ``threads`` and ``step_size``.
     Branches may be patterns, by the first file. Its phases are wall time: waiting for data and for decoders, the rest.
     """
-    from branchline.tree.sources import Source
-    from branchline.tree.stream import ChunkStream
+    from branchline.reading.sources import Source
+    from branchline.reading.trees.stream import ChunkStream
 
     threads, step_size = int(request.options.get("threads", 1)), request.options.get("step_size", "100 MB")
     access = _access(request)
@@ -103,8 +103,8 @@ def chunks(request: JobRequest) -> Reader:
 
 def _branches_of(request: JobRequest, access: Access) -> list[str] | None:
     """The names of a job's branches; None for all. Raises OptionError for a pattern that matches none."""
-    from branchline.tree.file import File
-    from branchline.tree.names import pattern
+    from branchline.reading.expressions.name_filters import pattern
+    from branchline.reading.trees.file import File
 
     if not request.files or not any(pattern(one) for one in request.branches):
         return request.branches or None
@@ -257,7 +257,7 @@ def pieces(request: JobRequest) -> Reader:
 def whole_bytes(request: JobRequest) -> Reader:
     """All bytes of the files, four ranges of 8 MiB at a time, nothing decoded: what the storage gives."""
     from branchline._core import Store
-    from branchline.ranges import ByteRange
+    from branchline.reading.ranges import ByteRange
 
     access = _access(request)
 

@@ -13,7 +13,7 @@ from branchline.lab.study import Arm, JobSettings, Value
 from branchline.lab.study_files import JobFiles
 from branchline.lab.study_samples import SampleKind
 from branchline.lab.traces import counterparts
-from branchline.locations import is_url
+from branchline.reading.locations import is_url
 
 #: The kinds of limits, in the order in which they are told, and what they are.
 LIMIT: Final = "limit"

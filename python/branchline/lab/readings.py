@@ -14,7 +14,7 @@ from branchline.lab.samples import ArmRun
 from branchline.lab.study import JobSettings, Value
 from branchline.lab.study_files import JobFiles, files_at
 from branchline.lab.taking import HereAtOnce, Turn
-from branchline.locations import is_pattern, is_url, shown, split_location
+from branchline.reading.locations import is_pattern, is_url, shown, split_location
 
 #: The code of a sample that failed, as of a command.
 _FAILED = 1

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.dataset.files import DataFile
-from branchline.dataset.locations import expand
-from branchline.dataset.server_files import with_sizes
 from branchline.errors import OptionError
 from branchline.lab.study import JobSettings
-from branchline.locations import is_url
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.patterns import expand
+from branchline.reading.datasets.server_files import with_sizes
+from branchline.reading.locations import is_url
 
 
 @dataclass(frozen=True)

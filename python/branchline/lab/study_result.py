@@ -14,7 +14,7 @@ from branchline.lab.job import JobOutcome
 from branchline.lab.limits_of_storages import LIMITS, limit_name_of
 from branchline.lab.study import Arm, Study
 from branchline.lab.study_samples import StudySample
-from branchline.locations import is_url
+from branchline.reading.locations import is_url
 
 RESULT_VERSION = 1
 #: Less CPU time cannot be compared: the kernel counts it in ticks.

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from branchline.lab.job import Counts
-from branchline.locations import is_url
+from branchline.reading.locations import is_url
 
 #: Clients that read with Branchline's engine, in the process of the job.
 TRACED_CLIENTS = ("branchline", "train")

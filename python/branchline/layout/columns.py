@@ -1,4 +1,4 @@
-"""Awkward layouts as columns of the engine: the reverse of `branchline.tree.arrays`."""
+"""Awkward layouts as columns of the engine: the reverse of `branchline.reading.arrays.arrays`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from branchline._core import Column
 from branchline.errors import UnsupportedBranchError
-from branchline.tree.missing import filled_with_empty, holds_records, is_list, with_missing_members
+from branchline.reading.arrays.missing import filled_with_empty, holds_records, is_list, with_missing_members
 
 NUMBERS = "biuf"
 

@@ -12,13 +12,9 @@ from typing import Any, get_args
 import awkward as ak
 
 from branchline import _core
-from branchline.access import Access
 from branchline.base.limits import parse_bytes
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError, OptionError
 from branchline.layout.columns import missing_error
-from branchline.layout.datasets import some_of
 from branchline.layout.fields import FieldPlan, MissingValues, RenamedBranch, plan_fields
 from branchline.layout.root_files import ENTRIES_END, check_root_name
 from branchline.layout.targets import (
@@ -32,10 +28,14 @@ from branchline.layout.targets import (
     Writer,
     kind_of_name,
 )
-from branchline.locations import is_parquet
-from branchline.tree.file import File
-from branchline.tree.missing import misses, whole
-from branchline.tree.tree import Tree
+from branchline.reading.access import Access
+from branchline.reading.arrays.missing import misses, whole
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.layout.dataset_layout import some_of
+from branchline.reading.locations import is_parquet
+from branchline.reading.trees.file import File
+from branchline.reading.trees.tree import Tree
 
 # The approximate size of the values that are converted at a time; several of these fit into the memory limit.
 STEP_BYTES_MAX = 32 * 2**20

@@ -10,8 +10,8 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-from branchline.access import Access
-from branchline.tree.iteration import iterate
+from branchline.reading.access import Access
+from branchline.reading.trees.iteration import iterate
 
 #: Values that are read at a time.
 STEP_SIZE = "100 MB"

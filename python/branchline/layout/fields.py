@@ -18,9 +18,9 @@ import numpy as np
 from branchline._core import Column
 from branchline.errors import BranchlineError, UnsupportedBranchError
 from branchline.layout.columns import HINT, column_of
-from branchline.tree.missing import misses, whole
-from branchline.tree.nesting import IMPORTED, imported_counts
-from branchline.tree.outline import Outline
+from branchline.reading.arrays.missing import misses, whole
+from branchline.reading.arrays.nesting import IMPORTED, imported_counts
+from branchline.reading.arrays.outline import Outline
 
 DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
 # What ROOT does not allow in the name of a field (RNTuple specification, "Naming specification").

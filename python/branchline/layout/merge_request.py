@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from branchline.access import Access
+from branchline.reading.access import Access
 
 #: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
 Order = Literal["offset", "branch", "entry"]

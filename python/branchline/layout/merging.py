@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, get_args
 
 from branchline import _core
-from branchline.access import Access
 from branchline.base.limits import MERGE_JOURNAL_BYTES, parse_bytes
 from branchline.base.quantities import size
-from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, OptionError
 from branchline.layout.filled import FilledBranch, filled_branches
 from branchline.layout.merge_request import BasketLayout, MergeLimits, MergeRequest, Order, TreeSelection
 from branchline.layout.root_files import ENTRIES_END, check_root_name
-from branchline.locations import shown
+from branchline.reading.access import Access
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.locations import shown
 
 #: The largest basket that ROOT reads, with its key.
 BASKET_BYTES_MAX = 2**30

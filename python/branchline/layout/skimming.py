@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from branchline.access import Access
 from branchline.base.quantities import count, counted
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError, DatasetError, ExpressionError, NoSuchKeyError, OptionError
 from branchline.layout.merge_request import EntrySelection, TreeSelection
 from branchline.layout.merging import MergeResult, merge
 from branchline.layout.root_files import check_root_name
-from branchline.tree.file import File
-from branchline.tree.lazy import lazy_array
-from branchline.tree.request import ReadRequest
-from branchline.tree.stream import Chunk, ChunkStream
-from branchline.tree.tree import Tree
+from branchline.reading.access import Access
+from branchline.reading.arrays.lazy import lazy_array
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.request import ReadRequest
+from branchline.reading.trees.file import File
+from branchline.reading.trees.stream import Chunk, ChunkStream
+from branchline.reading.trees.tree import Tree
 
 if TYPE_CHECKING:
     from typing import Unpack

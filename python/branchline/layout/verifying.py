@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from branchline import _core
-from branchline.access import Access
-from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
 from branchline.layout.filled import FilledBranch, filled_branches
+from branchline.reading.access import Access
+from branchline.reading.datasets.dataset import Dataset
 
 if TYPE_CHECKING:
     from branchline.layout.digests import BranchDigest
@@ -111,7 +111,7 @@ def _is_converted(made: list[str], given: list[str], tree: str, access: Access |
 def _by_names(made: list[str], given: list[str], tree: str, access: Access | None) -> tuple[dict[str, str], list[str]]:
     """The branches that are compared by their values, and what is said of those that only one side has."""
     # Imported here since it imports awkward, which takes longer than to verify a true copy.
-    from branchline.tree.nesting import IMPORTED
+    from branchline.reading.arrays.nesting import IMPORTED
 
     own, others = (_opened(files[0], tree, access).readable() for files in (made, given))
     gone = [name for name in others if name not in set(own)]
@@ -123,7 +123,7 @@ def _by_names(made: list[str], given: list[str], tree: str, access: Access | Non
 
 def _counters(path: str, tree: str, access: Access | None) -> frozenset[str]:
     """The branches that count the elements of others."""
-    from branchline.tree.file import File
+    from branchline.reading.trees.file import File
 
     outline = File(path, access).tree(tree).outline
     return frozenset(outline.paths[one] for one in outline.counts if one is not None)

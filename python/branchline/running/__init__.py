@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-from branchline.access import Access
 from branchline.base.checks import folder_path
 from branchline.base.extras import require
 from branchline.base.limits import WORKER_TIMEOUT_S
@@ -17,6 +16,7 @@ from branchline.batch.system import is_batch_system
 from branchline.errors import OptionError, PartialResultWarning, ReportWarning, warn
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
+from branchline.reading.access import Access
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.reported import ReportsTo, reported
@@ -30,8 +30,8 @@ from branchline.train.running import run_train
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from branchline.dataset.companions import CompanionsLike
     from branchline.jobs.where import WhereLike
+    from branchline.reading.datasets.companions import CompanionsLike
     from branchline.report.writing import Pictures
     from branchline.running.run_settings import RunSettings
     from branchline.running.submitted.handle import SubmittedTrain

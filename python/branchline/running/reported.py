@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.jobs.where import OnDask, OnExecutor, Where
-from branchline.locations import without_secrets
+from branchline.reading.locations import without_secrets
 from branchline.running.standing import status_at_end
 from branchline.sensors.batch import TRAIN, JobIdentity
 from branchline.sensors.record import FAILED, JobRecord

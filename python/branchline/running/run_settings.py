@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from branchline.access import Access
-    from branchline.dataset.companions import CompanionsLike
+    from branchline.reading.access import Access
+    from branchline.reading.datasets.companions import CompanionsLike
     from branchline.report.writing import Pictures
     from branchline.sensors.status import TrainStatus
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from branchline import _core
-from branchline.access import Access
 from branchline.base.plain import record_of
+from branchline.reading.access import Access
 from branchline.sensors.record import LinkRecord
 
 

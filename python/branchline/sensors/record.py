@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from branchline.access import Access
 from branchline.base.plain import from_plain, to_plain
+from branchline.reading.access import Access
 from branchline.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.sensors.measures import MeasureRecord
 from branchline.sensors.result_record import ParameterRecord, ResultRecord, TableRecord

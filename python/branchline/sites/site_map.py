@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from branchline.errors import OptionError
-from branchline.locations import is_url
-from branchline.sites.elements import server_of
+from branchline.reading.datasets.elements import server_of
+from branchline.reading.locations import is_url
 from branchline.sites.site_file import SiteFile, site_path
 
 SECTION = "sites"

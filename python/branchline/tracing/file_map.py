@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from branchline.errors import BranchlineError
-from branchline.layout.files import extents_of
+from branchline.reading.layout.file_layout import extents_of
+from branchline.reading.trees.file import File
+from branchline.reading.trees.tree import Tree
 from branchline.tracing.trace import Numbers
-from branchline.tree.file import File
-from branchline.tree.tree import Tree
 
 MAGIC = b"root"
 #: Size of the header that ROOT writes.

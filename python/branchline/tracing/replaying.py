@@ -11,14 +11,14 @@ from itertools import groupby
 import numpy as np
 
 from branchline import _core
-from branchline.access import Access
 from branchline.errors import OptionError
-from branchline.ranges import ByteRange
+from branchline.reading.access import Access
+from branchline.reading.ranges import ByteRange
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.file_map import BASKET, PAGE
 from branchline.tracing.summary import Parts, Requests, unwanted
 from branchline.tracing.trace import END_OF_FILE, EXTENT, MAPPED, NOT_CACHED, PART, REQUEST, Trace
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 
 @dataclass(frozen=True)

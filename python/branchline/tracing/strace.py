@@ -16,7 +16,7 @@ import numpy as np
 
 from branchline.base.quantities import counted, size
 from branchline.errors import BranchlineError, OptionError
-from branchline.locations import shown_command
+from branchline.reading.locations import shown_command
 from branchline.tracing.descriptors import Followed, Follower
 from branchline.tracing.file_map import is_root_file, map_file
 from branchline.tracing.parts import with_parts

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from branchline.errors import BranchlineError
+from branchline.reading.datasets.elements import ElementSites, server_of
 from branchline.sensors.record import (
     FAILED,
     FINISHED,
@@ -17,7 +18,6 @@ from branchline.sensors.record import (
     Totals,
 )
 from branchline.sensors.versions import branchline_version
-from branchline.sites.elements import ElementSites, server_of
 from branchline.sites.nearness import nearness_of
 from branchline.sites.site_map import SiteMap
 from branchline.sites.spot import Spot, own_spot

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from branchline.access import Access
 from branchline.base.limits import MISSING_NAMED
 from branchline.base.plain import record_of
-from branchline.dataset.files import DataFile
 from branchline.errors import NoSuchKeyError
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.trees.companion_trees import CompanionFile, CompanionRange
+from branchline.reading.trees.stream import Chunk
 from branchline.sensors.record import FileRecord, MissingCompanion
 from branchline.train.views import array_view
-from branchline.tree.companion_files import CompanionFile, CompanionRange
-from branchline.tree.stream import Chunk
 
 
 class OpenCompanions:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError, TableError
 from branchline.jobs.interruption import Interruption
+from branchline.reading.access import Access
+from branchline.reading.attribution import reading_for
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.trees.stream import Chunk
 from branchline.sensors.record import WagonFault
 from branchline.tables.table import Table
 from branchline.tables.walking import found
@@ -26,8 +28,6 @@ from branchline.train.share_result import WagonShare
 from branchline.train.sharing import without_shared
 from branchline.train.views import output_view
 from branchline.train.wagons import Wagon
-from branchline.tree.attribution import reading_for
-from branchline.tree.stream import Chunk
 
 
 class UnreadableColumnError(Exception):

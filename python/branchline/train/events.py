@@ -11,12 +11,12 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import BadFileError, MissingFileError, NoSuchKeyError, StorageError
+from branchline.reading.expressions.name_filters import near_names_hint
+from branchline.reading.trees.stream import Chunk
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import CompanionsOfEvents, OpenCompanions
 from branchline.train.varied_columns import VariedColumns
 from branchline.train.views import array_view, output_view
-from branchline.tree.names import near_names_hint
-from branchline.tree.stream import Chunk
 
 #: The name of what is not varied.
 NOMINAL = "nominal"

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import awkward as ak
 
+from branchline.reading.expressions.name_filters import near_names_hint
+from branchline.reading.trees.stream import Chunk
 from branchline.sensors.record import WagonFault
 from branchline.train.wagons import Wagon
-from branchline.tree.names import near_names_hint
-from branchline.tree.stream import Chunk
 
 WAGON_STEP_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)
 

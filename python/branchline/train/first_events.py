@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from branchline.access import Access
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
 from branchline.train.shares import open_tree
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from branchline.access import Access
 from branchline.base.limits import LOOK_FILES, STEP_MAX_ENTRIES
-from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.trees.tree import Tree
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.faults import because_of
 from branchline.train.share_records import opening_of
 from branchline.train.shares import open_tree, step_entries
 from branchline.train.wagons import Wagon
-from branchline.tree.tree import Tree
 
 
 class FirstTrees:

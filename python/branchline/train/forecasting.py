@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from branchline.access import Access, access_of
 from branchline.base.checks import whole_number
 from branchline.base.limits import (
     CHUNKS_HELD,
@@ -19,13 +18,14 @@ from branchline.base.limits import (
     parse_bytes,
 )
 from branchline.base.quantities import count
-from branchline.dataset.companions import CompanionsLike
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.subjob import Finished, SubJob, WorkerDiedError
+from branchline.reading.access import Access, access_of
+from branchline.reading.datasets.companions import CompanionsLike
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
 from branchline.sensors.process import cpu_count
 from branchline.sensors.record import WagonFault
 from branchline.train.comparing import Difference, differences

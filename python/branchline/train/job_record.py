@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from branchline.dataset.dataset import Dataset
 from branchline.errors import InternalError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.subjob import Lost, Repeated
+from branchline.reading.datasets.dataset import Dataset
 from branchline.sensors.links import joined_links
 from branchline.sensors.process import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
 from branchline.sensors.record import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.trees.tree import Tree
 from branchline.train.shares import Share, open_tree
-from branchline.tree.tree import Tree
 
 
 class KeptTree:

@@ -6,19 +6,19 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from branchline import _core
-from branchline.access import Access
-from branchline.dataset.files import DataFile, storage_element
 from branchline.errors import BranchlineError
-from branchline.locations import without_secrets
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile, storage_element
+from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, ReplicaRank
+from branchline.reading.locations import without_secrets
+from branchline.reading.stream_records import ReplicaReading
 from branchline.sensors.links import links_chosen
 from branchline.sensors.measures import JobMeasure
 from branchline.sensors.record import FileRecord, SiteReading
-from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, ReplicaRank
 from branchline.sites.nearness import Distances, RoundTrip, nearness_of
 from branchline.sites.site_map import SiteMap
 from branchline.sites.spot import Spot, own_spot
 from branchline.train.obeying import Obedience, obedience
-from branchline.tree.stream_records import ReplicaReading
 
 
 @dataclass

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from branchline.access import Access
 from branchline.base.limits import MEASURES_RECORDED_MAX
-from branchline.dataset.files import DataFile
-from branchline.locations import without_secrets
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.elements import ElementSites
+from branchline.reading.locations import without_secrets
 from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures, MeasureRecord, added_measures
-from branchline.sites.elements import ElementSites
 
 #: The storage element of a location, as pages name it.
 ElementOf = Callable[[str, ElementSites], str]

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from branchline.access import Access, access_of
 from branchline.base.checks import number_within, texts, whole_number
 from branchline.base.limits import WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
-from branchline.dataset.companions import CompanionsLike
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import OptionError
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.where import Where, where_of
+from branchline.reading.access import Access, access_of
+from branchline.reading.datasets.companions import CompanionsLike
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
 from branchline.sensors.process import cpu_count
 from branchline.sensors.record import FileRecord, WagonFault
 from branchline.train.first_events import first_of_each

@@ -12,9 +12,9 @@ from typing import Any
 
 import awkward as ak
 
+from branchline.reading.arrays.lazy import LazyRecord
+from branchline.reading.trees.nanoevents import NanoEventsMaker
 from branchline.train.events import Columns
-from branchline.tree.lazy import LazyRecord
-from branchline.tree.nanoevents import NanoEventsMaker
 
 RECORD_NAME = "BranchlineEvents"
 NEAR_NAMES = 3

@@ -16,8 +16,8 @@ from typing import TypeVar
 import cloudpickle
 
 from branchline.base.limits import LEDGER_ROW_MAX_BYTES
-from branchline.dataset.files import storage_element
 from branchline.jobs.ledger import Ledger, LedgerError, LedgerRow
+from branchline.reading.datasets.data_file import storage_element
 from branchline.sensors.record import FileRecord
 from branchline.tables.pieces import TablePieces
 from branchline.tables.walking import found

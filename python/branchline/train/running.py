@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from branchline.access import longest_wait_s
 from branchline.base.limits import FOLD_FAN_IN
 from branchline.base.quantities import counted
 from branchline.errors import InternalError
@@ -18,6 +17,7 @@ from branchline.jobs.ledger import Ledger, LedgerError
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import AfterLoss, Finished, Folded, FromPlace, Lost, Place, Repeated, SubJob, Wait
 from branchline.jobs.where import Terms, clock_of, place_on
+from branchline.reading.access import longest_wait_s
 from branchline.sensors.troubles import take_troubles
 from branchline.sites.spot import Spot
 from branchline.tables.folder import TableFolder

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import awkward as ak
 import numpy as np
 
-from branchline.access import Access
 from branchline.base.quantities import counted
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
-from branchline.dataset.samples import Sample
 from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.samples import Sample
+from branchline.reading.trees.file import File
 from branchline.sensors.record import FileRecord, SkippedFile
 from branchline.sensors.sample_record import SampleRecord
-from branchline.tree.file import File
 
 #: Files that are opened at a time for their sums: they wait for a storage most of the time.
 FILES_AT_ONCE = 16

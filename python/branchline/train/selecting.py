@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.errors import WagonError
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.trees.stream import Chunk
 from branchline.train.clock import PhaseClock
 from branchline.train.companions import OpenCompanions
 from branchline.train.coupling import metadata_of
@@ -15,7 +16,6 @@ from branchline.train.events import Columns, Events
 from branchline.train.processor import ProcessorEvents
 from branchline.train.views import output_view
 from branchline.train.wagons import Wagon, with_required
-from branchline.tree.stream import Chunk
 
 
 class WagonSelection:

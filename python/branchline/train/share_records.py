@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from branchline.base.plain import record_of
-from branchline.dataset.files import DataFile, storage_element
+from branchline.reading.datasets.data_file import DataFile, storage_element
+from branchline.reading.stream_records import ReplicaReading, StreamRecords
+from branchline.reading.trees.stream import Chunk, ChunkStream
+from branchline.reading.trees.tree import Tree
 from branchline.sensors.process import host
 from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
 from branchline.sensors.troubles import take_troubles
 from branchline.train.locality import Locality
 from branchline.train.records import RecordTable, added_sites
 from branchline.train.share_result import ShareResult
-from branchline.tree.stream import Chunk, ChunkStream
-from branchline.tree.stream_records import ReplicaReading, StreamRecords
-from branchline.tree.tree import Tree
 
 
 def opening_of(tree: Tree) -> list[FileRecord]:

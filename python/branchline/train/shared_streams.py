@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from branchline.tree.sources import SkippedFile
-from branchline.tree.stream import Chunk, ChunkStream
-from branchline.tree.stream_records import ReaderWait, StreamRecords
+from branchline.reading.sources import SkippedFile
+from branchline.reading.stream_records import ReaderWait, StreamRecords
+from branchline.reading.trees.stream import Chunk, ChunkStream
 
 
 class _SharedStream:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from branchline.access import Access
 from branchline.base.limits import (
     CHUNK_MEMORY_SHARE,
     PARTS_OF_MIN,
@@ -28,12 +27,13 @@ from branchline.base.limits import (
     SUBJOBS_WANTED,
     parse_bytes,
 )
-from branchline.dataset.files import DataFile, absolute
 from branchline.errors import BranchlineError
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile, absolute
+from branchline.reading.trees.file import File
+from branchline.reading.trees.tree import Tree
 from branchline.sensors.measures import JobMeasure
 from branchline.sites.nearness import RoundTrip, holding_most
-from branchline.tree.file import File
-from branchline.tree.tree import Tree
 
 
 @dataclass(frozen=True)

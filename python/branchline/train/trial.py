@@ -10,11 +10,13 @@ from typing import Any
 
 import boost_histogram
 
-from branchline.access import Access
 from branchline.base.limits import FORECAST_CHUNKS, FORECAST_ENTRIES, LEARN_ENTRIES
-from branchline.dataset.files import DataFile
 from branchline.errors import NoSuchKeyError, UnsupportedBranchError
 from branchline.jobs.subjob import Context, Finished, Message
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.sensors.process import memory_peak_bytes
 from branchline.sensors.record import WagonFault
 from branchline.train.clock import PhaseClock
@@ -24,8 +26,6 @@ from branchline.train.pickling import pickled_bytes
 from branchline.train.profiling import Profile, Profiler
 from branchline.train.share_result import WagonShare
 from branchline.train.wagons import Wagon
-from branchline.tree.sources import Source
-from branchline.tree.stream import Chunk, ChunkStream
 
 
 @dataclass

@@ -8,8 +8,8 @@ from typing import Any
 import awkward as ak
 
 from branchline.errors import NoSuchKeyError, WagonError
-from branchline.tree.nesting import Group
-from branchline.tree.stream import Chunk
+from branchline.reading.arrays.nesting import Group
+from branchline.reading.trees.stream import Chunk
 
 #: The column that varied events have their weights in.
 WEIGHT = "weight"

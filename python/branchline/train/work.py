@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from branchline.access import PLANNED, Access
 from branchline.base.limits import (
     LEAN_MEMORY_PART,
     LEARN_ENTRIES,
@@ -15,10 +14,15 @@ from branchline.base.limits import (
     PROGRESS_INTERVAL_S,
     SUBJOBS_PER_STREAM_MAX,
 )
-from branchline.dataset.files import DataFile
 from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
 from branchline.jobs.heartbeat import READING
 from branchline.jobs.subjob import Context, Message, Note, SubJob
+from branchline.reading.access import PLANNED, Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import Source
+from branchline.reading.stream_records import ReaderWait, StreamRecords
+from branchline.reading.trees.stream import Chunk, ChunkStream
+from branchline.reading.trees.tree import Tree
 from branchline.sensors.links import links_chosen
 from branchline.sensors.process import cpu_s, host, memory_peak_bytes
 from branchline.sensors.record import MemoryRetry, WagonFault
@@ -36,10 +40,6 @@ from branchline.train.share_result import EmptyParts, JobError, Learned, Progres
 from branchline.train.shared_streams import StreamPart, is_last, parts_of
 from branchline.train.shares import Share, empty_parts, entry_range, open_tree, step_entries
 from branchline.train.wagons import Wagon
-from branchline.tree.sources import Source
-from branchline.tree.stream import Chunk, ChunkStream
-from branchline.tree.stream_records import ReaderWait, StreamRecords
-from branchline.tree.tree import Tree
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ def layout_of_array(values: Any, name: str, field: Any = None) -> ak.contents.Co
     # Imported here: pyarrow comes with an extra, and is there if one of its arrays is.
     import pyarrow as pa
 
-    from branchline.tree.parquet.columns import plain_type, why_unreadable
-    from branchline.tree.parquet.layouts import layout_of_arrow
+    from branchline.reading.parquet.layouts import layout_of_arrow
+    from branchline.reading.parquet.parquet_columns import plain_type, why_unreadable
 
     reason = why_unreadable(values.type)
     if reason is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from branchline.objects.histogram import Histogram
+from branchline.reading.objects.histogram import Histogram
 from branchline.writing.differences import Differences
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.objects.efficiency import BAYESIAN, STATISTICS, USE_WEIGHTS
+from branchline.reading.objects.efficiency import BAYESIAN, STATISTICS, USE_WEIGHTS
 from branchline.report.root_bytes import ON_HEAP, counted, doubles, named, pointed, root_list
 from branchline.report.root_objects import RootHistogram
 from branchline.writing.values import histogram_form

@@ -25,9 +25,9 @@ from branchline.errors import (
     warn,
 )
 from branchline.layout.root_files import check_root_name
-from branchline.tree.file import Directory, File
-from branchline.tree.missing import whole
-from branchline.tree.tree import Tree
+from branchline.reading.arrays.missing import whole
+from branchline.reading.trees.file import Directory, File
+from branchline.reading.trees.tree import Tree
 from branchline.writing.arrow import is_arrow_table
 from branchline.writing.codecs import USUAL, codec_of
 from branchline.writing.columns import Naming, check_names, empty_layout, layout_of, named_columns

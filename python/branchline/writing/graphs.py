@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.objects.graph import Graph
+from branchline.reading.objects.graph import Graph
 from branchline.report.root_bytes import counted, doubles, named, root_string
 
 SYMMETRIC = ("x_errors", "y_errors")

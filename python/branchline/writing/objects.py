@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from branchline.errors import UnsupportedBranchError
-from branchline.objects.graph import Graph
+from branchline.reading.objects.graph import Graph
 from branchline.writing.efficiencies import NewEfficiency
 from branchline.writing.sparse import NewSparse
 

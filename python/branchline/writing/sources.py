@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from branchline.objects.record import KeyPlace
-from branchline.tree.file import File
+from branchline.reading.objects.object_record import KeyPlace
+from branchline.reading.trees.file import File
 from branchline.writing.differences import Differences
 
 

@@ -14,7 +14,7 @@ from branchline.errors import OptionError, UnsupportedBranchError
 from branchline.layout.columns import column_of, missing_error
 from branchline.layout.fields import ShownField
 from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
-from branchline.tree.missing import misses, whole
+from branchline.reading.arrays.missing import misses, whole
 from branchline.writing.columns import BranchValues, Naming, branches_of, fitting, named_columns
 from branchline.writing.counters import check_counters
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from tests.command_line import run_command
 
-from branchline.access import EXPERIMENT_OPTIONS, READING_OPTIONS, Access
 from branchline.cli.commands import command, names
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, parse
 from branchline.cli.reference import CommandHelp, reference
+from branchline.reading.access import EXPERIMENT_OPTIONS, READING_OPTIONS, Access
 
 SEED = 20261122
 LINES = 40

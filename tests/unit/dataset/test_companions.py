@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from branchline.dataset.companions import Companion, companions_of
-from branchline.dataset.dataset import Dataset
 from branchline.errors import DatasetError
+from branchline.reading.datasets.companions import Companion, companions_of
+from branchline.reading.datasets.dataset import Dataset
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile, absolute, storage_element
 from branchline.errors import DatasetError, MissingFileError
+from branchline.reading.datasets.data_file import DataFile, absolute, storage_element
+from branchline.reading.datasets.dataset import Dataset
 
 
 @pytest.fixture

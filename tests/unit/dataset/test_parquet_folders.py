@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import branchline
-from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineWarning, DatasetError, OptionError
 from branchline.layout.converting import convert
+from branchline.reading.datasets.dataset import Dataset
 
 PARTS, ROWS = 12, 10
 

@@ -11,8 +11,8 @@ import uproot
 
 import branchline
 from branchline import Dataset
-from branchline.dataset.files import DataFile
-from branchline.locations import split_location, without_secrets
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.locations import split_location, without_secrets
 
 FIRST, SECOND = "root://a.site//data/f.root", "https://b.site/data/f.root?authz=very-secret"
 TOGETHER = f"{FIRST} | {SECOND}"

@@ -12,8 +12,6 @@ import pytest
 import uproot
 from tests.unit.forecast.test_planned_requests import write
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.errors import BranchlineError, OptionError
 from branchline.forecast.advising import Advised, advice_of
 from branchline.forecast.advising import advise as advised
@@ -27,6 +25,8 @@ from branchline.forecast.reading import ReadingRequest, read, read_apart_s
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
 from branchline.layout.merging import merge
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobRecord
 

@@ -13,13 +13,13 @@ from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
 import branchline
-from branchline.access import Access
 from branchline.errors import BadFileError, OptionError
 from branchline.forecast.of_trace import is_trace, subject_of_trace
 from branchline.forecast.subject import subject_of
+from branchline.reading.access import Access
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 
 def traced(path: Path, trace: Path, mode: str) -> Path:

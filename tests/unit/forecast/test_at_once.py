@@ -11,9 +11,9 @@ import branchline
 from branchline.errors import OptionError
 from branchline.forecast.forecasting import WhatIf
 from branchline.forecast.jobs_at_once import JobsAtOnce
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 
 @pytest.fixture(scope="module")

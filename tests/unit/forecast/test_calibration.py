@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from tests.unit.forecast.test_planned_requests import write
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError
 from branchline.forecast.calibration import (
     CODECS,
@@ -23,6 +21,8 @@ from branchline.forecast.calibration import (
 )
 from branchline.forecast.machine import machine_name
 from branchline.forecast.rates import Rates
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 KNOWN = Calibration(machine_name(), NOW.isoformat(), 1e-10, {"zlib": 2e-9, "lzma": 6e-8})

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tests.unit.forecast.test_planned_requests import write
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.forecast.changed_layout import in_order_of_entries, merged, with_larger_baskets, with_other_sizes
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.other_codec import try_codec
 from branchline.forecast.planning import PlanRequest, planned
 from branchline.layout.merging import merge
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 
 NAMES = ("x", "z")
 

@@ -16,7 +16,6 @@ from tests.command_line import run_command
 from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
-from branchline.access import Access
 from branchline.cli.proving import prove
 from branchline.errors import BadFileError, StorageError
 from branchline.forecast import checked
@@ -27,6 +26,7 @@ from branchline.forecast.intervals import PAIRS_MIN
 from branchline.forecast.machine import machine_name
 from branchline.forecast.simulated_limits import CHECKED_KEPT
 from branchline.forecast.subject import subject_of
+from branchline.reading.access import Access
 from branchline.sensors.advice import Advice, Gain
 
 ONE = Checked("out: rtt=10ms", 10.0, 11.0, machine_name(), "2026-11-25T12:00:00+00:00", is_held=True)

@@ -13,8 +13,6 @@ from tests.unit.forecast.test_advice import FAR, NEAR, subject_of
 from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.forecast.advising import advise as advised
 from branchline.forecast.changed_clusters import clusters_of, with_clusters_of
 from branchline.forecast.cluster_sizes import cluster_proposals
@@ -25,6 +23,8 @@ from branchline.forecast.of_record import advise_job
 from branchline.forecast.planning import PlanRequest, planned
 from branchline.forecast.record_clusters import seconds_unpacked_once, unpacked_times
 from branchline.layout.merging import merge
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 from branchline.sensors.record import JobRecord
 
 NAMES = ("x", "y")

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from tests.unit.forecast.test_planned_requests import write
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.errors import BadFileError, OptionError
 from branchline.forecast.changed_layout import in_order_of_branches
 from branchline.forecast.conditions import Conditions, conditions_of
@@ -20,6 +18,8 @@ from branchline.forecast.laid import laid_file
 from branchline.forecast.rates import Rates, measured
 from branchline.forecast.subject import Subject
 from branchline.forecast.unexplained import BASKET_S, CHUNK_S, SLOWEST
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 from branchline.sensors.record import JobRecord
 
 #: 1 ns for a byte to decode, 4 ns to decompress, 100 MB/s.

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from tests.unit.forecast.test_planned_requests import ranges_of, write
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
 from branchline.forecast.laid import laid_file
 from branchline.forecast.planning import PlanRequest, planned_in_order
 from branchline.forecast.proposal import is_far
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import read_trace
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 NAMES = ("y",)
 #: A mount that is slow to start is waited for so long.

@@ -11,18 +11,18 @@ import pytest
 import uproot
 
 from branchline._core import HEAD_BYTES, Store
-from branchline.access import MODES, Access
 from branchline.base.limits import parse_bytes
-from branchline.dataset.files import DataFile
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import laid_file
 from branchline.forecast.planning import PlanRequest, planned, planned_in_order
 from branchline.layout.merging import merge
-from branchline.ranges import ByteRange
+from branchline.reading.access import MODES, Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.ranges import ByteRange
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import PART, Trace, read_trace
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 
 def write(path: Path, steps: list[int], *, ntuple: bool = False) -> Path:

@@ -13,9 +13,7 @@ from tests.command_line import run_command
 from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
-from branchline.access import Access
 from branchline.cli.parser import named_command, parse
-from branchline.dataset.files import DataFile
 from branchline.forecast.ideas import inputs_words, pattern_of
 from branchline.forecast.laid import laid_file
 from branchline.forecast.of_layout import advise_dataset, advise_file
@@ -23,9 +21,11 @@ from branchline.forecast.of_record import advise_job
 from branchline.forecast.proposals import proposals
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
-from branchline.layout.datasets import inspect_dataset
-from branchline.layout.files import inspect_file
 from branchline.layout.merging import merge
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.layout.dataset_layout import inspect_dataset
+from branchline.reading.layout.file_layout import inspect_file
 from branchline.sensors.record import JobRecord
 
 RECORDS = Path(__file__).parents[1] / "report" / "records"

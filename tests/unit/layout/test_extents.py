@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from branchline.layout.extents import Extents, Spread
+from branchline.reading.layout.extents import Extents, Spread
 
 
 def extents(*rows: tuple[int, int, int, int, int]) -> Extents:

@@ -16,9 +16,9 @@ from tests.command_line import run_command
 import branchline
 from branchline.forecast.of_layout import advise_dataset, advise_file
 from branchline.layout.converting import convert
-from branchline.layout.datasets import inspect_dataset
-from branchline.layout.drawing import draw
-from branchline.layout.files import inspect_file
+from branchline.reading.layout.dataset_layout import inspect_dataset
+from branchline.reading.layout.file_layout import inspect_file
+from branchline.reading.layout.file_picture import draw
 
 
 def write(path: Path, steps: list[int], names: tuple[str, ...] = ("a", "b"), codec: Any = None) -> Path:

@@ -13,10 +13,10 @@ import uproot
 from tests.command_line import run_command
 
 from branchline.errors import BadFileError, DatasetError, StorageError, UnsupportedBranchError
-from branchline.layout.files import inspect_file
 from branchline.layout.merging import MergeProgress, merge
 from branchline.layout.skimming import skim
 from branchline.layout.verifying import verify
+from branchline.reading.layout.file_layout import inspect_file
 
 
 def write(path: Path, **columns: np.ndarray) -> str:

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.access import Access
 from branchline.errors import BadFileError, BranchlineError, DatasetError, OptionError, StorageError
 from branchline.layout.converting import convert
 from branchline.layout.merging import MergeProgress, merge
 from branchline.layout.skimming import skim, slim
+from branchline.reading.access import Access
 
 #: A merge is watched some times before it is whole.
 SLOW = Access(throttle="requests=60/s")

@@ -41,7 +41,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 # So slow that progress is reported in time: it is killed when so many inputs are done, some of them by a merge before.
 WATCHED = """
 import json, os, signal, sys
-from branchline.access import Access
+from branchline.reading.access import Access
 from branchline.layout import merging
 from branchline.layout.merging import merge
 files_done, output, options, inputs = json.loads(sys.argv[1])

@@ -10,12 +10,12 @@ import pytest
 import uproot
 from tests.command_line import run_command
 
-from branchline.access import Access
 from branchline.errors import StorageError
 from branchline.layout.converting import convert
 from branchline.layout.merging import MergeProgress, merge
 from branchline.layout.skimming import skim
 from branchline.layout.verifying import verify
+from branchline.reading.access import Access
 
 
 def write(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import branchline
-from branchline.objects.histogram import Histogram
+from branchline.reading.objects.histogram import Histogram
 from branchline.report.root_file import write_root_file
 
 STORAGES = ("Double", "Int64", "Weight", "Mean", "WeightedMean")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.report.from_json import of_json
 
-from branchline.dataset.files import DataFile
+from branchline.reading.datasets.data_file import DataFile
 from branchline.report.charts import nice_ticks, sorted_columns, stack
 from branchline.report.diagnosis import diagnosis as diagnosis_of_record
 from branchline.report.page import page_html as page_html_of_record

@@ -17,9 +17,9 @@ import uproot
 from tests.unit.train.conftest import run_in_chunks
 
 import branchline
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.samples import Sample
 from branchline.errors import DatasetError, NoSuchKeyError, WagonError
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.samples import Sample
 from branchline.report.summary import summary
 from branchline.sensors.record import CutflowRecord, CutRecord
 from branchline.train.cutflow import cutflow_records

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import DatasetError, OptionError
-from branchline.sites.elements import LOCAL_ELEMENT, ElementSites, server_of
+from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, server_of
 from branchline.sites.nearness import Distances, Nearness, holding_most, is_near, nearness_of
 from branchline.sites.site_file import VARIABLE
 from branchline.sites.site_map import SiteMap

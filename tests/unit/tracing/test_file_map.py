@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.peers.peers import missing, shared_data
 
-from branchline.layout.files import inspect_file
+from branchline.reading.layout.file_layout import inspect_file
 from branchline.tracing.file_map import (
     BASKET,
     DIRECTORY,

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.access import Access
 from branchline.jobs.interruption import Interruption
+from branchline.reading.access import Access
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.sensors.links import links_chosen
 from branchline.sensors.record import LinkRecord
 from branchline.train.clock import PhaseClock
@@ -22,8 +24,6 @@ from branchline.train.events import Columns
 from branchline.train.plan import TrainRequest, TrainSettings
 from branchline.train.result import TrainResult
 from branchline.train.running import run_train
-from branchline.tree.sources import Source
-from branchline.tree.stream import Chunk, ChunkStream
 
 FILES = 5
 EVENTS_PER_FILE = 1500

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from branchline.reading.stream_records import ReaderWait
 from branchline.sensors.process import core_wait_s
 from branchline.train.clock import PHASES, PhaseClock, split_reading
-from branchline.tree.stream_records import ReaderWait
 
 
 def test_nested_phases_add_up_to_the_time_since_the_start() -> None:

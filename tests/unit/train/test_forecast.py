@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
 from branchline.train.forecasting import _events_in, _output, forecast
 
 

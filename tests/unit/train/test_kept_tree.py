@@ -11,7 +11,7 @@ import uproot
 
 import branchline
 from branchline._core import HEAD_BYTES
-from branchline.dataset.files import DataFile
+from branchline.reading.datasets.data_file import DataFile
 from branchline.train.shares import cut
 
 #: Of the end of a file, when it is opened.

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from branchline.base.limits import FOLD_FAN_IN
-from branchline.dataset.files import DataFile
 from branchline.jobs.fold_tree import FoldNode, FoldTree
+from branchline.reading.datasets.data_file import DataFile
 from branchline.sensors.record import BranchRecord, FileRecord, WagonFault
 from branchline.train.digests import digest_of
 from branchline.train.folding import FoldedResult, fold

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from branchline.access import Access
 from branchline.base.limits import FAR_WORK_WAIT_S, MB
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import DatasetError
 from branchline.jobs.subjob import Lost, SubJob
-from branchline.sites.elements import ElementSites
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.elements import ElementSites
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.sites.site_map import SiteMap
 from branchline.sites.spot import Spot
 from branchline.train.locality import Locality
@@ -21,8 +23,6 @@ from branchline.train.near_first import NearFirst
 from branchline.train.recovery import Recovery
 from branchline.train.shares import Share, cut
 from branchline.train.subjobs import SubJobQueue
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AT_A, AT_B, AT_C = Spot(site="A"), Spot(site="B"), Spot(site="C")

@@ -6,16 +6,16 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.elements import ElementSites
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures
-from branchline.sites.elements import ElementSites
 from branchline.sites.site_map import SiteMap
 from branchline.sites.spot import Spot
 from branchline.train.locality import Locality
 from branchline.train.obeying import MeasuresTold, Obedience
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AVOID_A = JobMeasure(1, AVOID, "root://se.a", seconds_left=60.0)

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from branchline.dataset.companions import Companion
-from branchline.dataset.files import DataFile
+from branchline.reading.datasets.companions import Companion
+from branchline.reading.datasets.data_file import DataFile
 from branchline.train.canonical import Canonical, UnknownValueError
 from branchline.train.result_keys import ShareKeys
 from branchline.train.shares import Share

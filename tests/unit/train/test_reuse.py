@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.unit.train.conftest import run_in_chunks, write_file
 
-from branchline.access import Access
 from branchline.jobs.ledger import LEDGER_NAME
+from branchline.reading.access import Access
 from branchline.train.digests import digest_of
 from branchline.train.result import TrainResult
 

@@ -12,14 +12,14 @@ import pytest
 import uproot
 from tests.unit.train.conftest import run_in_chunks, write_file
 
-from branchline.access import Access
-from branchline.dataset.files import DataFile
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.train.result import TrainResult
 from branchline.train.shared_streams import StreamPart, parts_of
 from branchline.train.shares import Share
 from branchline.train.subjobs import SubJobQueue
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 # So many requests at a time are asked for ahead only where files are far away, or where somebody says so.
 FAR = Access(requests_in_flight=4)

@@ -14,8 +14,8 @@ from branchline.base.limits import (
     SUBJOB_MIN_BYTES,
     SUBJOBS_BETWEEN_FIXED_CUTS,
 )
-from branchline.dataset.files import DataFile
 from branchline.jobs.subjob import WAIT
+from branchline.reading.datasets.data_file import DataFile
 from branchline.train.shares import cut, empty_parts, entry_range
 from branchline.train.subjobs import SubJobQueue
 

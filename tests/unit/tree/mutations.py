@@ -23,8 +23,8 @@ import uproot
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 # What a reader of small files may take beyond what Python and its modules have mapped.
 MEMORY_BYTES = 3 << 30

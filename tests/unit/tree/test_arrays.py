@@ -15,8 +15,8 @@ from tests.unit.tree.conftest import Sample, write_sample
 
 import branchline
 from branchline._core import Buffer, Column
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 RANGES = [
     (None, None),

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree.functions import FUNCTIONS
-from branchline.tree.stream import ChunkStream
+from branchline.reading.expressions.functions import FUNCTIONS
+from branchline.reading.trees.stream import ChunkStream
 
 # Each with what NumPy makes of the columns.
 VALUES = {

@@ -13,8 +13,8 @@ from branchline import InternalError, bridge
 from branchline.cli.printing import errors_printed
 from branchline.errors import FILE_ERRORS
 from branchline.layout.merging import merge
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 FAULTY = "fsspec+memory://faulty.root"
 

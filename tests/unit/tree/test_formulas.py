@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import branchline
-from branchline.tree.expressions import Expression
-from branchline.tree.formulas import FORMULA
+from branchline.reading.expressions.expressions import Expression
+from branchline.reading.expressions.formulas import FORMULA
 
 COLUMNS = {
     "e": np.arange(-3, 3, dtype="i4"),

@@ -15,8 +15,8 @@ import uproot
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree.sources import SkippedFile
-from branchline.tree.steps import Report
+from branchline.reading.sources import SkippedFile
+from branchline.reading.trees.tree_steps import Report
 
 STEPS: list[Any] = [1, 7, 40, np.int64(33), 1000, "100 B", "1 kB", "3 kB", "1 TB", "0.5 KiB"]
 

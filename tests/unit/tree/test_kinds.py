@@ -13,8 +13,8 @@ import uproot
 from tests.peers.peers import import_root, missing
 
 import branchline
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 ENTRIES = 30
 LEFT_OUT = pytest.mark.filterwarnings("ignore::branchline.UnreadableBranchWarning")

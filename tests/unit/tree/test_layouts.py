@@ -4,7 +4,7 @@ import awkward as ak
 import numpy as np
 import pytest
 
-from branchline.tree.layouts import BACKEND, faster, index_of, lists_of, numbers_of, options_of, record_of
+from branchline.reading.arrays.layouts import BACKEND, faster, index_of, lists_of, numbers_of, options_of, record_of
 
 OFFSETS = np.array([0, 2, 2, 3], dtype="i8")
 LETTERS = np.frombuffer(b"abc", dtype="u1")

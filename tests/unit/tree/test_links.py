@@ -7,10 +7,10 @@ import socket
 import pytest
 from tests.unit.tree.conftest import Sample
 
-from branchline.access import Access
+from branchline.reading.access import Access
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 from branchline.sensors.links import links_chosen
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
 
 SLOW = Access(throttle="latency=20ms")
 

@@ -110,8 +110,8 @@ ENDS = """
 import sys
 import branchline
 from branchline.errors import MemoryLimitError
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 place, way = sys.argv[1:]
 settings = dict(memory_limit="5 MiB", workers=8)

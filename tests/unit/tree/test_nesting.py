@@ -15,10 +15,10 @@ from tests.peers.peers import import_root, missing
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.tree.nesting import Group, groups_of, nested_layout, short_name
-from branchline.tree.outline import Outline
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.arrays.nesting import Group, groups_of, nested_layout, short_name
+from branchline.reading.arrays.outline import Outline
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 ENTRIES = 60
 

@@ -16,12 +16,12 @@ from tests.unit.tree.conftest import Sample
 
 import branchline
 from branchline.base.limits import TREES_KEPT
-from branchline.dataset.dataset import Dataset
 from branchline.errors import BranchlineError, DatasetError
-from branchline.tree.file import File
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
-from branchline.tree.tree import Tree
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.sources import Source
+from branchline.reading.trees.file import File
+from branchline.reading.trees.stream import ChunkStream
+from branchline.reading.trees.tree import Tree
 
 
 @pytest.fixture(scope="module")

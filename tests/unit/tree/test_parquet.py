@@ -15,10 +15,10 @@ import uproot
 import branchline
 from branchline import _core
 from branchline.errors import BadFileError, MemoryLimitError, MissingFileError, NoSuchKeyError, UnsupportedBranchError
-from branchline.tree.parquet.file import ParquetFile, ParquetTree
-from branchline.tree.parquet.stream import ParquetChunk, ParquetStream
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.parquet.parquet_file import ParquetFile, ParquetTree
+from branchline.reading.parquet.parquet_stream import ParquetChunk, ParquetStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 ENTRIES = 1000
 VALUES = {
@@ -232,7 +232,7 @@ def test_streams_over_an_open_tree_go_on_counting(file: Path) -> None:
 )
 def test_the_handles_have_every_method_of_the_engines(engine: type, own: type, file: Path) -> None:
     opened = ParquetFile(str(file))
-    stream = ParquetStream([Source(str(file))], branchline.tree.request.StreamRequest())
+    stream = ParquetStream([Source(str(file))], branchline.reading.request.StreamRequest())
     objects = {ParquetFile: opened, ParquetTree: opened.tree(), ParquetStream: stream, ParquetChunk: stream.next()}
     stream.close()
     unknown = {one for one in dir(engine) if not one.startswith("_")} - set(dir(objects[own]))

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import branchline
-from branchline.access import Access
 from branchline.errors import BadFileError, BranchlineError, MemoryLimitError, MissingFileError, UnsupportedBranchError
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.access import Access
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 ENTRIES = 4000
 VALUES: dict[str, list[Any]] = {

@@ -13,9 +13,9 @@ from tests.page_cache import in_page_cache, in_page_cache_except, is_in_page_cac
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
-from branchline.tree.stream_records import StreamRecords
+from branchline.reading.sources import Source
+from branchline.reading.stream_records import StreamRecords
+from branchline.reading.trees.stream import ChunkStream
 
 # Files up to this size are read whole by one call.
 WHOLE_FILE_BYTES = 8 << 20

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree.request import ReadRequest, Step, StreamRequest
-from branchline.tree.steps import Report
+from branchline.reading.request import ReadRequest, Step, StreamRequest
+from branchline.reading.trees.tree_steps import Report
 
 
 def test_a_request_holds_what_was_asked_for_in_one_form() -> None:

@@ -16,8 +16,8 @@ import uproot
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline.tree.sources import Source
-from branchline.tree.stream import ChunkStream
+from branchline.reading.sources import Source
+from branchline.reading.trees.stream import ChunkStream
 
 PATIENCE_S = 60.0
 #: Of the flags of a thread in proc(5): it is at its end. Linux shows it for a moment after others have joined it.

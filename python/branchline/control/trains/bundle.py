@@ -11,9 +11,9 @@ from branchline.base.limits import TRAIN_WAGONS_MAX, WAGON_SOURCE_MAX_BYTES
 from branchline.control.trains.merge_groups import GROUPS_FILE, groups_for_others
 from branchline.control.trains.train import Train
 from branchline.control.trials.composing import WAGONS_FILE
-from branchline.dataset.lists import is_list
 from branchline.errors import WagonError
-from branchline.locations import shown_command, split_location, without_secrets
+from branchline.reading.datasets.file_lists import is_list
+from branchline.reading.locations import shown_command, split_location, without_secrets
 from branchline.sensors.record import JobRecord
 
 DATASET_FILE, RUN_FILE = "dataset.txt", "run.sh"

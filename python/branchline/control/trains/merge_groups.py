@@ -7,10 +7,10 @@ from pathlib import Path
 
 from branchline.base.whole_files import write_whole
 from branchline.control.registry.entries import DatasetEntry
-from branchline.dataset.dataset import Dataset
-from branchline.dataset.files import DataFile
 from branchline.errors import OptionError
-from branchline.locations import BETWEEN_REPLICAS, without_secrets
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.locations import BETWEEN_REPLICAS, without_secrets
 
 #: In the folder of a train: the files of each merge group.
 GROUPS_FILE = "dataset.json"

@@ -22,7 +22,7 @@ from branchline.control.stored import packed, unpacked
 from branchline.control.trains.new_reads import TrainReads
 from branchline.control.trains.train import HERE, Train
 from branchline.errors import BranchlineError
-from branchline.locations import shown_command
+from branchline.reading.locations import shown_command
 from branchline.reporting.encoding import split
 from branchline.sensors.batch import JobIdentity, ReportBatch
 from branchline.sensors.process import host

@@ -82,7 +82,7 @@ def _steps(path: Path, record: TableRecord) -> Iterator[Any]:
             for batch in file.iter_batches(COMPARED_TABLE_ROWS):
                 yield ak.from_arrow(batch)
         return
-    from branchline.tree.iteration import iterate
+    from branchline.reading.trees.iteration import iterate
 
     source = f"{path}:{record.tree}" if record.tree else str(path)
     yield from iterate(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from branchline.errors import OptionError
-from branchline.locations import BETWEEN_REPLICAS, split_location
+from branchline.reading.locations import BETWEEN_REPLICAS, split_location
 
 
 def on_data(files: Sequence[str], data: Sequence[Path], network_hint: str) -> list[str]:

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from branchline.access import longest_wait_s
 from branchline.base.limits import TABLE_FOLD_STAGES
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import AfterLoss, Place
+from branchline.reading.access import longest_wait_s
 from branchline.running.claim import claimed
 from branchline.running.submitted.activity import activity_of, restarted_tasks, retries_of
 from branchline.running.submitted.causes import causes_of, failures_of

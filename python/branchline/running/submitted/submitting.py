@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from branchline.access import longest_wait_s
 from branchline.base.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
 from branchline.base.processes import own_python
 from branchline.batch.site import Site, load_site
@@ -26,6 +25,7 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import Finished, Note
+from branchline.reading.access import longest_wait_s
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import claimed
 from branchline.running.reported import ReportsTo

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import cloudpickle
 
-from branchline.access import longest_wait_s
 from branchline.base.limits import UNIT_FIRST_FAILURES_MAX
 from branchline.errors import BadFileError, BranchlineError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import Context, Draw, Finished, FromPlace, Lost, Message, Repeated, SubJob, Wait, Work
+from branchline.reading.access import longest_wait_s
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Leases
 from branchline.running.submitted.retrying import LessMemory

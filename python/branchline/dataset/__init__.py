@@ -1,1 +1,0 @@
-"""Datasets: which files, trees and entries a train runs over, in an order that never depends on the machine."""

@@ -1,0 +1,1 @@
+"""Columns of the engine as awkward, NumPy, Arrow and pandas arrays, without a copy."""

@@ -1,0 +1,209 @@
+"""Files at any place that fsspec knows: `gs://`, `sftp://`, `memory://`, `github://`, or `fsspec+<any URL of its own>`.
+
+What a place needs (keys, tokens, projects) is set as fsspec has it, in ``~/.config/fsspec`` or in variables
+``FSSPEC_<PROTOCOL>_<OPTION>``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from branchline.base.limits import HDFS_WEB_PORT
+from branchline.reading.bridge.bridged_file import (
+    Answer,
+    BridgedFile,
+    BridgeError,
+    LibraryObject,
+    ListedFile,
+    WantedRange,
+)
+
+PREFIX = "fsspec+"
+# Entries of a file system's info that change when the file does.
+VERSIONS = ("etag", "e_tag", "md5hash", "md5", "sha", "checksum", "generation", "mtime", "last_modified", "modified",
+            "lastmodified", "updated")  # fmt: skip
+# What clients of clouds write in exceptions that are no OSError when a user may not read a file.
+CLOSED = ("403", "401", "forbidden", "unauthorized", "access denied", "credentials")
+
+
+def open_by_fsspec(url: str, _patience_s: float) -> BridgedFile:
+    """The file at ``url``.
+
+    Raises BridgeError.
+    """
+    system, path, info = _query(url, lambda system, path: system.info(path))
+    from fsspec.asyn import AsyncFileSystem  # fsspec is there
+
+    if info.get("type") == "directory":
+        raise BridgeError("not a file", "it is a directory, not a file")
+    size = info.get("size")
+    if not isinstance(size, int) or size < 0:
+        raise BridgeError("refused", "its place does not say how large it is; copy it to a local disk")
+    kind = _InParallel if isinstance(system, AsyncFileSystem) else _OneByOne
+    return kind(system, path, _element(url), size, _identity(info, size))
+
+
+def _query(url: str, query: Callable[[LibraryObject, str], Answer]) -> tuple[LibraryObject, str, Answer]:
+    """The file system of a URL, the path there, and what ``query`` answers of them. Raises BridgeError."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise BridgeError(
+            "unknown", f"{error_text(error)}; such files are read by fsspec: pip install 'branchline[fsspec]'"
+        ) from error
+    try:
+        system, path = url_to_fs(url.removeprefix(PREFIX))
+        return system, path, query(system, path)
+    except Exception as error:
+        raise as_bridge_error(error) from error
+
+
+def list_by_fsspec(url: str, _patience_s: float) -> list[ListedFile]:
+    """All that is in the folder at ``url``.
+
+    Raises BridgeError.
+    """
+    _, path, found = _query(_with_port(url), lambda system, path: system.ls(path, detail=True))
+    own = str(path).rstrip("/")
+    inside = [(str(one["name"]).rstrip("/"), one) for one in found]
+    return [
+        ListedFile(name.rpartition("/")[2], one.get("type") == "directory", one.get("size"))
+        for name, one in inside
+        if name != own
+    ]
+
+
+def _with_port(url: str) -> str:
+    """A URL of WebHDFS with the port at which its files are read: that of fsspec is the one of Hadoop 2."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    if scheme.lower() != "webhdfs" or authority.rpartition("@")[2].rpartition(":")[1] or _has_options("webhdfs"):
+        return url
+    return f"{scheme}://{authority}:{HDFS_WEB_PORT}{slash}{path}"
+
+
+def _has_options(protocol: str) -> bool:
+    """Whether fsspec is told more of a protocol than URLs say."""
+    try:
+        from fsspec.config import conf
+    except ImportError:
+        return False
+    return bool(conf.get(protocol))
+
+
+def _element(url: str) -> str:
+    """Protocol and host, or bucket; of a chain those of its last link, which may be a path."""
+    scheme, is_url, rest = url.removeprefix(PREFIX).rpartition("::")[2].partition("://")
+    if not is_url:
+        return "file://"
+    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+
+
+def _identity(info: Mapping[str, object], size: int) -> str | None:
+    known = {str(key).lower().replace("-", "_"): info[key] for key in info}
+    found = [f"{key}={known[key]}" for key in VERSIONS if known.get(key) not in (None, "")]
+    # On a disk this is when the file or its attributes were changed.
+    if not found and known.get("created"):
+        found = [f"created={known['created']}"]
+    return f"{size} {' '.join(found)}" if found else None
+
+
+class _InParallel:
+    """A file of a file system that reads all ranges at once."""
+
+    def __init__(self, system: LibraryObject, path: str, name: str, size: int, identity: str | None) -> None:
+        self.name = name
+        self.size_bytes = size
+        self.identity = identity
+        self._system = system
+        self._path = path
+
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:  # noqa: ARG002 - fsspec has no deadlines
+        starts = [one.offset for one in wanted]
+        ends = [one.offset + one.length for one in wanted]
+        try:
+            found = self._system.cat_ranges([self._path] * len(wanted), starts, ends, on_error="raise")
+            for one, content in zip(wanted, found, strict=True):
+                one.append(bytes(content))
+        except Exception as error:
+            raise as_bridge_error(error) from error
+        return len(wanted)
+
+
+class _OneByOne:
+    """A file of a file system that does one thing at a time. It is opened once: most need several requests for that."""
+
+    def __init__(self, system: LibraryObject, path: str, name: str, size: int, identity: str | None) -> None:
+        self.name = name
+        self.size_bytes = size
+        self.identity = identity
+        self._lock = threading.Lock()
+        # An archive is closed with the last reference to it.
+        self._system = system
+        try:
+            # We have a cache of our own.
+            self._file = system.open(path, "rb", cache_type="none")
+        except Exception as error:
+            raise as_bridge_error(error) from error
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._file.close()
+
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:
+        if not self._lock.acquire(timeout=patience_s):
+            raise BridgeError("timeout", "an earlier read of the file does not end")
+        try:
+            for one in wanted:
+                self._read(one)
+        except Exception as error:
+            raise as_bridge_error(error) from error
+        finally:
+            self._lock.release()
+        return len(wanted)
+
+    def _read(self, wanted: WantedRange) -> None:
+        self._file.seek(wanted.offset)
+        came = 0
+        while came < wanted.length:
+            more = bytes(self._file.read(wanted.length - came))
+            if not more:
+                end = wanted.offset + came
+                raise BridgeError("changed", f"the file ends at {end} bytes, and did not when it was opened")
+            wanted.append(more)
+            came += len(more)
+
+
+def as_bridge_error(error: Exception) -> BridgeError:
+    """What an exception of a library means."""
+    if isinstance(error, BridgeError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        if getattr(error.__cause__, "status", None) in (401, 403):  # over HTTP all that is not given is not found
+            return BridgeError("permission", f"it may not be read: {error_text(error.__cause__ or error)}")
+        return BridgeError("missing", "there is no such file")
+    if isinstance(error, IsADirectoryError):
+        return BridgeError("not a file", "it is a directory, not a file")
+    if isinstance(error, PermissionError):
+        return BridgeError("permission", f"it may not be read: {error_text(error)}")
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return BridgeError("timeout", f"no answer in time: {error_text(error)}")
+    if isinstance(error, ConnectionError):
+        return BridgeError("unreachable", error_text(error))
+    if isinstance(error, ImportError):
+        return BridgeError("unknown", f"fsspec needs another package for it: {error_text(error)}")
+    if isinstance(error, ValueError) and "rotocol" in str(error):
+        return BridgeError("unknown", f"fsspec does not know such files: {error_text(error)}")
+    if any(word in error_text(error).lower() for word in CLOSED):
+        return BridgeError("permission", f"it may not be read: {error_text(error)}")
+    if isinstance(error, OSError):
+        return BridgeError("failed", error_text(error))
+    return BridgeError("refused", error_text(error))
+
+
+def error_text(error: BaseException) -> str:
+    """Class and message of an exception."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

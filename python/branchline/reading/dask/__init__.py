@@ -1,0 +1,1 @@
+"""Dask collections whose partitions read only the branches that a computation needs."""

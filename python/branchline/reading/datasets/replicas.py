@@ -1,0 +1,101 @@
+"""Replicas of files as XRootD's servers locate them, and machines as HDFS does, written down as a fileset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict, TypeVar
+
+from branchline.base.limits import HOSTS_OF_FILE_MAX, LOCATE_WAIT_S
+from branchline.errors import MissingFileError, StorageError
+from branchline.reading.bridge.bridged_file import BridgeError
+from branchline.reading.bridge.hdfs_blocks import locate_by_hdfs
+from branchline.reading.bridge.xrootd_files import locate_by_xrootd
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.datasets.server_files import in_threads
+from branchline.reading.locations import without_secrets
+
+SCHEMES = ("root", "roots", "xroot", "xroots")
+
+Answer = TypeVar("Answer")
+
+
+class LocatedFiles(TypedDict):
+    """The files of a dataset in a fileset: a location each, or a list of replicas; with the sites of storage elements,
+    and the machines that hold files.
+    """
+
+    files: list[str | list[str]]
+    sites: NotRequired[dict[str, str]]
+    hosts: NotRequired[dict[str, list[str]]]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a file lies: all its replicas, and the machines that hold most of it, where a server tells them."""
+
+    replicas: list[str]
+    hosts: list[str]
+
+
+def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
+    """The dataset as a fileset, as ``json`` writes it, in which each file has the replicas that its server locates
+    behind those that were listed, and files of HDFS the machines that hold their blocks.
+
+    Raises MissingFileError and StorageError.
+    """
+    found = in_threads(_place_of, dataset.files)
+    fileset: dict[str, LocatedFiles] = {}
+    for file, place in zip(dataset.files, found, strict=True):
+        named = fileset.setdefault(file.dataset or "dataset", {"files": []})
+        # The tree stands behind the first replica.
+        first, *others = place.replicas
+        with_tree = f"{first}:{file.tree}" if file.tree else first
+        named["files"].append([with_tree, *others] if others else with_tree)
+        if file.sites.beginnings:
+            named["sites"] = dict(file.sites.beginnings)
+        if place.hosts:
+            named.setdefault("hosts", {})[first] = place.hosts
+    return fileset
+
+
+def _place_of(file: DataFile) -> _Place:
+    at_servers = [url for location in file.locations for url in located(location)]
+    hosts = [host for location in file.locations for host in hosts_of(location)] or file.hosts
+    return _Place(list(dict.fromkeys([*file.locations, *at_servers])), list(dict.fromkeys(hosts)))
+
+
+def located(location: str) -> list[str]:
+    """The URLs of a file at each XRootD server that has it; nothing for a file that is not at XRootD.
+
+    Raises MissingFileError and StorageError.
+    """
+    if _scheme_of(location) not in SCHEMES:
+        return []
+    return _answer_of(locate_by_xrootd, location)
+
+
+def hosts_of(location: str) -> list[str]:
+    """The machines that hold most of a file of HDFS, the one with most of it first; nothing for any other file.
+
+    Raises MissingFileError and StorageError.
+    """
+    if _scheme_of(location) != "hdfs":
+        return []
+    return [one.host for one in _answer_of(locate_by_hdfs, location)[:HOSTS_OF_FILE_MAX]]
+
+
+def _scheme_of(location: str) -> str:
+    scheme, separator, _ = location.partition("://")
+    return scheme.lower() if separator else ""
+
+
+def _answer_of(locate: Callable[[str, float], Answer], location: str) -> Answer:
+    try:
+        return locate(location, LOCATE_WAIT_S)
+    except BridgeError as error:
+        shown = without_secrets(location)
+        if error.kind == "missing":
+            raise MissingFileError("no server has this file", path=shown) from error
+        raise StorageError(f"the file cannot be located: {error}", path=shown, retry=error.retry) from error

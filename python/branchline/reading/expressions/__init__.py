@@ -1,0 +1,1 @@
+"""Branch name filters, Python expressions, and the formulas stored in ROOT files."""

@@ -1,0 +1,1 @@
+"""Files, directories, trees and branches, and the streams of chunks that read them."""

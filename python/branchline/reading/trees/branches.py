@@ -1,0 +1,479 @@
+"""What a tree and a branch have in common: they are mappings of the branches below them, which are read together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from branchline.base.limits import parse_bytes
+from branchline.errors import NoSuchKeyError, OptionError
+from branchline.reading.expressions.name_filters import name_filter, pattern, with_near_names
+from branchline.reading.options import check_virtual
+from branchline.reading.request import ReadRequest
+from branchline.reading.trees.handles import BranchHandle
+from branchline.reading.trees.selection import Selection, Selector
+from branchline.reading.trees.show import html_of, table
+from branchline.reading.trees.tree_reader import read, read_lazily
+from branchline.reading.trees.tree_steps import Steps
+
+if TYPE_CHECKING:
+    from branchline.reading.trees.handles import TreeHandle
+
+BranchT = TypeVar("BranchT", bound=BranchHandle)
+
+
+class Branches(ABC, Generic[BranchT]):
+    """A mapping of branches by their paths relative to it; by iteration it gives those right below it.
+
+    The filters are those of uproot: ``filter_name`` and ``filter_typename`` take a name, a text with wildcards, a
+    ``/regular expression/i``, a function, or several of these; ``filter_branch`` is a function of a Branch, which
+    ``filter_field`` is too.
+    """
+
+    @property
+    @abstractmethod
+    def tree(self) -> TreeHandle:
+        """The tree, which a tree is itself."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int | None:
+        """The number of the branch in the tree, a parent before its children; None for the tree."""
+
+    def __dir__(self) -> list[str]:
+        # What the rooms of Branchline use among each other is not for those who look what a tree can do.
+        return [name for name in object.__dir__(self) if name not in _INTERNAL]
+
+    def _repr_html_(self) -> str:
+        own = [] if self.number is None else [self.number]
+        return html_of(self.tree, [self._branch(index) for index in (*own, *self.tree.outline.below(self.number))])
+
+    @abstractmethod
+    def _branch(self, index: int) -> BranchT:
+        """A branch of the tree by its number."""
+
+    # Which branches there are
+
+    def indices(
+        self,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
+        *,
+        recursive: bool = True,
+    ) -> list[int]:
+        """Numbers in the tree of the branches below this one that the filters keep. Raises OptionError."""
+        outline = self.tree.outline
+        found = list(outline.below(self.number) if recursive else outline.children(self.number))
+        named = name_filter(filter_name)
+        if named is not None:
+            found = [one for one in found if self._is_named(one, named)]
+        typed = name_filter(filter_typename, "filter_typename")
+        if typed is not None:
+            found = [one for one in found if typed(self._branch(one).typename)]
+        if filter_branch is not None:
+            if not callable(filter_branch):
+                raise OptionError(f"filter_branch cannot be {filter_branch!r}", hint="give a function of a Branch")
+            found = [one for one in found if _is_kept(filter_branch(self._branch(one)))]
+        return found
+
+    def _is_named(self, index: int, test: Callable[[str], bool]) -> bool:
+        outline = self.tree.outline
+        name, path = outline.names[index], outline.path_from(index, self.number)
+        return bool(test(name) or (path != name and test(path)) or test(f"/{path}"))
+
+    def iteritems(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
+        recursive: bool = True,
+        full_paths: bool = True,
+        ignore_duplicates: bool = False,
+    ) -> Iterator[tuple[str, BranchT]]:
+        """Names and branches; paths with ``full_paths``, which are unique, else the branches' own names.
+
+        Raises OptionError for invalid filters.
+        """
+        seen = set()
+        for index in self.indices(
+            filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive
+        ):
+            key = self._key(index, full_paths=full_paths)
+            if not ignore_duplicates or key not in seen:
+                yield key, self._branch(index)
+            seen.add(key)
+
+    def _key(self, index: int, *, full_paths: bool) -> str:
+        outline = self.tree.outline
+        return outline.path_from(index, self.number) if full_paths else outline.names[index]
+
+    def items(self, **filters: Any) -> list[tuple[str, BranchT]]:
+        """A list of ``iteritems``."""
+        return list(self.iteritems(**filters))
+
+    def keys(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
+        recursive: bool = True,
+        full_paths: bool = True,
+        ignore_duplicates: bool = False,
+    ) -> list[str]:
+        """Paths of the branches (their own names without ``full_paths``), a parent before its children.
+
+        >>> tree.keys(filter_name="Muon_*")
+        ['Muon_pt', 'Muon_eta', 'Muon_phi']
+        """
+        indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
+        keys = [self._key(index, full_paths=full_paths) for index in indices]
+        return list(dict.fromkeys(keys)) if ignore_duplicates else keys
+
+    def iterkeys(self, **filters: Any) -> Iterator[str]:
+        """An iterator over ``keys``."""
+        return iter(self.keys(**filters))
+
+    def values(self, **filters: Any) -> list[BranchT]:
+        """The branches, with the filters of ``iteritems``."""
+        return [branch for _, branch in self.iteritems(**filters)]
+
+    def itervalues(self, **filters: Any) -> Iterator[BranchT]:
+        """An iterator over ``values``."""
+        return (branch for _, branch in self.iteritems(**filters))
+
+    def typenames(self, **filters: Any) -> dict[str, str]:
+        """C++ types of the branches by their paths, with the filters of ``iteritems``."""
+        return dict(self.itertypenames(**filters))
+
+    def itertypenames(self, **filters: Any) -> Iterator[tuple[str, str]]:
+        """An iterator over the pairs of ``typenames``."""
+        return ((key, branch.typename) for key, branch in self.iteritems(**filters))
+
+    @property
+    def branches(self) -> list[BranchT]:
+        """The branches right below this one."""
+        return [self._branch(index) for index in self.tree.outline.children(self.number)]
+
+    @property
+    def fields(self) -> list[BranchT]:
+        """The same, under the name that uproot has for them in an RNTuple."""
+        return self.branches
+
+    @property
+    def all_fields(self) -> list[BranchT]:
+        """All branches below this one, under uproot's name."""
+        return self.values()
+
+    @property
+    def field_names(self) -> list[str]:
+        """Names of the branches right below this one, under uproot's name."""
+        return [branch.name for branch in self.branches]
+
+    @property
+    def ntuple(self) -> TreeHandle:
+        """The tree, under the name that uproot has for an RNTuple."""
+        return self.tree
+
+    def __iter__(self) -> Iterator[BranchT]:
+        return iter(self.branches)
+
+    def __len__(self) -> int:
+        return len(self.tree.outline.children(self.number))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
+    # One of them
+
+    def find(self, name: str) -> int | None:
+        """The number of the branch that a name means, None if there is none. Raises NoSuchKeyError if it means two."""
+        outline = self.tree.outline
+        chain, wanted = outline.chain(self.number), name.lstrip("/")
+        index = self.tree.index_of(f"{chain}{outline.separator}{wanted}" if chain else wanted)
+        if index is None or not outline.is_below(index, self.number):
+            return None
+        is_exact = outline.path_from(index, self.number) == wanted
+        return index if is_exact or not name.startswith("/") else None
+
+    def __getitem__(self, name: str | int) -> BranchT:
+        """A branch by its path, by a shorter name or a pattern that means only one, or by its position among those
+        right below.
+
+        Raises NoSuchKeyError with the nearest names.
+        """
+        if isinstance(name, str):
+            with with_near_names(name, self.keys):
+                index = self.find(name)
+                if index is None:
+                    index = self._matched(name)
+            return self._branch(index)
+        try:
+            return self.branches[name]
+        except (TypeError, IndexError):
+            what = f"{self.tree.path} has {len(self)} branches here, and no {name!r}"
+            raise NoSuchKeyError(what, path=self.tree.file_path, hint="give a name, or a smaller number") from None
+
+    def _matched(self, name: str) -> int:
+        """The only branch that a pattern matches. Raises NoSuchKeyError."""
+        matched = self.indices(filter_name=name) if pattern(name) is not None else []
+        if len(matched) == 1:
+            return matched[0]
+        if not matched:
+            hint = self.tree.hint_of_friends(name, self.keys)
+            raise NoSuchKeyError(self.tree.no_such_branch(name), path=self.tree.file_path, hint=hint)
+        what = f"{name!r} matches {len(matched)} branches of tree {self.tree.path}"
+        raise NoSuchKeyError(what, path=self.tree.file_path, hint=f"read them together: tree.arrays({name!r})")
+
+    def get(self, name: str | int, default: Any = None) -> Any:
+        """A branch, or a default."""
+        try:
+            return self[name]
+        except NoSuchKeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str | int) and self.get(name) is not None
+
+    # What is in them
+
+    def show(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
+        recursive: bool = True,
+        full_paths: bool = True,
+        name_width: int | None = None,
+        typename_width: int | None = None,
+        interpretation_width: int | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Prints branch, type, entries, baskets, compressed and plain size of every branch that the filters keep, to
+        ``stream`` or the terminal; of a branch without filters itself first.
+
+        ``full_paths`` and the widths of uproot's table are accepted and not used: names are indented below their
+        parents, and columns are as wide as what is in them.
+        """
+        del full_paths, name_width, typename_width, interpretation_width
+        indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
+        if self.number is not None and all(
+            one is None for one in (filter_name, filter_typename, filter_branch, filter_field)
+        ):
+            indices.insert(0, self.number)
+        print(table(self.tree, [self._branch(index) for index in indices]), file=stream)
+
+    def selection(self, request: ReadRequest) -> Selection:
+        """The fields that ``arrays`` gives for a request.
+
+        Raises NoSuchKeyError, ExpressionError, OptionError, UnsupportedBranchError.
+        """
+        return Selector(self, request.aliases).select(request)
+
+    def arrays(
+        self,
+        expressions: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
+        aliases: Mapping[str, str] | None = None,
+        language: Any = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        decompression_executor: Any = None,
+        interpretation_executor: Any = None,
+        array_cache: Any = "inherit",
+        library: str = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
+        how: Any = None,
+        virtual: bool = False,
+        access_log: MutableSequence[Any] | None = None,
+        workers: int | None = None,
+        memory_limit: int | str = "1 GiB",
+    ) -> Any:
+        """Branches, and what is computed from them, over a range of entries, together.
+
+        ``expressions`` are names, expressions such as ``"sqrt(px**2 + py**2)"`` over branches and ``aliases``, and
+        patterns as in a filter. None means all branches that can be read and that the filters keep; one warning names
+        those that cannot be read. ``cut`` is an expression; entries for which it is false are left out.
+
+        Gives a record array of shape (entries,) with a field for each expression for ``library="ak"``, a dict of arrays
+        for ``"np"``, a table for ``"arrow"``, a frame for ``"pd"``. ``how`` may be ``dict``, ``list``, ``tuple``,
+        ``"zip"`` (lists of the same lengths become one list of records) or ``"nested"`` (what belongs together by names
+        and counters becomes records, as ``Muon`` of ``Muon_pt`` and ``Muon_eta``). With ``ak_add_doc`` awkward arrays
+        carry the branches' titles. A ``virtual`` awkward array reads a branch when one of its values is wanted, and
+        adds that to ``access_log``.
+
+        ``workers`` is the number of decoding threads. Reading needs the memory limit and the result at most. If the
+        stored bytes exceed the limit, the result is joined from parts, which needs memory for it twice. The executors
+        and caches of uproot are accepted and not used. Raises NoSuchKeyError, ExpressionError, OptionError,
+        UnsupportedBranchError, BadFileError, StorageError.
+
+            >>> tree.arrays(["Muon_pt", "Muon_eta"], cut="nMuon == 2", entry_stop=1000)
+            <Array [{Muon_pt: [...], Muon_eta: [...]}, ...] type='214 * {...}'>
+        """
+        del decompression_executor, interpretation_executor, array_cache
+        request = ReadRequest.of(
+            expressions=expressions,
+            cut=cut,
+            filter_name=filter_name,
+            filter_typename=filter_typename,
+            filter_branch=_one_of(filter_branch, filter_field),
+            aliases=aliases,
+            language=language,
+            entry_start=entry_start,
+            entry_stop=entry_stop,
+            library=library,
+            ak_add_doc=ak_add_doc,
+            how=how,
+            workers=workers,
+            memory_limit=memory_limit,
+        )
+        selection = self.selection(request)
+        if virtual:
+            check_virtual(request.library, how, expressions, cut, aliases)
+            return read_lazily(self.tree, selection, request, access_log)
+        if access_log is not None:
+            raise OptionError("access_log cannot be used with 'virtual=False'", hint="give virtual=True")
+        return read(self.tree, selection, request, self).group()
+
+    def iterate(
+        self,
+        expressions: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
+        aliases: Mapping[str, str] | None = None,
+        language: Any = None,
+        entry_start: int | None = None,
+        entry_stop: int | None = None,
+        step_size: int | str = "100 MB",
+        decompression_executor: Any = None,
+        interpretation_executor: Any = None,
+        library: str = "ak",
+        ak_add_doc: bool | Mapping[str, str] = False,
+        how: Any = None,
+        report: bool = False,
+        workers: int | None = None,
+        memory_limit: int | str = "1 GiB",
+    ) -> Iterator[Any]:
+        """What ``arrays`` gives, in steps of entries (an int) or of bytes after decompression (as "100 MB"), which end
+        where the tree's clusters do. With ``report`` each step is a pair of arrays and a Report of where it comes from.
+        Raises what ``arrays`` raises.
+
+            >>> for step in tree.iterate("Muon_pt", step_size=10_000):
+            ...     histogram.fill(ak.flatten(step.Muon_pt))
+        """
+        del decompression_executor, interpretation_executor
+        request = ReadRequest.of(
+            expressions=expressions,
+            cut=cut,
+            filter_name=filter_name,
+            filter_typename=filter_typename,
+            filter_branch=_one_of(filter_branch, filter_field),
+            aliases=aliases,
+            language=language,
+            entry_start=entry_start,
+            entry_stop=entry_stop,
+            step_size=step_size,
+            library=library,
+            ak_add_doc=ak_add_doc,
+            how=how,
+            workers=workers,
+            memory_limit=memory_limit,
+        )
+        tree = self.tree
+        source = tree.source(*request.range_in(tree.entries_count))
+        steps = Steps([source], self.selection(request), request, tree.file.another, self)
+        return steps.run(report=report)
+
+    def num_entries_for(
+        self,
+        memory_size: int | str,
+        expressions: str | Sequence[str] | None = None,
+        cut: str | None = None,
+        **wanted: Any,
+    ) -> int:
+        """The number of entries that take about this size ("100 MB") after decompression, by the sizes of their
+        baskets; 1 or more. The keywords are those of ``arrays`` that choose branches: filters, aliases, entry range.
+        Raises what ``arrays`` raises for these, and OptionError for an invalid size.
+        """
+        for name in wanted.keys() - _SELECTING:
+            raise OptionError(f"there is no option {name!r}", hint=f"there are {', '.join(sorted(_SELECTING))}")
+        request = ReadRequest.of(expressions=expressions, cut=cut, **wanted)
+        plain_per_entry = self.tree.plain_bytes_per_entry(self.selection(request).paths())
+        return max(1, round(parse_bytes(memory_size) / plain_per_entry)) if plain_per_entry else 1
+
+    def common_entry_offsets(
+        self,
+        *,
+        filter_name: Any = None,
+        filter_typename: Any = None,
+        filter_branch: Callable[[BranchT], object] | None = None,
+        filter_field: Callable[[BranchT], object] | None = None,
+        recursive: bool = True,
+    ) -> list[int]:
+        """Entries at which baskets of all these branches begin or end; a branch without baskets does not count."""
+        indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
+        if self.number is not None:
+            indices.insert(0, self.number)
+        offsets = [set(own) for index in indices if len(own := self.tree.entry_offsets(index)) > 1]
+        return sorted(set.intersection(*offsets)) if offsets else [0]
+
+
+# The options of `arrays` that say which branches and entries are meant.
+_SELECTING = frozenset(
+    {"filter_name", "filter_typename", "filter_branch", "aliases", "language", "entry_start", "entry_stop"}
+)
+
+
+# Names of trees and branches that `dir` leaves out.
+_INTERNAL = frozenset(
+    {
+        "branch",
+        "check_readable",
+        "core",
+        "empty_columns",
+        "find",
+        "hint_of_friends",
+        "index_of",
+        "indices",
+        "is_part",
+        "no_such_branch",
+        "number",
+        "outline",
+        "plain_bytes_per_entry",
+        "selection",
+        "shape",
+        "source",
+        "warned_unreadable",
+    }
+)
+
+
+def _one_of(filter_branch: Any, filter_field: Any) -> Any:
+    """The function that chooses branches, under the name that uproot has for a TTree or for an RNTuple."""
+    if filter_branch is not None and filter_field is not None:
+        raise OptionError("filter_branch and filter_field are the same", hint="give one of them")
+    return filter_field if filter_branch is None else filter_branch
+
+
+def _is_kept(answer: Any) -> bool:
+    if answer is not None and not isinstance(answer, int | np.bool_):
+        raise OptionError(f"filter_branch gave {answer!r}", hint="it gives True for the branches to keep, else False")
+    return bool(answer)

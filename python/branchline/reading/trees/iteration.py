@@ -1,0 +1,221 @@
+"""Reading many files in steps, or as one array: ``iterate``, ``concatenate``, ``num_entries``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from branchline.errors import DatasetError, OptionError
+from branchline.reading.access import Access, access_of
+from branchline.reading.locations import files_at, is_url, split_location, text_of, without_braces
+from branchline.reading.options import check_opening_options
+from branchline.reading.request import ONE_STEP, ReadRequest
+from branchline.reading.sources import SkippedFile, Source
+from branchline.reading.trees.branch import Branch, BranchFilter
+from branchline.reading.trees.file import File
+from branchline.reading.trees.selection import Selection
+from branchline.reading.trees.tree import Tree
+from branchline.reading.trees.tree_steps import Steps
+
+
+def sources_of(files: Any) -> list[Source]:
+    """Sources of paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or several of these.
+
+    Raises DatasetError, OptionError.
+    """
+    if isinstance(files, Tree):
+        return [files.source()]
+    if isinstance(files, Mapping):
+        return [Source(one, _tree_name(tree)) for path, tree in files.items() for one in _expanded(text_of(path))]
+    if isinstance(files, str | bytes | os.PathLike):
+        path, name = split_location(text_of(files))
+        return [Source(one, name) for one in _expanded(path)]
+    if isinstance(files, Branch) or not hasattr(files, "__iter__"):
+        raise OptionError(f"{files!r} are no files", hint="give paths, patterns, {path: tree}, or Trees")
+    return [source for one in files for source in sources_of(one)]
+
+
+def _tree_name(tree: Any) -> str | None:
+    if tree is None or isinstance(tree, str):
+        return tree
+    raise OptionError(f"{tree!r} is no name of a tree", hint='give {"file.root": "tree"}')
+
+
+def _expanded(path: str) -> list[str]:
+    """The files of a pattern or a folder, each once. Raises DatasetError if there is none for one of the alternatives
+    in braces.
+    """
+    alternatives = without_braces(os.path.expanduser(path))
+    return list(dict.fromkeys(file for one in alternatives for file in ([one] if is_url(one) else files_at(one))))
+
+
+def num_entries(files: Any, *, access: Access | str | None = None) -> Iterator[tuple[str, str, int]]:
+    """Path, tree and number of entries of each of the files, which are given as to ``iterate``. Only the metadata of
+    the trees are read. Raises DatasetError, OptionError and what opening raises.
+
+        >>> list(branchline.num_entries("data/*.root"))
+        [('data/a.root', 'Events', 3), ('data/b.root', 'Events', 3)]
+    """
+    given = access_of(access)
+    for source in sources_of(files):
+        tree = _opened(source, given)
+        yield source.path, tree.path, tree.entries_count
+
+
+def _opened(source: Source, access: Access) -> Tree:
+    if isinstance(source.open_tree, Tree):
+        return source.open_tree
+    return File(source.path, access).tree(source.tree)
+
+
+def iterate(
+    files: Any,
+    expressions: str | Sequence[str] | None = None,
+    cut: str | None = None,
+    *,
+    filter_name: Any = None,
+    filter_typename: Any = None,
+    filter_branch: BranchFilter | None = None,
+    aliases: Mapping[str, str] | None = None,
+    language: Any = None,
+    step_size: int | str = "100 MB",
+    library: str = "ak",
+    ak_add_doc: bool | Mapping[str, str] = False,
+    how: Any = None,
+    report: bool = False,
+    allow_missing: bool = False,
+    workers: int | None = None,
+    memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
+    skip_bad_files: bool = False,
+    skipped: list[SkippedFile] | None = None,
+    **options: Any,
+) -> Iterator[Any]:
+    """Branches of many files, step by step in their order; ``workers`` threads prefetch and decode files.
+
+    ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists; folders
+    too. What is read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. Each
+    step is what ``Tree.arrays`` gives for its entries: an array of records, or what ``library`` and ``how`` choose.
+
+    A step is of entries (an int) or of bytes after decompression (as "100 MB"), and never spans two files.
+    ``memory_limit`` is in bytes and bounds what is fetched, decompressed and decoded at a time. ``access`` is as for
+    ``open``. With ``skip_bad_files`` a file that is missing or damaged is left out, with ``allow_missing`` one without
+    the tree or a branch: with a warning, and noted in the list ``skipped`` if one is given. With ``report`` each step
+    is a pair of arrays and a Report.
+
+    Raises OptionError, ExpressionError and DatasetError for what cannot be asked for. The step that meets them raises
+    MissingFileError, NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError, and MemoryLimitError for a
+    basket that does not fit; each names the file.
+
+        >>> for events in branchline.iterate("data/*.root:Events", ["Muon_pt", "Muon_eta"], "nMuon > 1"):
+        ...     print(len(events), events.Muon_pt.tolist())
+        1 [[1.0, 2.0]]
+        1 [[1.0, 2.0]]
+    """
+    check_opening_options(options)
+    request = ReadRequest.of(
+        expressions=expressions,
+        cut=cut,
+        filter_name=filter_name,
+        filter_typename=filter_typename,
+        filter_branch=filter_branch,
+        aliases=aliases,
+        language=language,
+        step_size=step_size,
+        library=library,
+        ak_add_doc=ak_add_doc,
+        how=how,
+        workers=workers,
+        memory_limit=memory_limit,
+        access=access,
+        skip_bad_files=skip_bad_files,
+        allow_missing=allow_missing,
+    )
+    return _steps(files, request, skipped).run(report=report)
+
+
+def concatenate(
+    files: Any,
+    expressions: str | Sequence[str] | None = None,
+    cut: str | None = None,
+    *,
+    filter_name: Any = None,
+    filter_typename: Any = None,
+    filter_branch: BranchFilter | None = None,
+    aliases: Mapping[str, str] | None = None,
+    language: Any = None,
+    entry_start: int | None = None,
+    entry_stop: int | None = None,
+    library: str = "ak",
+    ak_add_doc: bool | Mapping[str, str] = False,
+    how: Any = None,
+    allow_missing: bool = False,
+    workers: int | None = None,
+    memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
+    skip_bad_files: bool = False,
+    **options: Any,
+) -> Any:
+    """Branches of many files as one array, with the arguments of ``iterate``. The entry range counts over all files.
+
+    The parts are joined at the end: there must be room for them twice. Raises what ``iterate`` raises.
+
+        >>> branchline.concatenate("data/*.root:Events", "Muon_pt", entry_stop=4).Muon_pt.tolist()
+        [[1.0, 2.0], [], [3.0], [1.0, 2.0]]
+    """
+    check_opening_options(options)
+    request = ReadRequest.of(
+        expressions=expressions,
+        cut=cut,
+        filter_name=filter_name,
+        filter_typename=filter_typename,
+        filter_branch=filter_branch,
+        aliases=aliases,
+        language=language,
+        entry_start=entry_start,
+        entry_stop=entry_stop,
+        step_size=ONE_STEP,
+        library=library,
+        ak_add_doc=ak_add_doc,
+        how=how,
+        workers=workers,
+        memory_limit=memory_limit,
+        access=access,
+        skip_bad_files=skip_bad_files,
+        allow_missing=allow_missing,
+    )
+    return _steps(files, request).together()
+
+
+def _steps(files: Any, request: ReadRequest, skipped: list[SkippedFile] | None = None) -> Steps:
+    """The steps over files. Names are looked up in the first file that opens."""
+    sources = sources_of(files)
+    if not sources:
+        raise DatasetError("no files were given")
+    if not request.add_doc and not request.is_nested and request.is_everything:
+        return Steps(_within(sources, request), None, request, File, skipped=skipped)
+    for index, source in enumerate(sources):
+        try:
+            tree = _opened(source, request.access)
+            selection = tree.selection(request)
+        except request.skippable:
+            continue
+        sources[index] = replace(source, open_tree=tree)
+        return Steps(_within(sources, request), selection, request, File, tree, skipped)
+    return Steps(sources, Selection({}), request, File, skipped=skipped)
+
+
+def _within(sources: Sequence[Source], request: ReadRequest) -> list[Source]:
+    """The parts of sources within the request's entries, which are counted over all of them as in a slice."""
+    if request.entry_start is None and request.entry_stop is None:
+        return list(sources)
+    counts = [_opened(source, request.access).entries_count for source in sources]
+    start, stop = request.range_in(sum(counts))
+    parts = []
+    for source, count in zip(sources, counts, strict=True):
+        if start < count and stop > 0 and start < stop:
+            parts.append(replace(source, entry_start=max(start, 0), entry_stop=min(stop, count)))
+        start, stop = start - count, stop - count
+    return parts

@@ -1,0 +1,279 @@
+"""Streams of chunks of events, which threads of the engine prefetch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import groupby
+from typing import Any
+
+import awkward as ak
+
+from branchline import _core
+from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError
+from branchline.reading.access import Access, access_of
+from branchline.reading.arrays.arrays import layout_of, record_of_columns
+from branchline.reading.arrays.lazy import lazy_array
+from branchline.reading.arrays.libraries import array_of, group_of
+from branchline.reading.arrays.shape import Shape
+from branchline.reading.expressions.name_filters import near_names_hint, with_near_names
+from branchline.reading.locations import is_parquet, shown
+from branchline.reading.parquet.open_parquet import open_stream, opened
+from branchline.reading.request import Step, StreamRequest, check_entries, positive_bytes
+from branchline.reading.sources import Failure, SkippedFile, Source
+from branchline.reading.stream_records import StreamRecords
+
+
+class Chunk:
+    """A range of entries of one tree, with the columns that were read for it."""
+
+    def __init__(self, core: _core.Chunk, shape: Shape | None = None) -> None:
+        self._core = core
+        self._shape = shape
+        self.source_index = core.source_index
+        self.path = core.path
+        # Keys that were found again because the file was never closed.
+        self.recovered_count = core.recovered_count
+        self.tree_name = core.tree_path
+        self.tree_entries = core.tree_entries
+        self.entry_start = core.entry_start
+        self.entry_stop = core.entry_stop
+        self.branches = core.branches()
+        self.late_branches: list[str] = []
+        self._columns: dict[str, _core.Column] | None = None
+        self._arrays: dict[tuple[str, str], Any] = {}
+
+    def __len__(self) -> int:
+        return self.entry_stop - self.entry_start
+
+    def __repr__(self) -> str:
+        return f"<Chunk {self.path}:{self.tree_name} entries {self.entry_start} to {self.entry_stop}>"
+
+    @property
+    def shape(self) -> Shape:
+        """What the branches of the tree look like."""
+        if self._shape is None:
+            self._shape = Shape(self._core.tree())
+        return self._shape
+
+    def unreadable(self) -> list[str]:
+        """Paths of the branches of the tree that cannot be read."""
+        outline = self.shape.outline
+        return [path for path, kind in zip(outline.paths, outline.kinds, strict=True) if kind == "unreadable"]
+
+    def group(self, name: str, column: Callable[[str], ak.Array] | None = None) -> ak.Array | None:
+        """Branches that belong together under a name, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``: a record array,
+        of which a branch is read when one of its values is wanted; None if the name stands for one branch or for none.
+
+        ``column`` gives the columns by the paths of branches, if not this chunk itself.
+        """
+        group = self.shape.group(name)
+        if group is None:
+            return None
+        given = self.array if column is None else column
+        whole = lazy_array({name: group}, len(self), self.shape.empty, lambda path: given(path).layout)
+        return whole[name]
+
+    def own_names(self) -> list[str]:
+        """Names of the branches that were read, without those above them; a slash may be in a name."""
+        outline = self.shape.outline
+        return [outline.names[outline.index_by_path[path]] for path in self.branches]
+
+    @property
+    def all_branches(self) -> list[str]:
+        """Names of all branches of the tree that can be read."""
+        return self._core.tree().readable()
+
+    def column(self, name: str) -> _core.Column:
+        """The values of a branch in buffers; a branch that was not read is read now.
+
+        Raises NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError.
+        """
+        if self._columns is None:
+            self._columns = dict(zip(self.branches, self._core.take_columns(), strict=True))
+        if name not in self._columns:
+            path = self.path_of(name)
+            if path not in self._columns:
+                self._columns[path] = self._core.read_late(path)
+                self.late_branches.append(path)
+            self._columns[name] = self._columns[path]
+        return self._columns[name]
+
+    def path_of(self, name: str) -> str:
+        """The path of the branch that a name means. Raises NoSuchKeyError with the nearest names."""
+        tree = self._core.tree()
+        with with_near_names(name, tree.readable):
+            path: str = tree.branch(tree.find(name)).path
+        return path
+
+    def array(self, name: str, library: str = "ak") -> Any:
+        """A branch as an array of ``len(chunk)`` entries, made once."""
+        key = (name, library)
+        if key not in self._arrays:
+            self._arrays[key] = array_of(layout_of(self.column(name)), library)
+        return self._arrays[key]
+
+    def arrays(self, library: str = "ak", names: Sequence[str] | None = None) -> Any:
+        """Several branches together (those that were read, if none are named)."""
+        wanted = self.branches if names is None else names
+        return group_of(record_of_columns({name: self.column(name) for name in wanted}, len(self)), library)
+
+    def release(self) -> None:
+        """Frees the columns; arrays that are still in use stay valid."""
+        self._columns = {}
+        self._arrays = {}
+
+
+class ChunkStream:
+    """Chunks of many files in their order. Threads of the engine prefetch: they open files and fetch and decode baskets
+    for the next chunks while one is in use.
+
+    The keywords are the fields of a StreamRequest, with ``step_size`` and ``memory_limit`` as users write them: bytes
+    after decompression ("100 MB") or entries (an int), and a size. MemoryLimitError is raised where the limit is too
+    small for the chunk in use, the one before and the next ones. Errors of a source are raised at its place in
+    the order; with ``skip_bad_files`` and ``allow_missing`` the file is noted in ``skipped`` instead.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        branches: Sequence[str] | None,
+        *,
+        optional: Sequence[str] = (),
+        step_size: int | str = "100 MB",
+        threads: int = 1,
+        memory_limit: int | str = "1 GiB",
+        access: Access | str | None = None,
+        **others: Any,
+    ) -> None:
+        request = StreamRequest(
+            branches=None if branches is None else tuple(branches),
+            optional=tuple(optional),
+            step=Step.of(step_size),
+            threads=threads,
+            memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
+            access=access_of(access),
+            **others,
+        )
+        self._begin(sources, request)
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], request: StreamRequest) -> ChunkStream:
+        """The stream of a request."""
+        stream = cls.__new__(cls)
+        stream._begin(sources, request)
+        return stream
+
+    def _begin(self, sources: Sequence[Source], request: StreamRequest) -> None:
+        self._sources = list(sources)
+        self._request = request
+        self.skipped: list[SkippedFile] = []
+        self._shape: tuple[int, Shape] | None = None
+        # Runs of sources of one format: a stream of its own reads each, the next one when the one before is over.
+        self._runs = [list(run) for _, run in groupby(self._sources, lambda one: is_parquet(one.path))]
+        self._first_source = 0
+        self._over: list[StreamRecords] = []
+        self._core = self._stream_of(0)
+
+    def _stream_of(self, run: int) -> _core.Stream:
+        sources = self._runs[run] if self._runs else []
+        return (
+            open_stream(sources, self._request)
+            if sources and is_parquet(sources[0].path)
+            else _core.Stream(sources, self._request)
+        )
+
+    def _goes_on(self) -> bool:
+        """Goes on with the next run of sources, if there is one."""
+        if len(self._runs) < 2:
+            return False
+        self._over.append(_counted_from(self._core.records(), self._first_source))
+        self._core.close()
+        self._first_source += len(self._runs.pop(0))
+        self._core = self._stream_of(0)
+        return True
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self
+
+    def __next__(self) -> Chunk:
+        while True:
+            item = self._core.next()
+            if item is None:
+                if self._goes_on():
+                    continue
+                raise StopIteration
+            index = self._first_source + item.source_index
+            if not isinstance(item, _core.FailedSource | Failure):
+                if self._shape is None or self._shape[0] != index:
+                    self._shape = (index, Shape(item.tree()))
+                chunk = Chunk(item, self._shape[1])
+                chunk.source_index = index
+                return chunk
+            self._failed(index, item.error, item.chunk)
+
+    def _failed(self, source_index: int, error: BaseException, chunk: _core.Chunk | None) -> None:
+        source = self._sources[source_index]
+        if isinstance(error, NoSuchKeyError) and error.hint is None:
+            error.hint = _hint_for(source, self._request.branches or (), self._request.access)
+        if not isinstance(error, self._request.skippable):
+            self.close()
+            raise error
+        if chunk is None:
+            lost = _entries_in(source, self._request.access)
+        else:
+            stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
+            lost = stop - chunk.entry_start
+        self.skipped.append(SkippedFile(shown(source.path), lost, error.reason, source_index))
+
+    def records(self) -> StreamRecords:
+        """What was read so far and what it cost."""
+        now = _counted_from(self._core.records(), self._first_source)
+        return reduce(StreamRecords.plus, [*self._over, now])
+
+    def close(self) -> None:
+        """Stops prefetching."""
+        self._core.close()
+
+    def __enter__(self) -> ChunkStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _counted_from(read: StreamRecords, first: int) -> StreamRecords:
+    """The same with the numbers of sources counted over all runs."""
+    if first == 0:
+        return read
+    return replace(read, files=[replace(one, source_index=one.source_index + first) for one in read.files])
+
+
+def _entries_in(source: Source, access: Access) -> int | None:
+    """The number of entries of a source that cannot be read, if its file still has it."""
+    try:
+        entries_count = opened(source.path, access).tree(source.tree).entries_count
+    except FILE_ERRORS:
+        return None
+    start, stop = check_entries(source.entry_start, source.entry_stop, entries_count)
+    return stop - start
+
+
+def _hint_for(source: Source, branches: Sequence[str], access: Access) -> str | None:
+    """The nearest names for a source whose tree, or one of whose branches, is not there."""
+    try:
+        file = opened(source.path, access)
+        trees = [key.path for key in file.keys_below("") if key.is_tree]
+        try:
+            tree = file.tree(source.tree)
+        except NoSuchKeyError as error:
+            return error.hint or near_names_hint(source.tree or "", list(dict.fromkeys(trees)))
+        for name in branches:
+            try:
+                tree.find(name)
+            except NoSuchKeyError as error:
+                return error.hint or near_names_hint(name, tree.paths())
+    except BranchlineError:
+        return None
+    return None

@@ -1,0 +1,259 @@
+"""Tree: our handle on a tree of a file, a TTree or an RNTuple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from branchline.errors import NoSuchKeyError
+from branchline.reading.arrays.outline import Outline
+from branchline.reading.arrays.shape import Shape
+from branchline.reading.expressions.name_filters import near_names_hint
+from branchline.reading.sources import Source
+from branchline.reading.trees.branch import Branch
+from branchline.reading.trees.branches import Branches
+from branchline.reading.trees.friends import Friend, Index, StoredLinks
+
+if TYPE_CHECKING:
+    from branchline import _core
+    from branchline.reading.trees.handles import DirectoryHandle, FileHandle, TreeHandle
+
+
+class Tree(Branches[Branch]):
+    """Columns of events in a file, a TTree or an RNTuple. ``tree["branch"]`` is a Branch; ``arrays`` and ``iterate``
+    read several together. ``len(tree)`` is the number of branches at the top, ``tree.num_entries`` that of entries.
+    Sizes are bytes; entries are numbered from 0, and a range is without its ``entry_stop``.
+
+    ``tree["branch"]`` raises NoSuchKeyError with the nearest names. What reads values raises UnsupportedBranchError,
+    BadFileError and StorageError, which name the file and the branch.
+
+        >>> tree = branchline.open("file.root")["Events"]
+        >>> tree.keys()
+        ['nMuon', 'Muon_pt', 'Muon_eta']
+        >>> tree.arrays(["Muon_pt"], entry_stop=1000)
+    """
+
+    def __init__(self, shape: Shape, file: FileHandle, cycle: int | None = None) -> None:
+        self.shape = shape
+        core = shape.core
+        self._file = file
+        self.file_path: str = file.path
+        self.path: str = core.path
+        self.name: str = self.path.rsplit("/", 1)[-1]
+        self.title: str = core.title
+        self.entries_count: int = core.entries_count
+        self.warned_unreadable: set[str] = set()
+        self._cycle = cycle
+        # A branch refers to its tree: a reference back would keep both, and the file, until Python looks for circles.
+        self._branches: WeakValueDictionary[int, Branch] = WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        count = len(self.outline.paths)
+        return f"<Tree {self.path!r} of {self.file_path}: {count} branches, {self.entries_count} entries>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Whoever unpickles it opens the file again, by its path.
+        return _tree_of, (self.file, self.object_path.lstrip("/"))
+
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; the tree can still be read."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether its file was closed."""
+        return self.file.closed
+
+    @property
+    def description(self) -> str:
+        """Its title, under the name that uproot has for it in an RNTuple."""
+        return self.title
+
+    @property
+    def all_members(self) -> Mapping[str, Any]:
+        """What a TTree stores of itself beside its branches, by the names of its members. Raises UnsupportedBranchError
+        for an RNTuple.
+
+            >>> tree.member("fEntries")
+            3
+        """
+        members: Mapping[str, Any] = self.file.members_of_tree(self.object_path)
+        return members
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """The same as ``all_members``. Raises UnsupportedBranchError for an RNTuple."""
+        return self.all_members
+
+    def member(self, name: str) -> Any:
+        """A member that a TTree stores of itself. Raises NoSuchKeyError, UnsupportedBranchError for an RNTuple."""
+        return self.all_members[name]
+
+    def has_member(self, name: str) -> bool:
+        """Whether a TTree stores such a member of itself. Raises UnsupportedBranchError for an RNTuple."""
+        return name in self.all_members
+
+    def _branch(self, index: int) -> Branch:
+        return self.branch(index)
+
+    @property
+    def core(self) -> _core.Tree:
+        """The engine's handle."""
+        return self.shape.core
+
+    @property
+    def file(self) -> FileHandle:
+        """The file that it is in."""
+        return self._file
+
+    @property
+    def tree(self) -> Tree:
+        """The tree itself."""
+        return self
+
+    @property
+    def number(self) -> None:
+        """None, for it is no branch."""
+        return
+
+    @property
+    def outline(self) -> Outline:
+        """Which branches there are, and which belong to which."""
+        return self.shape.outline
+
+    @property
+    def parent(self) -> DirectoryHandle:
+        """The directory that it is in."""
+        return self.file.directory_of(self.path)
+
+    @property
+    def classname(self) -> str:
+        """The class that it has in the file: ``TTree``, ``TNtuple``, ``ROOT::RNTuple``, ..."""
+        return self.file.classname_of(self.object_path.lstrip("/"))
+
+    @property
+    def num_entries(self) -> int:
+        """Entries, under uproot's name."""
+        return self.entries_count
+
+    @property
+    def object_path(self) -> str:
+        """Where it is in the file, as uproot writes it: ``/folder/tree;1``."""
+        return f"/{self.path}" if self._cycle is None else f"/{self.path};{self._cycle}"
+
+    @property
+    def cache_key(self) -> str:
+        """A text that no other tree of any file has but a copy: the identifier of the file, and the place in it."""
+        return f"{self.file.uuid}:{self.object_path}"
+
+    @cached_property
+    def _links(self) -> StoredLinks | None:
+        """None for most trees, which have none."""
+        return StoredLinks(self) if self.core.has_relatives else None
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Formulas that the file has names for (TTree::SetAlias), as ROOT writes them; expressions may use these."""
+        return self._links.aliases if self._links else {}
+
+    @property
+    def friends(self) -> dict[str, Friend]:
+        """Trees that are read together with it (TTree::AddFriend), by the names that expressions use for them:
+        ``tree.arrays(["pt", "friend.weight"])``.
+        """
+        return self._links.friends if self._links else {}
+
+    @property
+    def index(self) -> Index | None:
+        """The index by which it is read as a friend (TTree::BuildIndex); None if it has none."""
+        return self._links.index if self._links else None
+
+    @property
+    def compressed_bytes(self) -> int:
+        """Bytes of all branches in the file."""
+        return sum(branch.compressed_bytes for branch in self.values() if not branch.is_part)
+
+    @property
+    def uncompressed_bytes(self) -> int:
+        """Bytes of all branches after decompression."""
+        return sum(branch.plain_bytes for branch in self.values() if not branch.is_part)
+
+    @property
+    def compression_ratio(self) -> float:
+        """Bytes after decompression for each byte in the file; 1 if there are none."""
+        compressed = self.compressed_bytes
+        return self.uncompressed_bytes / compressed if compressed else 1.0
+
+    def branch(self, index: int) -> Branch:
+        """A branch by its number, a parent before its children."""
+        branch = self._branches.get(index)
+        if branch is None:
+            branch = self._branches[index] = Branch(self, index, self.shape.facts_of(index))
+        return branch
+
+    def index_of(self, name: str) -> int | None:
+        """The number of the branch that a name means, which may begin with that of the tree as in ROOT; None if there
+        is none. Raises NoSuchKeyError if it means two.
+        """
+        own = f"{self.name}."
+        for one in (name, name.removeprefix(own)) if name.startswith(own) else (name,):
+            try:
+                return self.core.find(one)
+            except NoSuchKeyError as error:
+                if error.hint is not None:  # it names those that there are
+                    raise
+        return None
+
+    def no_such_branch(self, name: str) -> str:
+        """What to say of a branch that is not there."""
+        return f"tree {self.path} has no branch {name!r}"
+
+    def hint_of_friends(self, name: str, known: Callable[[], list[str]]) -> str | None:
+        """The hint for a name that may be that of a friend's branch, without opening friends; None without them."""
+        if not self.friends:
+            return None
+        friend, _, rest = name.partition(".")
+        if rest and friend in self.friends:
+            own = f"tree.friends[{friend!r}].tree[{rest!r}]"
+            return f"{friend} is a friend: tree.arrays({name!r}) reads its branch entry by entry, {own} is its own"
+        near = near_names_hint(name, known())
+        friends = f"tree.arrays({name!r}) also looks in the friends of the tree: {', '.join(self.friends)}"
+        return friends if near is None else f"{near} {friends}"
+
+    def check_readable(self, path: str) -> None:
+        """Raises what reading a branch would raise: UnsupportedBranchError, BadFileError, StorageError."""
+        self.core.check_readable(path)
+
+    def empty_columns(self, paths: list[str]) -> list[Any]:
+        """Columns without entries, with the types of these branches. Raises UnsupportedBranchError."""
+        return self.core.empty_columns(paths)
+
+    def entry_offsets(self, index: int) -> list[int]:
+        """Entries at which the baskets of a branch begin, and its end; one number if it has none. Raises BadFileError,
+        StorageError.
+        """
+        return self.core.entry_offsets(index)
+
+    def basket_borders(self) -> list[int]:
+        """Entries at which parts that are read apart may begin: few baskets are then read for two parts."""
+        return self.core.basket_borders()
+
+    def plain_bytes_per_entry(self, paths: list[str]) -> float:
+        """Bytes after decompression for an entry of these branches together."""
+        return self.core.bytes_per_entry([self.core.find(path) for path in paths]).plain
+
+    def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
+        """A range of its entries as a source of a stream, which reads without opening it again."""
+        return Source(self.file_path, self.path, entry_start, entry_stop, self)
+
+
+def _tree_of(file: FileHandle, name: str) -> TreeHandle:
+    """What unpickling a tree gives."""
+    return file.tree(name)

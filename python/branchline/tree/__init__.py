@@ -1,1 +1,0 @@
-"""Files, trees and branches, and the arrays that come out of them."""
