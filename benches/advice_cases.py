@@ -17,10 +17,10 @@ import uproot
 
 from benches.worker import REPOSITORY
 from branchline.forecast.subject import Subject, subject_of
-from branchline.layout.converting import convert
-from branchline.layout.merging import merge
 from branchline.reading.access import Access
 from branchline.sensors.record import JobRecord
+from branchline.writing.merging.convert import convert
+from branchline.writing.merging.merge import merge
 
 TREE = "events"
 ENTRIES, COLUMNS = 2_000_000, 8

@@ -73,7 +73,7 @@ def _values(random: object, kind: str, entries: int) -> dict[str, object]:
 
 
 def _merge(inputs: list[Path], output: Path, codec: str, layout: str) -> None:
-    from branchline.layout.merging import merge
+    from branchline.writing.merging.merge import merge
 
     # With another size of baskets they are compressed again, in the codec that they have.
     basket_size = LARGE_BASKET if layout == "large baskets" else None

@@ -55,7 +55,7 @@ def large_event_file(cache: Path, size_bytes: int, progress: Callable[[str], Non
     """
     path = cache / "links" / f"events-{size_bytes // 1_000_000}.root"
     if not path.exists():
-        from branchline.layout.merging import merge
+        from branchline.writing.merging.merge import merge
 
         made = split_object_files(cache, min(EVENT_FILES, max(2, size_bytes // SMALL_FILE_BYTES)), progress)
         progress(f"merging a file of {size_bytes / 1e6:.0f} MB")

@@ -43,10 +43,6 @@ from branchline.reading.access import Access
 
 if TYPE_CHECKING:
     from branchline.forecast.asking import what_if
-    from branchline.layout.converting import convert
-    from branchline.layout.merging import merge
-    from branchline.layout.skimming import skim, slim
-    from branchline.layout.verifying import verify
     from branchline.reading.dask.collections import dask
     from branchline.reading.datasets.dataset import Dataset
     from branchline.reading.layout.dataset_layout import inspect_dataset
@@ -70,11 +66,15 @@ if TYPE_CHECKING:
     from branchline.train.result import TrainResult
     from branchline.train.sharing import Shared
     from branchline.train.variations import varied
-    from branchline.writing.efficiencies import as_TEfficiency
-    from branchline.writing.file import WritableDirectory, WritableFile, create, recreate, update
-    from branchline.writing.graphs import as_TGraph
-    from branchline.writing.sparse import as_THnSparse
-    from branchline.writing.table import WritableTree
+    from branchline.writing.merging.convert import convert
+    from branchline.writing.merging.merge import merge
+    from branchline.writing.merging.skim import skim, slim
+    from branchline.writing.merging.verify import verify
+    from branchline.writing.objects.efficiencies import as_TEfficiency
+    from branchline.writing.objects.graphs import as_TGraph
+    from branchline.writing.objects.sparse_histograms import as_THnSparse
+    from branchline.writing.recreate.writable_file import WritableDirectory, WritableFile, create, recreate, update
+    from branchline.writing.recreate.writable_tree import WritableTree
 
 __all__ = [
     "Access",
@@ -170,12 +170,12 @@ _find = lazily(
         "branchline.reading.datasets.dataset": ("Dataset",),
         "branchline.reading.dask.collections": ("dask",),
         "branchline.forecast.asking": ("what_if",),
-        "branchline.layout.converting": ("convert",),
+        "branchline.writing.merging.convert": ("convert",),
         "branchline.reading.layout.dataset_layout": ("inspect_dataset",),
         "branchline.reading.layout.file_layout": ("inspect_file",),
-        "branchline.layout.merging": ("merge",),
-        "branchline.layout.skimming": ("skim", "slim"),
-        "branchline.layout.verifying": ("verify",),
+        "branchline.writing.merging.merge": ("merge",),
+        "branchline.writing.merging.skim": ("skim", "slim"),
+        "branchline.writing.merging.verify": ("verify",),
         "branchline.results.loading": ("Results", "load"),
         "branchline.results.plotting": ("plot",),
         "branchline.results.workspaces": ("workspace",),
@@ -195,11 +195,17 @@ _find = lazily(
         "branchline.reading.trees.iteration": ("concatenate", "iterate", "num_entries"),
         "branchline.reading.trees.nanoevents": ("nanoevents",),
         "branchline.reading.trees.tree": ("Tree",),
-        "branchline.writing.efficiencies": ("as_TEfficiency",),
-        "branchline.writing.file": ("WritableDirectory", "WritableFile", "create", "recreate", "update"),
-        "branchline.writing.graphs": ("as_TGraph",),
-        "branchline.writing.sparse": ("as_THnSparse",),
-        "branchline.writing.table": ("WritableTree",),
+        "branchline.writing.objects.efficiencies": ("as_TEfficiency",),
+        "branchline.writing.recreate.writable_file": (
+            "WritableDirectory",
+            "WritableFile",
+            "create",
+            "recreate",
+            "update",
+        ),
+        "branchline.writing.objects.graphs": ("as_TGraph",),
+        "branchline.writing.objects.sparse_histograms": ("as_THnSparse",),
+        "branchline.writing.recreate.writable_tree": ("WritableTree",),
     },
 )
 

@@ -14,16 +14,16 @@ from typing_extensions import disjoint_base
 
 from branchline.forecast.laid import LaidFile
 from branchline.forecast.planning import PlanRequest
-from branchline.layout.fields import ShownField
-from branchline.layout.merge_request import MergeRequest
-from branchline.layout.targets import Layout, Target
 from branchline.reading.access import Access
 from branchline.reading.datasets.elements import ReplicaRank
 from branchline.reading.datasets.server_listings import ListingForm
 from branchline.reading.ranges import ByteRange
 from branchline.reading.stream_records import StreamRecords
-from branchline.writing.differences import Differences
-from branchline.writing.table import NewTable
+from branchline.writing.columns.fields import ShownField
+from branchline.writing.columns.targets import Layout, Target
+from branchline.writing.merging.merge_request import MergeRequest
+from branchline.writing.recreate.differences import Differences
+from branchline.writing.recreate.writable_tree import NewTable
 
 __version__: str
 #: Bytes that are read from the start of a file.

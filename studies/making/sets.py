@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from branchline.layout.merge_options import MergeOptions
-from branchline.layout.merging import merge
-from branchline.layout.skimming import slim
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.merge_options import MergeOptions
+from branchline.writing.merging.skim import slim
 from studies.making.writing import Order
 
 REPOSITORY = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import uproot
 
 import branchline
 from branchline.errors import BranchlineError, StorageError, UnsupportedBranchError
-from branchline.layout.converting import convert
+from branchline.writing.merging.convert import convert
 
 ENTRIES = 500
 FLAT = ("flag", "tiny", "short", "number", "long", "unsigned", "real", "double", "letters", "text")

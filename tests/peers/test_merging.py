@@ -14,8 +14,8 @@ import uproot
 from tests.peers.peers import missing
 
 import branchline
-from branchline.layout.merging import merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.verify import verify
 
 ENTRIES = (700, 0, 1, 1300)
 ORDERS = ("entry", "branch", "offset")

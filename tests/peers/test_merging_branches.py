@@ -18,9 +18,9 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.errors import OptionError, UnsupportedBranchError
-from branchline.layout.filled import FilledBranch
-from branchline.layout.merging import merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.filled import FilledBranch
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.verify import verify
 
 #: The branches of each file, in their order.
 FILES = [
@@ -296,7 +296,7 @@ def test_the_command_says_what_it_filled(inputs: list[str], tmp_path: Path) -> N
 
 
 def test_keeping_some_branches_does_not_go_with_it(inputs: list[str], tmp_path: Path) -> None:
-    from branchline.layout.merge_request import TreeSelection
+    from branchline.writing.merging.merge_request import TreeSelection
 
     selection = TreeSelection(branches={"Events": ["run"]})
     with pytest.raises(OptionError, match="kept"):

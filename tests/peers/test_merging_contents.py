@@ -17,7 +17,7 @@ import uproot
 from tests.peers.peers import missing
 
 import branchline
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 
 pytestmark = pytest.mark.slow
 

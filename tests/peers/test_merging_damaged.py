@@ -12,12 +12,12 @@ import pytest
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 
 # A merge in a process of its own, which has 4 GiB of addresses and a minute.
 MERGING = """
 import json, resource, sys
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 output, inputs, options = json.loads(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 print(json.dumps(merge(inputs, output, **options)[:]))

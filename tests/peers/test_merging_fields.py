@@ -19,9 +19,9 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout.filled import FilledBranch
-from branchline.layout.merging import merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.filled import FilledBranch
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.verify import verify
 
 #: Entries of each file.
 ENTRIES = {"few": 20, "all": 30, "some": 25}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.peers.peers import missing
 
-from branchline.layout.merging import merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.verify import verify
 
 FILES = 3
 # Has ROOT write a file: `branchline_axes(path, number)`.

@@ -16,8 +16,8 @@ from tests.peers.peers import missing
 from tests.peers.test_merging_histograms import differences
 from tests.peers.test_merging_objects import versions
 
-from branchline.layout.merging import MergeResult, merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import MergeResult, merge
+from branchline.writing.merging.verify import verify
 
 FILES = 3
 # Has ROOT write a file: `branchline_kinds(path, number)`.

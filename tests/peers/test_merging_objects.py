@@ -11,8 +11,8 @@ import pytest
 from tests.peers.peers import missing
 from tests.peers.test_merging_histograms import differences, seen
 
-from branchline.layout.merging import merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.verify import verify
 
 FILES = 3
 # Has ROOT write a file: `branchline_others(path, number)`.

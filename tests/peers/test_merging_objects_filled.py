@@ -11,8 +11,8 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout.merging import merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.verify import verify
 
 #: Entries of each file, and whether it has the objects.
 FILES = {"without": (15, ""), "with": (20, "track points"), "other": (10, "points")}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from branchline.layout.merging import merge
-from branchline.layout.skimming import skim
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.skim import skim
 
 # Versions up to 3.04/01 take baskets that are as long as their plain bytes for compressed ones.
 VERSION = 30306

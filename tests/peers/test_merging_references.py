@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.peers.peers import missing
 
-from branchline.layout.merging import merge
-from branchline.layout.skimming import skim
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.skim import skim
+from branchline.writing.merging.verify import verify
 
 # Each process has an identity of its own, which the files that it writes hold as a TProcessID.
 WRITER = """

@@ -11,8 +11,8 @@ import uproot
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout.merging import merge
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.verify import verify
 
 FILES, ENTRIES, MISSING = 3, 50, 20
 NOTHING = {"x": 0, "fixed": [0, 0, 0], "text": "", "list": [], "names": [], "string": "", "pair": 0}

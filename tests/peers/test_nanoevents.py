@@ -16,7 +16,7 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout.converting import convert
+from branchline.writing.merging.convert import convert
 
 nanoevents = imported("coffea.nanoevents")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import branchline
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 
 WRITER = """
 #include <ROOT/RNTupleModel.hxx>

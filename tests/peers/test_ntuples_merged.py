@@ -15,9 +15,9 @@ from tests.peers.peers import missing
 
 import branchline
 from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError, UnsupportedBranchError
-from branchline.layout.converting import convert
-from branchline.layout.merging import merge
-from branchline.layout.skimming import skim, slim
+from branchline.writing.merging.convert import convert
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.skim import skim, slim
 
 # Entries and compression of each input: one has none, and one is not compressed, so that its pages are encoded in
 # another way.

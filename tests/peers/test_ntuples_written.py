@@ -14,8 +14,8 @@ from tests.peers.ntuple_files import Written, by_root, plain, wanted_order, writ
 from tests.sampled import long_but
 
 import branchline
-from branchline.layout.converting import convert
-from branchline.layout.skimming import skim, slim
+from branchline.writing.merging.convert import convert
+from branchline.writing.merging.skim import skim, slim
 
 SEED = 20240
 FILES = (2, 6)

@@ -18,9 +18,9 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import ExpressionError, NoSuchKeyError, OptionError
-from branchline.layout.merging import merge
-from branchline.layout.skimming import skim, slim
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.skim import skim, slim
+from branchline.writing.merging.verify import verify
 
 ENTRIES = (700, 0, 1, 1300)
 #: Codecs as they are asked for, with what ROOT calls them.

@@ -10,9 +10,9 @@ import pytest
 import uproot
 
 from branchline.errors import BadFileError
-from branchline.layout.merging import merge
-from branchline.layout.skimming import skim
-from branchline.layout.verifying import verify
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.skim import skim
+from branchline.writing.merging.verify import verify
 
 ENTRIES = {"events": 400, "runs": 60, "vectors": 300, "lumi": 50}
 SEEDS = (1, 2)

@@ -10,7 +10,7 @@ import pytest
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 
 # Trees of TTree versions 5 to 20, with TAttLine version 1 and 2.
 FILES = [

@@ -14,7 +14,7 @@ from tests.peers.peers import imported
 from tests.peers.root_classes import FOLDER
 
 import branchline
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 
 # Written by uproot3 3.14.4: a tree with two baskets for each branch, a histogram and a text, compressed by LZMA.
 UPROOT3 = Path(__file__).parent / "files/uproot3.root"

@@ -13,7 +13,7 @@ from tests.stores.conftest import Served
 from tests.stores.scripted import http_request, scripted
 
 import branchline
-from branchline.layout.converting import convert
+from branchline.writing.merging.convert import convert
 
 
 class Sums:

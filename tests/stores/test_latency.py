@@ -20,11 +20,11 @@ from tests.stores.servers import wait_for
 
 import branchline
 from branchline._core import Proxy, Store
-from branchline.layout.merging import merge
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import read_trace
+from branchline.writing.merging.merge import merge
 
 FILES = 6
 BRANCHES = 60

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.layout.merging import MergeResult, merge
-from branchline.layout.skimming import skim, slim
+from branchline.writing.merging.merge import MergeResult, merge
+from branchline.writing.merging.skim import skim, slim
 
 SECRET = "Zx81Secret"
 FILES = {"a.root": np.arange(10), "b.root": np.arange(10, 20)}

@@ -85,6 +85,7 @@ EXTRAS_OF_ROOMS = {
     "trains/run.py": {"reports"},
     "web/": {"web"},
     "writing/columns/parquet_writer.py": {"parquet"},
+    "writing/objects/": {"histograms"},
 }
 
 

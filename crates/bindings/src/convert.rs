@@ -20,7 +20,7 @@ pub(crate) fn now() -> u32 {
     datime(seconds)
 }
 
-/// `branchline.layout.targets.Target`.
+/// `branchline.writing.columns.targets.Target`.
 #[derive(FromPyObject)]
 struct Target {
     path: PathBuf,
@@ -30,7 +30,7 @@ struct Target {
     title: String,
 }
 
-/// `branchline.layout.targets.Layout`.
+/// `branchline.writing.columns.targets.Layout`.
 #[derive(FromPyObject)]
 pub(crate) struct FileLayout {
     codec: String,
@@ -39,7 +39,7 @@ pub(crate) struct FileLayout {
     page_bytes: u64,
 }
 
-/// `branchline.layout.fields.ShownField`.
+/// `branchline.writing.columns.fields.ShownField`.
 #[derive(FromPyObject)]
 pub(crate) struct ShownField {
     name: String,

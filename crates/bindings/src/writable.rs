@@ -24,14 +24,14 @@ pub struct WrittenKey {
     title: String,
 }
 
-/// `branchline.writing.differences.Differences`.
+/// `branchline.writing.recreate.differences.Differences`.
 #[derive(FromPyObject)]
 struct ObjectDifferences {
     title: Option<String>,
     numbers: Vec<(String, Vec<f64>)>,
 }
 
-/// `branchline.layout.targets.Table`.
+/// `branchline.writing.columns.targets.Table`.
 #[derive(FromPyObject)]
 struct Table {
     name: String,

@@ -12,7 +12,7 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.reading import ReadingSettings, requests_recorded
-from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
+from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
 
 KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
 _LAYOUT = "How the output is laid out"
@@ -71,7 +71,7 @@ def convert(
 
     """
     # Imported here since it imports awkward.
-    from branchline.layout.converting import convert as convert_files
+    from branchline.writing.merging.convert import convert as convert_files
 
     with requests_recorded(reading.trace_to), _progress() as progress:
         made = convert_files(

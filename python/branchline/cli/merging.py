@@ -15,9 +15,9 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
 from branchline.cli.reading import ReadingSettings, requests_recorded
-from branchline.layout.merging import MergeProgress, MergeResult
-from branchline.layout.merging import merge as merge_files
 from branchline.reading.access import Access
+from branchline.writing.merging.merge import MergeProgress, MergeResult
+from branchline.writing.merging.merge import merge as merge_files
 
 _LAYOUT = "How baskets lie in the output"
 _SAFETY = "Limits and safety"

@@ -48,9 +48,9 @@ def plot(
     # Fonts that styles name and that are not there are replaced, which nobody need be told.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # Imported here since they import numpy and matplotlib.
-    from branchline.report.names import SafeNames
     from branchline.results.loading import load
     from branchline.results.plotting import all_stacks, drawn
+    from branchline.writing.objects.root_names import SafeNames
 
     results = load(out)
     wanted = list(histogram or results)

@@ -9,11 +9,11 @@ from branchline.cli.merging import Codec, FilesToMerge, MergeLimits, NewBaskets,
 from branchline.cli.parameters import Option
 from branchline.cli.reading import ReadingSettings
 from branchline.errors import OptionError
-from branchline.layout.merging import merge as merge_files
+from branchline.writing.merging.merge import merge as merge_files
 
 if TYPE_CHECKING:
-    from branchline.layout.skimming import SelectChunk
     from branchline.reading.access import Access
+    from branchline.writing.merging.skim import SelectChunk
 
 TreeToChange = Annotated[
     str | None,
@@ -94,7 +94,7 @@ def slim(
 
     """
     # Imported here since it imports numpy.
-    from branchline.layout.skimming import slim as slim_files
+    from branchline.writing.merging.skim import slim as slim_files
 
     make = partial(
         slim_files,
@@ -146,7 +146,7 @@ def skim(
             branchline skim in.root -o out.root --wagon wagons.py:dimuons
 
     """
-    from branchline.layout.skimming import skim as skim_files
+    from branchline.writing.merging.skim import skim as skim_files
 
     if (where is None) == (wagon is None):
         raise OptionError("skim needs either --where or --wagon")

@@ -13,7 +13,7 @@ from branchline.cli.printing import log, print_out
 from branchline.cli.reading import ReadingSettings, requests_recorded
 
 if TYPE_CHECKING:
-    from branchline.layout.verifying import Verification, VerifiedTree
+    from branchline.writing.merging.verify import Verification, VerifiedTree
 
 DIFFERENCES_SHOWN = 20
 
@@ -41,7 +41,7 @@ def verify(
 
     """
     # Imported here since it is not needed for the help.
-    from branchline.layout.verifying import verify as verify_files
+    from branchline.writing.merging.verify import verify as verify_files
 
     with requests_recorded(reading.trace_to):
         outputs = [str(path) for path in (output, *(more or []))]

@@ -138,7 +138,7 @@ def calibrate(files: Sequence[DataFile], access: Access, before: Calibration | N
 
 def _codecs() -> tuple[float, dict[str, float]]:
     """Seconds to decode a byte, and to decompress one by codec."""
-    from branchline.writing.file import recreate
+    from branchline.writing.recreate.writable_file import recreate
 
     random = np.random.default_rng(1)
     # Of a few digits, as the numbers of detectors are: they compress to a half.
@@ -160,7 +160,7 @@ def _file_s() -> float:
     """What a small near file costs: the time of many of them over that of one. The quickest rounds count, as what other
     programs make of a file would be multiplied by all.
     """
-    from branchline.writing.file import recreate
+    from branchline.writing.recreate.writable_file import recreate
 
     with tempfile.TemporaryDirectory(prefix="branchline-calibration-") as folder:
         paths = [Path(folder) / f"{number}.root" for number in range(SMALL_FILES)]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from branchline.errors import BadFileError, OptionError
 from branchline.forecast.conditions import Conditions
-from branchline.layout.converting import convert
-from branchline.layout.merging import merge
-from branchline.layout.skimming import slim
-from branchline.layout.verifying import Verification, verify
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
+from branchline.writing.merging.convert import convert
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.skim import slim
+from branchline.writing.merging.verify import Verification, verify
 
 #: Changes for which new files are written, by their kind.
 MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED = (

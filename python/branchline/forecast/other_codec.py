@@ -10,9 +10,9 @@ from pathlib import Path
 from branchline.errors import OptionError
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.rates import measured
-from branchline.layout.merging import merge
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
+from branchline.writing.merging.merge import merge
 
 #: A larger file is not recompressed to measure a codec: it would take minutes.
 TRIED_BYTES_MAX = 300_000_000

@@ -54,7 +54,7 @@ _MODULES_OF_TRAINS = (
     "branchline.reporting.reporter",
     "branchline.report.page",
     "branchline.report.writing",
-    "branchline.report.root_file",
+    "branchline.writing.objects.forms",
     "boost_histogram",
     "pyarrow.parquet",
     "pandas",  # PyArrow imports it when it is there.

@@ -27,7 +27,7 @@ from branchline.report.picture_meaning import (
     remark_on,
     spans_decades,
 )
-from branchline.report.root_file import axis_label, is_category
+from branchline.writing.objects.forms import axis_label, is_category
 
 # Points: the picture, and the frame in it.
 _WIDTH, _HEIGHT = 576.0, 432.0

@@ -15,7 +15,7 @@ import awkward
 import boost_histogram
 import numpy
 
-from branchline.report.names import SafeNames
+from branchline.writing.objects.root_names import SafeNames
 
 #: What a part of an output is: decides the file that holds it.
 HISTOGRAM, ARRAY, COLUMNS, TABLE = "histogram", "array", "columns", "table"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import boost_histogram
 import numpy
 
-from branchline.report.root_file import axis_label
+from branchline.writing.objects.forms import axis_label
 
 #: A histogram whose largest and smallest filled bins differ by more than this is drawn on a logarithmic scale.
 LINEAR_RANGE_MAX = 300.0

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from branchline.base.texts import one_line
 from branchline.report.picture_meaning import Title, height_words
-from branchline.report.root_file import category_labels
+from branchline.writing.objects.forms import category_labels
 
 _LABEL_LENGTH_MAX = 60
 #: A category's name at the axis; longer ones would take the room of the histogram.

@@ -46,7 +46,7 @@ from branchline.report.picture_words import (
     write_remark,
     write_title,
 )
-from branchline.report.root_file import axis_label, category_labels, is_category
+from branchline.writing.objects.forms import axis_label, category_labels, is_category
 
 #: Categories drawn as lines of their own; more cannot be distinguished by colour, and the legend has their number.
 LINES_MAX = 8

@@ -13,18 +13,18 @@ from branchline.base.whole_files import failed_writing
 from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
 from branchline.report.job_files import JOB, PAGE, SENSORS, earlier_files, load_parquet, write_job, write_sensors
 from branchline.report.light_pictures import write_light_picture
-from branchline.report.names import SafeNames
 from branchline.report.open_formats import RESULTS, write_part, write_plain
 from branchline.report.outputs import HISTOGRAM, Part, is_part, take_apart
 from branchline.report.picture_meaning import Title, remark_on
 from branchline.report.reading_formats import part_form
 from branchline.report.records import events_note, first_only
 from branchline.report.result_forms import form_of
-from branchline.report.root_file import FILE_NAME, InRoot, write_root_file
 from branchline.sensors.advice import Advice
 from branchline.sensors.record import FINISHED, PARTIAL, JobFault, JobRecord
 from branchline.sensors.result_record import ResultRecord
 from branchline.sensors.sensors import SensorRow
+from branchline.writing.objects.forms import FILE_NAME, InRoot, write_root_file
+from branchline.writing.objects.root_names import SafeNames
 
 #: Which pictures of histograms are drawn: a PNG takes as long again as an SVG.
 Pictures = Literal["svg", "both", "none"]

@@ -14,8 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from branchline.report.picture_words import text
-from branchline.report.root_file import axis_label
 from branchline.results.stacks import Contents, SampleHistogram, SampleStack, band, total
+from branchline.writing.objects.forms import axis_label
 
 #: Colours that the colour blind can distinguish (M. Petroff, arXiv:2107.02270).
 _COLOURS = ("#3f90da", "#ffa90e", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#92dadd", "#717581")

@@ -121,7 +121,7 @@ class Claim:
     def _clear_all(self) -> None:
         from branchline.report.job_files import JOB, PAGE, PICTURES, SENSORS
         from branchline.report.open_formats import RESULTS
-        from branchline.report.root_file import FILE_NAME as HISTOGRAMS
+        from branchline.writing.objects.forms import FILE_NAME as HISTOGRAMS
 
         for name in (HISTOGRAMS, SENSORS, PAGE, JOB):
             (self.out / name).unlink(missing_ok=True)

@@ -59,7 +59,7 @@ class MergeWork:
 
 def _merged(task: PieceMerge, context: Context) -> PiecesMerged:
     # Workers start without what merging needs.
-    from branchline.layout.merging import merge
+    from branchline.writing.merging.merge import merge
 
     begin_s, first = time.monotonic(), task.pieces[0]
     # Each attempt has a name of its own: an earlier one may still be writing.

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from branchline.base.whole_files import whole_file
 from branchline.errors import BranchlineError, StorageError
-from branchline.report.names import SafeNames
 from branchline.sensors.result_record import TableRecord
 from branchline.tables.folder import TABLES, TableFolder
 from branchline.tables.merging import MergedTable
 from branchline.tables.pieces import TableFile
 from branchline.tables.walking import Key
 from branchline.tables.writing import begin_file
+from branchline.writing.objects.root_names import SafeNames
 
 
 @dataclass

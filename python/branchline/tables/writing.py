@@ -15,13 +15,13 @@ import awkward as ak
 from branchline.base.extras import require
 from branchline.base.limits import TABLE_CLUSTER_BYTES, parse_bytes
 from branchline.errors import BranchlineError, InternalError, StorageError, TableError
-from branchline.layout.converting import RootFile
-from branchline.layout.fields import FieldPlan, Leaf
-from branchline.layout.targets import PAGE_BYTES, Layout, Target, Writer
 from branchline.tables.folder import TableFolder
 from branchline.tables.pieces import UNKNOWN, Piece, TableForm, TablePieces
 from branchline.tables.table import Table
 from branchline.tables.walking import Key, replaced
+from branchline.writing.columns.fields import FieldPlan, Leaf
+from branchline.writing.columns.targets import PAGE_BYTES, Layout, Target, Writer
+from branchline.writing.merging.convert import RootFile
 
 
 @dataclass
@@ -188,7 +188,7 @@ def begin_file(path: Path, form: TableForm, sample: ak.Array) -> Writer:
     if form.format == "parquet":
         require("pyarrow")
         # Workers start without Arrow, which takes half a second to import.
-        from branchline.layout.parquet import ParquetFile
+        from branchline.writing.columns.parquet_writer import ParquetFile
 
         return ParquetFile(target, layout, plan_of(form), sample)
     return RootFile(form.format, target, layout, plan_of(form), sample)

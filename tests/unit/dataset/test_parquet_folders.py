@@ -17,8 +17,8 @@ import pytest
 
 import branchline
 from branchline.errors import BranchlineWarning, DatasetError, OptionError
-from branchline.layout.converting import convert
 from branchline.reading.datasets.dataset import Dataset
+from branchline.writing.merging.convert import convert
 
 PARTS, ROWS = 12, 10
 

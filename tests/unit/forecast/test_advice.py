@@ -24,11 +24,11 @@ from branchline.forecast.rates import Rates
 from branchline.forecast.reading import ReadingRequest, read, read_apart_s
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
-from branchline.layout.merging import merge
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.sensors.advice import Advice
 from branchline.sensors.record import JobRecord
+from branchline.writing.merging.merge import merge
 
 #: A quick machine beside its data: decompression costs little.
 NEAR = Rates(4e-9, {"zlib": 0.5e-9, "zstd": 0.5e-9}, 0.0, 0.0, 1e9, spread=0.05)

@@ -11,9 +11,9 @@ from branchline.forecast.changed_layout import in_order_of_entries, merged, with
 from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.other_codec import try_codec
 from branchline.forecast.planning import PlanRequest, planned
-from branchline.layout.merging import merge
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
+from branchline.writing.merging.merge import merge
 
 NAMES = ("x", "z")
 

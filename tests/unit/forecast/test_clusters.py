@@ -22,10 +22,10 @@ from branchline.forecast.laid import LaidFile, laid_file
 from branchline.forecast.of_record import advise_job
 from branchline.forecast.planning import PlanRequest, planned
 from branchline.forecast.record_clusters import seconds_unpacked_once, unpacked_times
-from branchline.layout.merging import merge
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.sensors.record import JobRecord
+from branchline.writing.merging.merge import merge
 
 NAMES = ("x", "y")
 

@@ -15,7 +15,6 @@ from branchline.base.limits import parse_bytes
 from branchline.errors import MemoryLimitError
 from branchline.forecast.laid import laid_file
 from branchline.forecast.planning import PlanRequest, planned, planned_in_order
-from branchline.layout.merging import merge
 from branchline.reading.access import MODES, Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.ranges import ByteRange
@@ -23,6 +22,7 @@ from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import PART, Trace, read_trace
+from branchline.writing.merging.merge import merge
 
 
 def write(path: Path, steps: list[int], *, ntuple: bool = False) -> Path:

@@ -21,12 +21,12 @@ from branchline.forecast.of_record import advise_job
 from branchline.forecast.proposals import proposals
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
-from branchline.layout.merging import merge
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.layout.dataset_layout import inspect_dataset
 from branchline.reading.layout.file_layout import inspect_file
 from branchline.sensors.record import JobRecord
+from branchline.writing.merging.merge import merge
 
 RECORDS = Path(__file__).parents[1] / "report" / "records"
 #: A far place, a slow codec, and objects that are slow to decode: all that files can be changed to is proposed.

@@ -15,10 +15,10 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.forecast.of_layout import advise_dataset, advise_file
-from branchline.layout.converting import convert
 from branchline.reading.layout.dataset_layout import inspect_dataset
 from branchline.reading.layout.file_layout import inspect_file
 from branchline.reading.layout.file_picture import draw
+from branchline.writing.merging.convert import convert
 
 
 def write(path: Path, steps: list[int], names: tuple[str, ...] = ("a", "b"), codec: Any = None) -> Path:

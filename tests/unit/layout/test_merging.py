@@ -13,10 +13,10 @@ import uproot
 from tests.command_line import run_command
 
 from branchline.errors import BadFileError, DatasetError, StorageError, UnsupportedBranchError
-from branchline.layout.merging import MergeProgress, merge
-from branchline.layout.skimming import skim
-from branchline.layout.verifying import verify
 from branchline.reading.layout.file_layout import inspect_file
+from branchline.writing.merging.merge import MergeProgress, merge
+from branchline.writing.merging.skim import skim
+from branchline.writing.merging.verify import verify
 
 
 def write(path: Path, **columns: np.ndarray) -> str:
@@ -206,7 +206,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 # No file may become larger than 40 kB: a write fails as on a full disk, or ends the process in the middle of it.
 SMALL_DISK = """
 import resource, signal, sys
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 if sys.argv[1] == "killed":
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

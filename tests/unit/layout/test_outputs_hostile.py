@@ -15,10 +15,10 @@ import pytest
 import uproot
 
 from branchline.errors import BadFileError, BranchlineError, DatasetError, OptionError, StorageError
-from branchline.layout.converting import convert
-from branchline.layout.merging import MergeProgress, merge
-from branchline.layout.skimming import skim, slim
 from branchline.reading.access import Access
+from branchline.writing.merging.convert import convert
+from branchline.writing.merging.merge import MergeProgress, merge
+from branchline.writing.merging.skim import skim, slim
 
 #: A merge is watched some times before it is whole.
 SLOW = Access(throttle="requests=60/s")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from branchline.layout.parquet import _stored
+from branchline.writing.columns.parquet_writer import _stored
 
 NOTHING = ak.contents.RecordArray([], [], length=3)
 EITHER = ak.contents.UnionArray(

@@ -18,20 +18,20 @@ from tests.command_line import run_command
 from tests.sampled import long_but
 
 from branchline.errors import BadFileError, BranchlineError, OptionError
-from branchline.layout import merging
-from branchline.layout.converting import convert
-from branchline.layout.merging import MergeResult, merge
-from branchline.layout.skimming import skim
-from branchline.layout.verifying import verify
+from branchline.writing.merging import merge as merging
+from branchline.writing.merging.convert import convert
+from branchline.writing.merging.merge import MergeResult, merge
+from branchline.writing.merging.skim import skim
+from branchline.writing.merging.verify import verify
 
 FILES = 12
 # The journal is written after each input. No file may become larger than so many bytes: the write that would
 # make it larger ends the process in its middle.
 KILLED = """
 import json, resource, signal, sys
-from branchline.layout import merging
-from branchline.layout.merging import merge
-from branchline.layout.skimming import skim
+from branchline.writing.merging import merge as merging
+from branchline.writing.merging.merge import merge
+from branchline.writing.merging.skim import skim
 size, output, options, inputs = json.loads(sys.argv[1])
 merging.MERGE_JOURNAL_BYTES = 0
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -42,8 +42,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 WATCHED = """
 import json, os, signal, sys
 from branchline.reading.access import Access
-from branchline.layout import merging
-from branchline.layout.merging import merge
+from branchline.writing.merging import merge as merging
+from branchline.writing.merging.merge import merge
 files_done, output, options, inputs = json.loads(sys.argv[1])
 merging.MERGE_JOURNAL_BYTES = 0
 def kill(now):

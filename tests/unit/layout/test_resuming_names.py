@@ -15,11 +15,11 @@ import uproot
 from tests.peers.peers import missing
 
 from branchline.errors import StorageError
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 
 MERGING = """
 import json, sys
-from branchline.layout.merging import merge
+from branchline.writing.merging.merge import merge
 output, inputs, size = json.loads(sys.argv[1])
 merge(inputs, output, max_size=size)
 """

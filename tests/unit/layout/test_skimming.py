@@ -14,8 +14,8 @@ from tests.command_line import run_command
 import branchline
 from branchline.base.quantities import count
 from branchline.errors import BadFileError, ExpressionError
-from branchline.layout.skimming import skim
-from branchline.layout.verifying import verify
+from branchline.writing.merging.skim import skim
+from branchline.writing.merging.verify import verify
 
 EVENTS = 2500
 WAGONS = """

@@ -11,11 +11,11 @@ import uproot
 from tests.command_line import run_command
 
 from branchline.errors import StorageError
-from branchline.layout.converting import convert
-from branchline.layout.merging import MergeProgress, merge
-from branchline.layout.skimming import skim
-from branchline.layout.verifying import verify
 from branchline.reading.access import Access
+from branchline.writing.merging.convert import convert
+from branchline.writing.merging.merge import MergeProgress, merge
+from branchline.writing.merging.skim import skim
+from branchline.writing.merging.verify import verify
 
 
 def write(

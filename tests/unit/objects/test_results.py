@@ -11,7 +11,7 @@ import pytest
 
 import branchline
 from branchline.reading.objects.histogram import Histogram
-from branchline.report.root_file import write_root_file
+from branchline.writing.objects.forms import write_root_file
 
 STORAGES = ("Double", "Int64", "Weight", "Mean", "WeightedMean")
 

@@ -15,7 +15,7 @@ from tests.peers.peers import imported
 
 from branchline import _core
 from branchline.errors import StorageError
-from branchline.report.root_file import root_forms, write_root_file
+from branchline.writing.objects.forms import root_forms, write_root_file
 
 
 def _random() -> numpy.random.Generator:

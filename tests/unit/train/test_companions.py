@@ -12,8 +12,8 @@ import pytest
 import uproot
 
 import branchline
-from branchline.layout.converting import convert
 from branchline.report.summary import summary
+from branchline.writing.merging.convert import convert
 
 FILES, EVENTS = 3, 12
 SHORT = 9  # entries of the tree that ends early

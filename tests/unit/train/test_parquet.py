@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.train.conftest import run_in_chunks
 
-from branchline.layout.converting import convert
+from branchline.writing.merging.convert import convert
 
 
 class Sums:

@@ -12,9 +12,9 @@ import branchline
 from branchline import InternalError, bridge
 from branchline.cli.printing import errors_printed
 from branchline.errors import FILE_ERRORS
-from branchline.layout.merging import merge
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
+from branchline.writing.merging.merge import merge
 
 FAULTY = "fsspec+memory://faulty.root"
 

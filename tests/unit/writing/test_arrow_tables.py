@@ -12,7 +12,7 @@ import pytest
 
 import branchline
 from branchline.errors import OptionError, UnsupportedBranchError
-from branchline.layout.converting import convert
+from branchline.writing.merging.convert import convert
 
 HITS = pa.struct([("pt", pa.float32()), ("layers", pa.int16())])
 TABLE = pa.table(

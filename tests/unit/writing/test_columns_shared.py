@@ -5,8 +5,8 @@ from __future__ import annotations
 import awkward as ak
 import numpy as np
 
-from branchline.layout.columns import column_of, lists_of
-from branchline.writing.columns import Naming, branches_of, layout_of
+from branchline.writing.columns.columns import column_of, lists_of
+from branchline.writing.recreate.values import Naming, branches_of, layout_of
 
 
 def test_neither_offsets_nor_numbers_of_lists_are_copied() -> None:

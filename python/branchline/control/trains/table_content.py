@@ -13,7 +13,7 @@ from branchline.errors import BranchlineError
 from branchline.sensors.result_record import TableRecord
 
 if TYPE_CHECKING:
-    from branchline.layout.digests import BranchDigest
+    from branchline.writing.merging.digests import BranchDigest
 
 _NAMES_SHOWN, _NAME_MAX, _WHY_MAX = 5, 80, 200
 
@@ -61,7 +61,7 @@ def _shown(names: Any) -> str:
 def _digests(path: Path, record: TableRecord, end_s: float) -> dict[str, BranchDigest]:
     """Raises _TooLongError, and what reading raises."""
     # Imported here since it imports awkward.
-    from branchline.layout.digests import BranchHasher
+    from branchline.writing.merging.digests import BranchHasher
 
     hashers: dict[str, BranchHasher] = {}
     for step in _steps(path, record):

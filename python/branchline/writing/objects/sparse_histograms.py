@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.report.root_bytes import (
+from branchline.writing.objects.buffer import (
     ON_HEAP,
     counted,
     doubles_array,
@@ -20,7 +20,7 @@ from branchline.report.root_bytes import (
     root_object,
     root_string,
 )
-from branchline.report.root_objects import RootAxis, grid_base
+from branchline.writing.objects.histograms import RootAxis, grid_base
 
 #: ROOT's arrays of the numbers that cells are kept as.
 ARRAYS = {"f8": "TArrayD", "f4": "TArrayF", "i4": "TArrayI"}

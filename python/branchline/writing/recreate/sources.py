@@ -7,7 +7,7 @@ from typing import Any
 
 from branchline.reading.objects.object_record import KeyPlace
 from branchline.reading.trees.file import File
-from branchline.writing.differences import Differences
+from branchline.writing.recreate.differences import Differences
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ReadObject:
             if file.record(self.place.key).classname != self.classname:
                 raise ValueError("its file has another object there now")
             return Differences()
-        from branchline.writing.changed import differences_of
+        from branchline.writing.recreate.changed import differences_of
 
         again = file[self.place.key]
         if getattr(again, "classname", None) != self.classname or not self.value.was_read_like(again):

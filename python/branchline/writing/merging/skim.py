@@ -12,9 +12,6 @@ import numpy.typing as npt
 
 from branchline.base.quantities import count, counted
 from branchline.errors import BranchlineError, DatasetError, ExpressionError, NoSuchKeyError, OptionError
-from branchline.layout.merge_request import EntrySelection, TreeSelection
-from branchline.layout.merging import MergeResult, merge
-from branchline.layout.root_files import check_root_name
 from branchline.reading.access import Access
 from branchline.reading.arrays.lazy import lazy_array
 from branchline.reading.datasets.data_file import DataFile
@@ -23,11 +20,14 @@ from branchline.reading.request import ReadRequest
 from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
+from branchline.writing.columns.root_files import check_root_name
+from branchline.writing.merging.merge import MergeResult, merge
+from branchline.writing.merging.merge_request import EntrySelection, TreeSelection
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from branchline.layout.merge_options import MergeOptions
+    from branchline.writing.merging.merge_options import MergeOptions
 
 Mask = npt.NDArray[np.bool_]
 

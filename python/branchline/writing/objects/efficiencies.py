@@ -10,9 +10,9 @@ import numpy as np
 
 from branchline.errors import OptionError
 from branchline.reading.objects.efficiency import BAYESIAN, STATISTICS, USE_WEIGHTS
-from branchline.report.root_bytes import ON_HEAP, counted, doubles, named, pointed, root_list
-from branchline.report.root_objects import RootHistogram
-from branchline.writing.values import histogram_form
+from branchline.writing.objects.buffer import ON_HEAP, counted, doubles, named, pointed, root_list
+from branchline.writing.objects.histograms import RootHistogram
+from branchline.writing.objects.values import histogram_form
 
 #: The confidence level of TEfficiency: one standard deviation.
 ONE_SIGMA = 0.682689492137

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import UnsupportedBranchError
-from branchline.report.root_objects import RootAxis, RootHistogram
+from branchline.writing.objects.histograms import RootAxis, RootHistogram
 
 
 def form_of_numpy(value: tuple[Any, ...], name: str, path: str | None = None) -> RootHistogram:
@@ -36,7 +36,7 @@ def histogram_form(value: Any, name: str) -> RootHistogram:
     if not hasattr(value, "axes") or not hasattr(value, "storage_type"):
         what = f"{name}: a {type(value).__name__} is no histogram"
         raise UnsupportedBranchError(what, hint="give one of hist, or what np.histogram returns")
-    from branchline.report.root_file import NotInRootError, root_forms
+    from branchline.writing.objects.forms import NotInRootError, root_forms
 
     try:
         forms = [form for _, form in root_forms(value)]

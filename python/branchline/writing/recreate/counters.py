@@ -8,7 +8,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.writing.columns import BranchValues, Naming, branches_of
+from branchline.writing.recreate.values import BranchValues, Naming, branches_of
 
 Columns = Mapping[str, ak.contents.Content]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypedDict
 
-from branchline.layout.merge_request import Order
-from branchline.layout.merging import MergeProgress
+from branchline.writing.merging.merge import MergeProgress
+from branchline.writing.merging.merge_request import Order
 
 
 class MergeOptions(TypedDict, total=False):

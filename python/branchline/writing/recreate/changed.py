@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from branchline.reading.objects.histogram import Histogram
-from branchline.writing.differences import Differences
+from branchline.writing.recreate.differences import Differences
 
 
 def differences_of(now: Histogram, before: Histogram) -> Differences:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from branchline import _core
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
-from branchline.layout.filled import FilledBranch, filled_branches
 from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
+from branchline.writing.merging.filled import FilledBranch, filled_branches
 
 if TYPE_CHECKING:
-    from branchline.layout.digests import BranchDigest
+    from branchline.writing.merging.digests import BranchDigest
 
 
 class VerifiedTree(NamedTuple):
@@ -161,6 +161,6 @@ def _values(
     files: list[str], tree: str, branches: list[str], access: Access | None, counters: Collection[str]
 ) -> dict[str, BranchDigest]:
     # Imported here since it imports awkward.
-    from branchline.layout.digests import branch_digests
+    from branchline.writing.merging.digests import branch_digests
 
     return branch_digests(files, tree, branches, access, counters)

@@ -17,10 +17,10 @@ import numpy as np
 
 from branchline._core import Column
 from branchline.errors import BranchlineError, UnsupportedBranchError
-from branchline.layout.columns import HINT, column_of
 from branchline.reading.arrays.missing import misses, whole
 from branchline.reading.arrays.nesting import IMPORTED, imported_counts
 from branchline.reading.arrays.outline import Outline
+from branchline.writing.columns.columns import HINT, column_of
 
 DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
 # What ROOT does not allow in the name of a field (RNTuple specification, "Naming specification").

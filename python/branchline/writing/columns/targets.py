@@ -11,7 +11,7 @@ from branchline.errors import OptionError
 if TYPE_CHECKING:
     import awkward as ak
 
-    from branchline.layout.fields import FieldPlan
+    from branchline.writing.columns.fields import FieldPlan
 
 #: What a file is converted to.
 Kind = Literal["rntuple", "ttree", "parquet"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from branchline.report.root_bytes import (
+from branchline.writing.objects.buffer import (
     IN_DIRECTORY,
     ON_HEAP,
     cells_array,

@@ -14,12 +14,12 @@ from branchline import _core
 from branchline.base.limits import MERGE_JOURNAL_BYTES, parse_bytes
 from branchline.base.quantities import size
 from branchline.errors import BranchlineError, DatasetError, OptionError
-from branchline.layout.filled import FilledBranch, filled_branches
-from branchline.layout.merge_request import BasketLayout, MergeLimits, MergeRequest, Order, TreeSelection
-from branchline.layout.root_files import ENTRIES_END, check_root_name
 from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.locations import shown
+from branchline.writing.columns.root_files import ENTRIES_END, check_root_name
+from branchline.writing.merging.filled import FilledBranch, filled_branches
+from branchline.writing.merging.merge_request import BasketLayout, MergeLimits, MergeRequest, Order, TreeSelection
 
 #: The largest basket that ROOT reads, with its key.
 BASKET_BYTES_MAX = 2**30

@@ -11,12 +11,12 @@ import awkward as ak
 from branchline import _core
 from branchline.base.limits import parse_bytes
 from branchline.errors import OptionError, UnsupportedBranchError
-from branchline.layout.columns import column_of, missing_error
-from branchline.layout.fields import ShownField
-from branchline.layout.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
 from branchline.reading.arrays.missing import misses, whole
-from branchline.writing.columns import BranchValues, Naming, branches_of, fitting, named_columns
-from branchline.writing.counters import check_counters
+from branchline.writing.columns.columns import column_of, missing_error
+from branchline.writing.columns.fields import ShownField
+from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
+from branchline.writing.recreate.counters import check_counters
+from branchline.writing.recreate.values import BranchValues, Naming, branches_of, fitting, named_columns
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from branchline.errors import UnsupportedBranchError
 from branchline.reading.objects.graph import Graph
-from branchline.writing.efficiencies import NewEfficiency
-from branchline.writing.sparse import NewSparse
+from branchline.writing.objects.efficiencies import NewEfficiency
+from branchline.writing.objects.sparse_histograms import NewSparse
 
 HINT = (
     "a table, a histogram, a pair of values and edges, a graph (as_TGraph), an efficiency (as_TEfficiency), "
@@ -62,7 +62,7 @@ def _text(text: str) -> ObjectBytes:
 
 
 def _from_numpy(value: tuple[Any, ...], name: str, path: str) -> ObjectBytes:
-    from branchline.writing.values import form_of_numpy
+    from branchline.writing.objects.values import form_of_numpy
 
     form = form_of_numpy(value, name, path)
     return ObjectBytes(form.class_name, "", form.streamed(name))
@@ -70,7 +70,7 @@ def _from_numpy(value: tuple[Any, ...], name: str, path: str) -> ObjectBytes:
 
 def _from_graph(graph: Graph, name: str, path: str) -> ObjectBytes:
     """A graph that was made with `as_TGraph`; those of files are copied."""
-    from branchline.writing.graphs import streamed_graph
+    from branchline.writing.objects.graphs import streamed_graph
 
     if vars(graph)["record"] is not None or graph.classname not in ("TGraph", "TGraphErrors", "TGraphAsymmErrors"):
         hint = "make a new one with branchline.as_TGraph, or read it again"
@@ -79,7 +79,7 @@ def _from_graph(graph: Graph, name: str, path: str) -> ObjectBytes:
 
 
 def _from_hist(value: Any, name: str, path: str) -> list[ObjectBytes]:
-    from branchline.report.root_file import GRID_AXES, NotInRootError, root_forms
+    from branchline.writing.objects.forms import GRID_AXES, NotInRootError, root_forms
 
     try:
         forms = list(root_forms(value, GRID_AXES))

@@ -14,10 +14,18 @@ import awkward as ak
 from branchline import _core
 from branchline.base.limits import parse_bytes
 from branchline.errors import DatasetError, OptionError
-from branchline.layout.columns import missing_error
-from branchline.layout.fields import FieldPlan, MissingValues, RenamedBranch, plan_fields
-from branchline.layout.root_files import ENTRIES_END, check_root_name
-from branchline.layout.targets import (
+from branchline.reading.access import Access
+from branchline.reading.arrays.missing import misses, whole
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.reading.layout.dataset_layout import some_of
+from branchline.reading.locations import is_parquet
+from branchline.reading.trees.file import File
+from branchline.reading.trees.tree import Tree
+from branchline.writing.columns.columns import missing_error
+from branchline.writing.columns.fields import FieldPlan, MissingValues, RenamedBranch, plan_fields
+from branchline.writing.columns.root_files import ENTRIES_END, check_root_name
+from branchline.writing.columns.targets import (
     CLUSTER_BYTES,
     PAGE_BYTES,
     ConvertProgress,
@@ -28,14 +36,6 @@ from branchline.layout.targets import (
     Writer,
     kind_of_name,
 )
-from branchline.reading.access import Access
-from branchline.reading.arrays.missing import misses, whole
-from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.datasets.dataset import Dataset
-from branchline.reading.layout.dataset_layout import some_of
-from branchline.reading.locations import is_parquet
-from branchline.reading.trees.file import File
-from branchline.reading.trees.tree import Tree
 
 # The approximate size of the values that are converted at a time; several of these fit into the memory limit.
 STEP_BYTES_MAX = 32 * 2**20
@@ -189,7 +189,7 @@ def _writer_of(kind: Kind) -> Callable[[Target, Layout, FieldPlan, Any], Writer]
     if kind != "parquet":
         return functools.partial(RootFile, kind)
     # Imported here: trains write tables to ROOT files by this module, also without pyarrow.
-    from branchline.layout.parquet import ParquetFile
+    from branchline.writing.columns.parquet_writer import ParquetFile
 
     return ParquetFile
 

@@ -19,10 +19,10 @@ import boost_histogram
 import numpy
 
 from branchline import _core
-from branchline.report.names import SafeNames
-from branchline.report.root_bytes import OBJECT_BYTES_MAX
-from branchline.report.root_objects import RootAxis, RootHistogram
-from branchline.report.root_titles import root_title
+from branchline.writing.objects.buffer import OBJECT_BYTES_MAX
+from branchline.writing.objects.histograms import RootAxis, RootHistogram
+from branchline.writing.objects.root_names import SafeNames
+from branchline.writing.objects.root_titles import root_title
 
 FILE_NAME = "results.root"
 #: A byte count has 30 bits; a cell takes 16 bytes (value and squared weights), and the rest of a histogram little.

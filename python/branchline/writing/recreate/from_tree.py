@@ -10,7 +10,7 @@ import awkward as ak
 from branchline.base.limits import STREAMED_STEP
 from branchline.errors import BadFileError, UnsupportedBranchError
 from branchline.reading.trees.tree import Tree
-from branchline.writing.columns import Naming, branches_of, named_columns
+from branchline.writing.recreate.values import Naming, branches_of, named_columns
 
 
 @dataclass(frozen=True)

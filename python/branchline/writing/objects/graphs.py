@@ -9,7 +9,7 @@ import numpy as np
 
 from branchline.errors import OptionError
 from branchline.reading.objects.graph import Graph
-from branchline.report.root_bytes import counted, doubles, named, root_string
+from branchline.writing.objects.buffer import counted, doubles, named, root_string
 
 SYMMETRIC = ("x_errors", "y_errors")
 ASYMMETRIC = ("x_errors_low", "x_errors_high", "y_errors_low", "y_errors_high")

@@ -13,8 +13,8 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.layout.columns import NUMBERS, lists_of
-from branchline.writing.arrow import columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
+from branchline.writing.columns.columns import NUMBERS, lists_of
+from branchline.writing.recreate.arrow import columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
 
 HINT = (
     "a mapping of names and arrays, an awkward array of records, a DataFrame, a table of pyarrow, or a structured array"

@@ -24,19 +24,19 @@ from branchline.errors import (
     UnsupportedBranchError,
     warn,
 )
-from branchline.layout.root_files import check_root_name
 from branchline.reading.arrays.missing import whole
 from branchline.reading.trees.file import Directory, File
 from branchline.reading.trees.tree import Tree
-from branchline.writing.arrow import is_arrow_table
-from branchline.writing.codecs import USUAL, codec_of
-from branchline.writing.columns import Naming, check_names, empty_layout, layout_of, named_columns
-from branchline.writing.counters import given_counters, without
-from branchline.writing.differences import Differences
-from branchline.writing.from_tree import StreamedTree, not_copied_error
-from branchline.writing.objects import object_bytes
-from branchline.writing.sources import source_of
-from branchline.writing.table import WritableTree, new_table
+from branchline.writing.columns.root_files import check_root_name
+from branchline.writing.objects.written_object import object_bytes
+from branchline.writing.recreate.arrow import is_arrow_table
+from branchline.writing.recreate.codecs import USUAL, codec_of
+from branchline.writing.recreate.counters import given_counters, without
+from branchline.writing.recreate.differences import Differences
+from branchline.writing.recreate.from_tree import StreamedTree, not_copied_error
+from branchline.writing.recreate.sources import source_of
+from branchline.writing.recreate.values import Naming, check_names, empty_layout, layout_of, named_columns
+from branchline.writing.recreate.writable_tree import WritableTree, new_table
 
 _CYCLE = re.compile(r";(\d+)$")
 _TABLES = ("ROOT::RNTuple", "TTree")

@@ -1,1 +1,0 @@
-"""How files lie on disk, and what writes them: inspect, merge, skim, slim, convert, verify."""

@@ -1,0 +1,1 @@
+"""Merge, skim, slim and convert files, and verify the result against the inputs."""

@@ -1,0 +1,1 @@
+"""ROOT's byte format of histograms, graphs, efficiencies and sparse histograms."""
