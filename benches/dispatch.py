@@ -22,10 +22,10 @@ from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
-from branchline.jobs.executor_pool import ExecutorPool
 from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.local import LocalProcesses
-from branchline.jobs.pooled import PooledWorkers
+from branchline.jobs.pools.executor_pool import ExecutorPool
+from branchline.jobs.pools.pooled_workers import PooledWorkers
 from branchline.jobs.subjob import Context, Finished, Place, Wait
 from branchline.reading.datasets.data_file import DataFile
 from branchline.train.shares import Share
@@ -90,7 +90,7 @@ def place_of(name: str) -> Iterator[Place]:
     else:
         from distributed import Client, LocalCluster
 
-        from branchline.jobs.dask_pool import DaskPool
+        from branchline.jobs.pools.dask_pool import DaskPool
 
         with (
             LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,

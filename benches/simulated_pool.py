@@ -1,8 +1,8 @@
 """A pool whose workers only take time, by a clock of its own: what hands out work and folds results is the real code.
 
-It is as a Dask cluster is to `branchline.jobs.pooled.PooledWorkers`: groups wait at the scheduler, or for the workers
-of their site; a group whose worker ends is begun again at another one; a process that dies in a worker ends its group
-early.
+It is as a Dask cluster is to `branchline.jobs.pools.pooled_workers.PooledWorkers`: groups wait at the scheduler, or for
+the workers of their site; a group whose worker ends is begun again at another one; a process that dies in a worker ends
+its group early.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Protocol
 
 from benches.simulated_field import Durations, Field
 from branchline.base.limits import AGENT_LOOK_INTERVAL_S
-from branchline.jobs.groups import Group, GroupResult
-from branchline.jobs.messages import SentFold, SentResult
-from branchline.jobs.pool import Done
+from branchline.jobs.pools.groups import Group, GroupResult
+from branchline.jobs.pools.pool import Done
+from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import Finished, Folded, Held, Lost, Pickled, SubJob
-from branchline.sites.spot import Spot
+from branchline.jobs.workers.messages import SentFold, SentResult
 from branchline.train.neighbours import NeighbourFolding
 from branchline.train.share_result import ShareResult
 from branchline.train.shares import Share

@@ -19,7 +19,7 @@ from tests.stores.servers import free_port
 
 import branchline
 from branchline.errors import BranchlineError, OptionError
-from branchline.jobs.pool import PoolError
+from branchline.jobs.pools.pool import PoolError
 
 FAILING = """
 import numpy as np
@@ -113,7 +113,7 @@ def test_a_scheduler_that_ends_is_named_and_what_is_done_is_kept(data: Path, tmp
 def test_a_scheduler_that_is_not_there_is_an_error_before_the_run(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("branchline.jobs.dask_pool.SCHEDULER_CONNECT_S", 1)
+    monkeypatch.setattr("branchline.jobs.pools.dask_pool.SCHEDULER_CONNECT_S", 1)
     wagons = write_wagons(tmp_path / "wagons", PLAIN)
     out = tmp_path / "out"
     with pytest.raises(PoolError, match="there is no Dask scheduler at tcp://"):

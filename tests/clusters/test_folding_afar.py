@@ -97,7 +97,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def all_results_are_large(small_subjobs: None, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.jobs.pooled.FOLD_AFAR_MIN_BYTES", 1)
+    monkeypatch.setattr("branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES", 1)
     largest_bytes = max(one.stat().st_size for one in many.iterdir())
     monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
 

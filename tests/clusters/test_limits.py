@@ -10,7 +10,7 @@ from tests.clusters.farm import Train, files_of, run_branchline, wait_until
 from tests.clusters.slurm import Slurm
 
 import branchline
-from branchline.batch.system import TooManyJobsError
+from branchline.jobs.batch.system import TooManyJobsError
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.handle import SubmittedTrain
 from branchline.running.submitted.submission import JobsRecord

@@ -65,7 +65,7 @@ class Farm(NamedTuple):
     @property
     def is_batch_system(self) -> bool:
         """Whether the train is submitted."""
-        from branchline.batch.system import is_batch_system
+        from branchline.jobs.batch.system import is_batch_system
 
         return is_batch_system(self.on)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from branchline.jobs.freed_memory import keep_freed_memory
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.subjob import Context, Draw, Finished, Folded, Held, Note, SubJob, Wait, Work
+from branchline.jobs.workers.freed_memory import keep_freed_memory
 
 
 class InThisProcess:

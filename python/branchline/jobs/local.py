@@ -12,8 +12,6 @@ import cloudpickle
 
 from branchline.base.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 from branchline.errors import InternalError
-from branchline.jobs.messages import DrawRequest, Farewell, SentError, SentNote, SentResult, WorkerMessage
-from branchline.jobs.process import WorkerProcess, end_processes
 from branchline.jobs.program import ModuleFile, WorkerStart, own_path
 from branchline.jobs.subjob import (
     WAIT,
@@ -29,6 +27,8 @@ from branchline.jobs.subjob import (
     WorkerDiedError,
 )
 from branchline.jobs.tail import Tail
+from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, SentNote, SentResult, WorkerMessage
+from branchline.jobs.workers.worker_process import WorkerProcess, end_processes
 
 
 class LocalProcesses:

@@ -12,7 +12,7 @@ import cloudpickle
 
 from branchline.errors import BranchlineError
 from branchline.jobs.interruption import Interruption
-from branchline.sites.spot import Spot
+from branchline.jobs.sites.spot import Spot
 
 
 class Wait(enum.Enum):
@@ -179,7 +179,7 @@ class Context:
     worker: int
     _draw: Callable[[bool], SubJob | Wait | None]
     interruption: Interruption = field(default_factory=Interruption)
-    #: Says what is begun now, and how it is waited for: see `branchline.jobs.heartbeat`.
+    #: Says what is begun now, and how it is waited for: see `branchline.jobs.workers.heartbeat`.
     at: Callable[..., None] = _no_heartbeat
     #: When this worker began to be started, by ``time.monotonic`` of its machine.
     begin_s: float = field(default_factory=time.monotonic)

@@ -11,8 +11,8 @@ from typing import Any
 
 from branchline.base.extras import require
 from branchline.errors import OptionError
-from branchline.jobs.pool import Pool
-from branchline.jobs.pooled import PooledWorkers
+from branchline.jobs.pools.pool import Pool
+from branchline.jobs.pools.pooled_workers import PooledWorkers
 from branchline.jobs.program import ModuleFile, Source
 from branchline.jobs.subjob import AfterLoss
 
@@ -109,9 +109,9 @@ def _pool(where: Where) -> Pool:
     if isinstance(where, OnPool):
         return where.pool
     if isinstance(where, OnExecutor):
-        from branchline.jobs.executor_pool import ExecutorPool
+        from branchline.jobs.pools.executor_pool import ExecutorPool
 
         return ExecutorPool(where.executor)
-    from branchline.jobs.dask_pool import DaskPool
+    from branchline.jobs.pools.dask_pool import DaskPool
 
     return DaskPool(where.target)

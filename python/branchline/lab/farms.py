@@ -15,9 +15,10 @@ from pathlib import Path
 from branchline.base.plain import from_plain, to_plain
 from branchline.base.processes import own_python
 from branchline.base.whole_files import write_whole
-from branchline.batch.site import load_site
-from branchline.batch.system import BatchSystem, Step, Submitted, batch_system, is_batch_system
 from branchline.errors import BatchError, BranchlineError, OptionError
+from branchline.jobs.batch.site_settings import load_site
+from branchline.jobs.batch.system import BatchSystem, Step, Submitted, batch_system, is_batch_system
+from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import Finished, Lost, SubJob
 from branchline.jobs.where import Terms, Where, place_on, where_of
 from branchline.lab.farm_job import FarmTask, answer_path, task_path, work_on_jobs
@@ -33,7 +34,6 @@ from branchline.lab.study import JobSettings
 from branchline.lab.study_files import JobFiles
 from branchline.lab.study_samples import StudySample
 from branchline.lab.taking import HereAtOnce, Taker, Turn
-from branchline.sites.spot import Spot
 
 _SUBMITTED = "submitted.json"
 #: The folder of jobs that are on a farm, in a study's directory.

@@ -6,9 +6,9 @@ anyway. The input is a Unix socket. Each message has the size of MESSAGE, a lett
 START comes with three descriptors, the job's input, answers and errors, and is answered with its process number; CODE
 asks how a process ended.
 
-Workers of jobs have a starter of another kind (`branchline.jobs.starter`): that one is kept alone for the environment
-of its process, has the libraries of all workers and gives its children away, which only Linux can, whereas a study has
-one starter for each client and environment at a time, with nothing loaded but what its arm measures.
+Workers of jobs have a starter of another kind (`branchline.jobs.workers.fork_server`): that one is kept alone for the
+environment of its process, has the libraries of all workers and gives its children away, which only Linux can, whereas
+a study has one starter for each client and environment at a time, with nothing loaded but what its arm measures.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from branchline.errors import BranchlineError
+from branchline.jobs.sites.spot import own_spot
 from branchline.sensors.batch import JobIdentity
 from branchline.sensors.process import host
 from branchline.sensors.versions import branchline_version
-from branchline.sites.spot import own_spot
 
 
 def identity_of(

@@ -12,8 +12,8 @@ from branchline.base.checks import folder_path
 from branchline.base.extras import require
 from branchline.base.limits import WORKER_TIMEOUT_S
 from branchline.base.notebook import is_notebook, notebook_bar
-from branchline.batch.system import is_batch_system
 from branchline.errors import OptionError, PartialResultWarning, ReportWarning, warn
+from branchline.jobs.batch.system import is_batch_system
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from branchline.errors import BranchlineError
+from branchline.jobs.sites.nearness import nearness_of
+from branchline.jobs.sites.site_map import SiteMap
+from branchline.jobs.sites.spot import Spot, own_spot
 from branchline.reading.datasets.elements import ElementSites, server_of
 from branchline.sensors.record import (
     FAILED,
@@ -18,9 +21,6 @@ from branchline.sensors.record import (
     Totals,
 )
 from branchline.sensors.versions import branchline_version
-from branchline.sites.nearness import nearness_of
-from branchline.sites.site_map import SiteMap
-from branchline.sites.spot import Spot, own_spot
 from branchline.tracing.summary_rows import FileRow, Summary
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.jobs.starting import load_for_workers
+from branchline.jobs.workers.launcher import load_for_workers
 
 
 def load_ahead() -> None:

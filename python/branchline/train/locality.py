@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from branchline import _core
 from branchline.errors import BranchlineError
+from branchline.jobs.sites.nearness import Distances, RoundTrip, nearness_of
+from branchline.jobs.sites.site_map import SiteMap
+from branchline.jobs.sites.spot import Spot, own_spot
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, storage_element
 from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, ReplicaRank
@@ -15,9 +18,6 @@ from branchline.reading.stream_records import ReplicaReading
 from branchline.sensors.links import links_chosen
 from branchline.sensors.measures import JobMeasure
 from branchline.sensors.record import FileRecord, SiteReading
-from branchline.sites.nearness import Distances, RoundTrip, nearness_of
-from branchline.sites.site_map import SiteMap
-from branchline.sites.spot import Spot, own_spot
 from branchline.train.obeying import Obedience, obedience
 
 

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
 from branchline.base.limits import FAR_WORK_WAIT_S
+from branchline.jobs.sites.nearness import Distances, is_near
+from branchline.jobs.sites.site_map import SiteMap
+from branchline.jobs.sites.spot import Spot
 from branchline.reading.datasets.data_file import DataFile
-from branchline.sites.nearness import Distances, is_near
-from branchline.sites.site_map import SiteMap
-from branchline.sites.spot import Spot
 from branchline.train.shares import Share
 
 

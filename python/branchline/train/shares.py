@@ -28,12 +28,12 @@ from branchline.base.limits import (
     parse_bytes,
 )
 from branchline.errors import BranchlineError
+from branchline.jobs.sites.nearness import RoundTrip, holding_most
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, absolute
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
 from branchline.sensors.measures import JobMeasure
-from branchline.sites.nearness import RoundTrip, holding_most
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import cloudpickle
 
-from branchline.jobs.worker import load_module
+from branchline.jobs.workers.worker import load_module
 from branchline.train.plan import LoadedWagons, TrainPlan
 from branchline.train.shares import Share
 from branchline.train.stored_sources import StoredSources

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Literal
 
 from branchline.base.limits import ROUND_TRIPS_SENT_MAX, SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
+from branchline.jobs.sites.nearness import Distances
+from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import WAIT, SubJob, Wait
-from branchline.sites.nearness import Distances
-from branchline.sites.spot import Spot
 from branchline.train.near_first import NearFirst
 from branchline.train.shares import Share
 

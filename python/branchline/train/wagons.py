@@ -15,7 +15,7 @@ from typing import Any
 
 from branchline.errors import WagonError
 from branchline.jobs.program import ModuleFile
-from branchline.jobs.worker import load_module
+from branchline.jobs.workers.worker import load_module
 from branchline.train.function_wagon import OfUser, checked_function
 
 MODULE_PREFIX = "branchline_wagons_"

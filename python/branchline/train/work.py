@@ -15,8 +15,8 @@ from branchline.base.limits import (
     SUBJOBS_PER_STREAM_MAX,
 )
 from branchline.errors import FILE_ERRORS, BranchlineError, MemoryLimitError
-from branchline.jobs.heartbeat import READING
 from branchline.jobs.subjob import Context, Message, Note, SubJob
+from branchline.jobs.workers.heartbeat import READING
 from branchline.reading.access import PLANNED, Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source

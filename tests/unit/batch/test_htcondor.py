@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from branchline.batch.site import Site
-from branchline.batch.steps import Step
-from branchline.batch.system import batch_system
 from branchline.errors import BatchError
+from branchline.jobs.batch.site_settings import Site
+from branchline.jobs.batch.system import batch_system
+from branchline.jobs.batch.task_steps import Step
 
 #: What users set for servers: with values that nobody else may see, and with paths and options.
 SECRETS = ("BEARER_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "BRANCHLINE_REPORT_TOKEN",

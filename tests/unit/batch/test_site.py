@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from branchline.batch.site import Site, load_site
 from branchline.errors import OptionError
+from branchline.jobs.batch.site_settings import Site, load_site
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from tests.clusters.event_files import write_events
 
 import branchline
 from branchline.base.limits import AGENT_RUNS_MAX
-from branchline.jobs import agent
-from branchline.jobs.agent import cancel_group, end_agents, stop_agents
-from branchline.jobs.groups import Group, PoolRunSettings
+from branchline.jobs.pools import agent
+from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents
+from branchline.jobs.pools.groups import Group, PoolRunSettings
 from branchline.jobs.program import Versions
 
 

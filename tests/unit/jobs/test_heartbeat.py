@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from branchline.jobs.heartbeat import HeartbeatReader
+from branchline.jobs.workers.heartbeat import HeartbeatReader
 
 
 def test_the_time_that_a_worker_waited_for_the_job_is_no_silence() -> None:

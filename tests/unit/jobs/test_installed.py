@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import branchline
 from branchline.errors import BranchlineError
-from branchline.jobs import starting
+from branchline.jobs.workers import launcher
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.subjob import Finished, SubJob
@@ -43,8 +43,8 @@ modules = []
 if how == "new starter":
     [one.kill() for one in psutil.Process().children()]
 elif how == "new process":
-    starting._kept.end()
-    starting._kept._is_refused = True
+    launcher._kept.end()
+    launcher._kept._is_refused = True
 else:
     modules = [ModuleFile("of_the_user", module)]
 try:

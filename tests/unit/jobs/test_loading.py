@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from branchline.jobs.worker import load_module
+from branchline.jobs.workers.worker import load_module
 
 
 def test_a_file_that_was_written_again_within_a_second_is_loaded_anew(

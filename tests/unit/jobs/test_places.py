@@ -250,7 +250,7 @@ def test_a_worker_that_computes_has_more_time() -> None:
 
 def test_a_worker_that_computes_for_ever_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The limit is one that the worker after it keeps on a busy machine, too: it starts within it.
-    monkeypatch.setattr("branchline.jobs.heartbeat.WORKER_BUSY_TIMES", 2)
+    monkeypatch.setattr("branchline.jobs.workers.heartbeat.WORKER_BUSY_TIMES", 2)
 
     class Spins:
         def __call__(self, context: Context) -> Iterator[Message]:

@@ -55,7 +55,7 @@ def test_each_subjob_counts_once_whatever_goes_wrong(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_results_that_workers_fold_count_once_whatever_goes_wrong(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.jobs.pooled.FOLD_AFAR_MIN_BYTES", 1)
+    monkeypatch.setattr("branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES", 1)
     files = 1500
     figures = simulated(Field(**{**vars(FIELD), "seed": seed}), files, seconds_per_byte(), by_file=True)
     assert (figures.exit_code, figures.missing, figures.subjobs) == (0, 0, files)
@@ -67,7 +67,7 @@ def test_results_that_workers_fold_count_once_whatever_goes_wrong(seed: int, mon
 
 
 def test_workers_fold_large_results_but_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.jobs.pooled.FOLD_AFAR_MIN_BYTES", 1)
+    monkeypatch.setattr("branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES", 1)
     field = Field(**{**vars(FIELD), "faults": HEALTHY, "workers": 20})
     files = 1600
     figures = simulated(field, files, seconds_per_byte(), by_file=True)

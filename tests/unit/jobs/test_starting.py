@@ -20,11 +20,12 @@ import psutil
 import pytest
 
 from branchline.base.limits import STARTER_ANSWER_S
-from branchline.jobs import starting
-from branchline.jobs.heartbeat import HeartbeatReader
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.program import ModuleFile
-from branchline.jobs.starting import (
+from branchline.jobs.subjob import Context, Finished, Message, SubJob, WorkerDiedError
+from branchline.jobs.workers import launcher
+from branchline.jobs.workers.heartbeat import HeartbeatReader
+from branchline.jobs.workers.launcher import (
     ForkedProcess,
     _Inherited,
     _kept,
@@ -34,7 +35,6 @@ from branchline.jobs.starting import (
     load_for_workers,
     start_worker,
 )
-from branchline.jobs.subjob import Context, Finished, Message, SubJob, WorkerDiedError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are new processes")
 
@@ -69,7 +69,7 @@ def run(what: Callable[[], Any], workers: int = 1, modules: tuple[ModuleFile, ..
 def starters(process: int | None = None) -> list[psutil.Process]:
     """Those of a process, None for this one, and of workers those that it has forked."""
     children = psutil.Process(process).children()
-    return [one for one in children if any("jobs.starter" in word for word in words_of(one))]
+    return [one for one in children if any("jobs.workers.fork_server" in word for word in words_of(one))]
 
 
 def words_of(process: psutil.Process) -> list[str]:
@@ -159,7 +159,7 @@ def test_a_worker_starts_in_a_folder_that_was_removed(tmp_path: Path, monkeypatc
 
 def test_modules_of_the_user_are_as_their_files_are_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that is named as a library which the starter loads, if no other that it loads imports that."""
-    monkeypatch.setattr(starting, "_LIBRARIES", ("vector",))
+    monkeypatch.setattr(launcher, "_LIBRARIES", ("vector",))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "vector", raising=False)
     source = tmp_path / "vector.py"
@@ -271,7 +271,7 @@ def test_ctrl_c_does_not_wait_for_a_starter_that_does_not_answer() -> None:
 def test_where_orphans_are_not_given_to_the_job_workers_are_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """As by Linux before 4.11, which gives none of a process that was started before it was asked."""
     keep_capabilities = 8
-    monkeypatch.setattr(starting, "_PR_SET_CHILD_SUBREAPER", keep_capabilities)
+    monkeypatch.setattr(launcher, "_PR_SET_CHILD_SUBREAPER", keep_capabilities)
     assert told(os.getppid, workers=2) == [os.getpid()] * 2
     assert starters() == []
 
@@ -330,8 +330,8 @@ def test_an_end_that_somebody_else_was_told_of_is_said_to_be_not_known() -> None
 
 
 def test_no_starter_outlives_a_job_that_is_killed() -> None:
-    code = "import time; from branchline.jobs.starting import load_for_workers as load; load(''); print(1, flush=True)"
-    code += "; time.sleep(60)"
+    code = "import time; from branchline.jobs.workers.launcher import load_for_workers; load_for_workers('')"
+    code += "; print(1, flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == b"1\n"

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.batch.site import Site
+from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.running.claim import claimed

@@ -9,6 +9,8 @@ import pytest
 
 from branchline.base.limits import FAR_WORK_WAIT_S, MB
 from branchline.errors import DatasetError
+from branchline.jobs.sites.site_map import SiteMap
+from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import Lost, SubJob
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
@@ -16,8 +18,6 @@ from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.sites.site_map import SiteMap
-from branchline.sites.spot import Spot
 from branchline.train.locality import Locality
 from branchline.train.near_first import NearFirst
 from branchline.train.recovery import Recovery

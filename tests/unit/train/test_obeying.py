@@ -6,14 +6,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from branchline.jobs.sites.site_map import SiteMap
+from branchline.jobs.sites.spot import Spot
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures
-from branchline.sites.site_map import SiteMap
-from branchline.sites.spot import Spot
 from branchline.train.locality import Locality
 from branchline.train.obeying import MeasuresTold, Obedience
 

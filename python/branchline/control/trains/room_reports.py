@@ -22,6 +22,7 @@ from branchline.control.stored import packed, unpacked
 from branchline.control.trains.new_reads import TrainReads
 from branchline.control.trains.train import HERE, Train
 from branchline.errors import BranchlineError
+from branchline.jobs.sites.spot import own_spot
 from branchline.reading.locations import shown_command
 from branchline.reporting.encoding import split
 from branchline.sensors.batch import JobIdentity, ReportBatch
@@ -29,7 +30,6 @@ from branchline.sensors.process import host
 from branchline.sensors.record import JobRecord
 from branchline.sensors.status import STOPPED, TrainStatus
 from branchline.sensors.versions import branchline_version
-from branchline.sites.spot import own_spot
 
 #: The job that each start of a train is. ``ends`` counts its ends and how often it was resumed; ``told`` has all reads
 #: that were taken with its ends.

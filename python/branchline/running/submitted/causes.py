@@ -9,8 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from branchline.base.limits import LOG_TAIL_BYTES
-from branchline.batch.system import batch_system
 from branchline.errors import BatchError
+from branchline.jobs.batch.system import batch_system
 from branchline.jobs.fold_tree import FoldNode
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, StepRecord, Submission

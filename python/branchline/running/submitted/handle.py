@@ -9,8 +9,8 @@ from pathlib import Path
 
 from branchline.base.checks import folder_path
 from branchline.base.limits import BATCH_LOOK_INTERVAL_S
-from branchline.batch.system import TaskState, batch_system
 from branchline.errors import BatchError, BranchlineError
+from branchline.jobs.batch.system import TaskState, batch_system
 from branchline.jobs.fold_tree import FoldNode
 from branchline.running.standing import job_of
 from branchline.running.submitted.causes import causes_of, failures_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from branchline.batch.system import batch_system
 from branchline.errors import BranchlineError, WagonError
+from branchline.jobs.batch.system import batch_system
 from branchline.jobs.fold_tree import FoldNode
 from branchline.report.job_files import read_status
 from branchline.running.submitted.causes import causes_of, deaths_of, failures_of

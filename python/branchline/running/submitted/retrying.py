@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from branchline.base.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 from branchline.base.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, NODE_FAILURES_MAX
-from branchline.batch.memory import more_memory
+from branchline.jobs.batch.memory import more_memory
 from branchline.jobs.fold_tree import FoldNode
 from branchline.running.submitted.causes import Death
 from branchline.running.submitted.folder import BatchFolder, write_again

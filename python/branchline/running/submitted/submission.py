@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from branchline.batch.site import Site
-from branchline.batch.system import JobArray, Submitted
 from branchline.errors import BadFileError, BranchlineError, MissingFileError
+from branchline.jobs.batch.site_settings import Site
+from branchline.jobs.batch.system import JobArray, Submitted
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.program import ModuleFile
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first

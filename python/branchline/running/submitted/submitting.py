@@ -17,9 +17,9 @@ import cloudpickle
 
 from branchline.base.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
 from branchline.base.processes import own_python
-from branchline.batch.site import Site, load_site
-from branchline.batch.system import Step, Submitted, TooManyJobsError, batch_system
 from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.jobs.batch.site_settings import Site, load_site
+from branchline.jobs.batch.system import Step, Submitted, TooManyJobsError, batch_system
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME

@@ -12,8 +12,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
-from branchline.batch.system import batch_system
 from branchline.errors import BranchlineError
+from branchline.jobs.batch.system import batch_system
 from branchline.jobs.interruption import Interruption
 from branchline.running.submitted.finishing import finish, is_good, merge
 from branchline.running.submitted.folder import BatchFolder, wait_until_there

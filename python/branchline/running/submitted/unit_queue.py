@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import SubJob, Wait
 from branchline.running.submitted.retrying import LessMemory
 from branchline.running.submitted.reusing import KeptForJobs
 from branchline.running.submitted.submission import Submission
-from branchline.sites.spot import Spot
 from branchline.train.plan import TrainPlan
 from branchline.train.reuse import KeptResult, Reuse
 from branchline.train.share_result import ShareResult

@@ -16,6 +16,7 @@ from branchline.errors import BadFileError, BranchlineError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
+from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import Context, Draw, Finished, FromPlace, Lost, Message, Repeated, SubJob, Wait, Work
 from branchline.reading.access import longest_wait_s
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
@@ -26,7 +27,6 @@ from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.unit_queue import UnitCalls, UnitQueue
 from branchline.running.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
-from branchline.sites.spot import Spot
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.missing import MissingSubJobsError

@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from branchline.errors import OptionError
+from branchline.jobs.sites.site_file import SiteFile, site_path
 from branchline.reading.datasets.elements import server_of
 from branchline.reading.locations import is_url
-from branchline.sites.site_file import SiteFile, site_path
 
 SECTION = "sites"
 KEYS = ("hosts", "storage")

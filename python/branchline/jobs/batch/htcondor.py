@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from branchline.base.limits import BATCH_TASKS_MAX
-from branchline.batch.calls import TooManyJobsError, call
-from branchline.batch.site import Site
-from branchline.batch.steps import JobArray, State, Step, Submitted, TaskState, script
 from branchline.errors import BatchError
+from branchline.jobs.batch.calls import TooManyJobsError, call
+from branchline.jobs.batch.site_settings import Site
+from branchline.jobs.batch.task_steps import JobArray, State, Step, Submitted, TaskState, script
 
 WHERE = "submit on an access point of the pool, or install HTCondor's package condor"
 # Folders of which each job has a copy of its own, by the setting MOUNT_UNDER_SCRATCH of most pools.

@@ -1,7 +1,7 @@
 """What runs on a far worker: an agent that keeps a worker process of ours and has it work on one group after the other.
 
 The code of users runs in that process only. So its crash ends neither Dask's worker nor an executor's, its last step is
-known (`branchline.jobs.heartbeat`), and it can be stopped, which tasks of these cannot.
+known (`branchline.jobs.workers.heartbeat`), and it can be stopped, which tasks of these cannot.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from typing import Any
 
 from branchline.base.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, AGENT_RUNS_MAX, POOL_MEMORY_PART, STOP_GRACE_S
 from branchline.base.quantities import size
-from branchline.jobs.error_output import ErrorOutput
-from branchline.jobs.groups import Group, GroupResult, PoolRunSettings
-from branchline.jobs.messages import (
+from branchline.jobs.pools.groups import Group, GroupResult, PoolRunSettings
+from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
+from branchline.jobs.subjob import WAIT, Held, Pickled, SubJob
+from branchline.jobs.workers.error_output import ErrorOutput
+from branchline.jobs.workers.messages import (
     DrawRequest,
     Farewell,
     SentError,
@@ -34,9 +36,7 @@ from branchline.jobs.messages import (
     SentResult,
     WorkerMessage,
 )
-from branchline.jobs.process import WorkerProcess, end_processes
-from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
-from branchline.jobs.subjob import WAIT, Held, Pickled, SubJob
+from branchline.jobs.workers.worker_process import WorkerProcess, end_processes
 
 
 class Agent:

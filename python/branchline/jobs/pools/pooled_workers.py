@@ -28,10 +28,12 @@ from branchline.base.limits import (
     PROGRAM_INLINE_BYTES,
     STOP_GRACE_S,
 )
-from branchline.jobs.groups import Group, GroupResult, PoolRunSettings
 from branchline.jobs.nodes import Nodes
-from branchline.jobs.pool import Done, Pool, PoolError
+from branchline.jobs.pools.groups import Group, GroupResult, PoolRunSettings
+from branchline.jobs.pools.pool import Done, Pool, PoolError
 from branchline.jobs.program import ModuleFile, Program, Source, Versions
+from branchline.jobs.sites.nearness import holding_most
+from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -48,8 +50,6 @@ from branchline.jobs.subjob import (
     WorkerDiedError,
 )
 from branchline.jobs.tail import Tail
-from branchline.sites.nearness import holding_most
-from branchline.sites.spot import Spot
 
 
 class PooledWorkers:

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from branchline.sites.site_map import SiteMap
+from branchline.jobs.sites.site_map import SiteMap
 
 #: Variables by which workers know their site, the first that is set holds: ours; CMS's and OSG's pilots; ATLAS, as
 #: Rucio's client looks for it; DIRAC; ALICE.

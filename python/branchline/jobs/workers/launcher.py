@@ -1,5 +1,5 @@
-"""How worker processes are started: on Linux forked from a starter (`branchline.jobs.starter`), which has loaded what
-they need and is kept for the next train; elsewhere, and where it fails, as new processes.
+"""How worker processes are started: on Linux forked from a starter (`branchline.jobs.workers.fork_server`), which has
+loaded what they need and is kept for the next train; elsewhere, and where it fails, as new processes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from branchline.base.limits import KILL_GRACE_S, STARTER_ANSWER_S, STARTER_LOOK_
 from branchline.base.processes import own_python, package_folder
 from branchline.jobs.installed import InstallationChangedError, check_installation
 from branchline.jobs.interruption import SIGNALS, signals_blocked
-from branchline.jobs.memory import EXIT_NOT_KNOWN
 from branchline.jobs.program import own_path
-from branchline.jobs.starter import ANSWER, KNOWN, Request
 from branchline.jobs.user_modules import is_cached
+from branchline.jobs.workers.fork_server import ANSWER, KNOWN, Request
+from branchline.jobs.workers.memory import EXIT_NOT_KNOWN
 
 # Not `-m`: the package may import the module of the worker by itself, which runpy warns of. A package that only this
 # process knows of, such as one in the folder where it began, is found as well.
 _FIND = f"import sys; sys.path.append({str(package_folder().parent)!r}); "
-_WORKER = _FIND + "from branchline.jobs.worker import main; main()"
-_STARTER = _FIND + "from branchline.jobs.starter import main; main()"
+_WORKER = _FIND + "from branchline.jobs.workers.worker import main; main()"
+_STARTER = _FIND + "from branchline.jobs.workers.fork_server import main; main()"
 #: Libraries of the users that take long to load, and neither begin threads that work nor open anything.
 _LIBRARIES = ("awkward", "boost_histogram", "hist", "vector", "numba", "scipy", "coffea.nanoevents", "coffea.processor")
 # How long is waited between two looks at a process that is to end: more and more.

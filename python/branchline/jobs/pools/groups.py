@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from branchline.jobs.messages import SentError, SentFold, SentResult
 from branchline.jobs.program import Program, Versions
 from branchline.jobs.subjob import Lost, Pickled, SubJob
+from branchline.jobs.workers.messages import SentError, SentFold, SentResult
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Forks worker processes from a process that has loaded what they need. ``main`` is called by a new Python with one
-inherited descriptor: of the socket to the job (`branchline.jobs.starting`).
+inherited descriptor: of the socket to the job (`branchline.jobs.workers.launcher`).
 
 Loading takes most of a second of CPU time, which each worker would take again, for each train of a notebook as well.
 Only installed modules are loaded: the user's own are loaded by each worker, as their files are then.
@@ -23,8 +23,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from branchline.base.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
-from branchline.jobs import worker
 from branchline.jobs.user_modules import load_uncached
+from branchline.jobs.workers import worker
 
 #: The answer to a request that forks: the number of the process.
 ANSWER = struct.Struct("=q")

@@ -25,13 +25,13 @@ from branchline.base.limits import (
     VERSIONS_WAIT_S,
 )
 from branchline.errors import OptionError
-from branchline.jobs.agent import end_agents
-from branchline.jobs.dask_task import cancel_on_worker, host_of, stop_on_worker, topic_of, work_on_dask_group
-from branchline.jobs.groups import Group
-from branchline.jobs.pool import Done, PoolError
+from branchline.jobs.pools.agent import end_agents
+from branchline.jobs.pools.dask_task import cancel_on_worker, host_of, stop_on_worker, topic_of, work_on_dask_group
+from branchline.jobs.pools.groups import Group
+from branchline.jobs.pools.pool import Done, PoolError
 from branchline.jobs.program import Versions
-from branchline.sites.nearness import is_among
-from branchline.sites.spot import Spot, own_spot
+from branchline.jobs.sites.nearness import is_among
+from branchline.jobs.sites.spot import Spot, own_spot
 
 
 class DaskPool:

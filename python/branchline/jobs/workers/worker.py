@@ -1,5 +1,5 @@
-"""A worker process: forked by the starter of its job (`branchline.jobs.starter`), or a new Python that calls ``main``.
-It has two descriptors: of the socket to the job, and of the page of shared memory for its heartbeat.
+"""A worker process: forked by the starter of its job (`branchline.jobs.workers.fork_server`), or a new Python that
+calls ``main``. It has two descriptors: of the socket to the job, and of the page of shared memory for its heartbeat.
 
 It never imports the caller's main script, so a script needs no ``if __name__ == "__main__"`` and a notebook works.
 """
@@ -22,15 +22,15 @@ from typing import Any, NoReturn
 import cloudpickle
 
 from branchline.base.limits import JOB_WATCH_PAUSE_S
-from branchline.jobs.connection import WorkerConnection
-from branchline.jobs.freed_memory import keep_freed_memory
-from branchline.jobs.heartbeat import HeartbeatWriter
 from branchline.jobs.interruption import SIGNALS, Interruption
-from branchline.jobs.memory import EXIT_OUT_OF_MEMORY
-from branchline.jobs.messages import DrawRequest, Farewell, SentError, sent
 from branchline.jobs.program import ModuleFile, WorkerStart
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
 from branchline.jobs.user_modules import UncachedLoader, load_uncached
+from branchline.jobs.workers.connection import WorkerConnection
+from branchline.jobs.workers.freed_memory import keep_freed_memory
+from branchline.jobs.workers.heartbeat import HeartbeatWriter
+from branchline.jobs.workers.memory import EXIT_OUT_OF_MEMORY
+from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, sent
 
 
 def load_module(name: str, path: str) -> Any:

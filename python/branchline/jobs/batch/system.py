@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from branchline.batch.calls import TooManyJobsError
-from branchline.batch.htcondor import HTCondor
-from branchline.batch.site import Site
-from branchline.batch.slurm import Slurm
-from branchline.batch.steps import JobArray, Step, Submitted, TaskState
 from branchline.errors import BatchError
+from branchline.jobs.batch.calls import TooManyJobsError
+from branchline.jobs.batch.htcondor import HTCondor
+from branchline.jobs.batch.site_settings import Site
+from branchline.jobs.batch.slurm import Slurm
+from branchline.jobs.batch.task_steps import JobArray, Step, Submitted, TaskState
 
 __all__ = [
     "BatchError",

@@ -9,8 +9,8 @@ from distributed import Worker, get_worker
 from distributed.comm.addressing import get_address_host
 from distributed.utils import sync
 
-from branchline.jobs.agent import cancel_group, stop_agents, work_on_group
-from branchline.jobs.groups import Group, GroupResult
+from branchline.jobs.pools.agent import cancel_group, stop_agents, work_on_group
+from branchline.jobs.pools.groups import Group, GroupResult
 
 
 def topic_of(run_id: str) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from branchline.base.limits import HOST_ROUND_TRIP_S, NEAR_ROUND_TRIP_S, SITE_ROUND_TRIP_S, WAN_ROUND_TRIP_S
+from branchline.jobs.sites.site_map import SiteMap
+from branchline.jobs.sites.spot import Spot
 from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, server_of
-from branchline.sites.site_map import SiteMap
-from branchline.sites.spot import Spot
 
 _OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 

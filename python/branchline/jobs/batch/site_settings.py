@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from branchline.batch.memory import memory_kib
 from branchline.errors import OptionError
-from branchline.sites.site_file import SiteFile
+from branchline.jobs.batch.memory import memory_kib
+from branchline.jobs.sites.site_file import SiteFile
 
 
 @dataclass(frozen=True, kw_only=True)

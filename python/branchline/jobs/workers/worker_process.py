@@ -14,14 +14,14 @@ from typing import Any
 import psutil
 
 from branchline.base.limits import KILL_GRACE_S
-from branchline.jobs.connection import JobConnection
-from branchline.jobs.error_output import ErrorOutput
-from branchline.jobs.heartbeat import HeartbeatReader, Silence
 from branchline.jobs.installed import check_installation
-from branchline.jobs.memory import EXIT_NOT_KNOWN, EXIT_OUT_OF_MEMORY, MemoryWitness
-from branchline.jobs.messages import SentResult
-from branchline.jobs.starting import start_worker
 from branchline.jobs.subjob import Finished, Lost, SubJob, WorkerDiedError
+from branchline.jobs.workers.connection import JobConnection
+from branchline.jobs.workers.error_output import ErrorOutput
+from branchline.jobs.workers.heartbeat import HeartbeatReader, Silence
+from branchline.jobs.workers.launcher import start_worker
+from branchline.jobs.workers.memory import EXIT_NOT_KNOWN, EXIT_OUT_OF_MEMORY, MemoryWitness
+from branchline.jobs.workers.messages import SentResult
 
 
 class WorkerProcess:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from branchline.errors import BranchlineError
-from branchline.jobs.groups import Group, GroupResult
-from branchline.sites.spot import Spot
+from branchline.jobs.pools.groups import Group, GroupResult
+from branchline.jobs.sites.spot import Spot
 
 
 class PoolError(BranchlineError):

@@ -1,0 +1,1 @@
+"""Worker processes: fork server, launcher, messages, heartbeat and memory limits."""
