@@ -13,9 +13,9 @@ from benches.advice_cases import DATA_CASES, GOOD_CASES, JOB_CASES, DataCase, Jo
 from benches.conditions import machine_lines
 from branchline.cli.proving import measured_proof
 from branchline.forecast.advising import Advised, advise
-from branchline.forecast.of_record import advise_job, advise_jobs
 from branchline.forecast.subject import Subject
-from branchline.sensors.advice import Advice
+from branchline.records.diagnosis.advice import Advice
+from branchline.records.diagnosis.job_advice import advise_job, advise_jobs
 
 #: Seconds for each paired study.
 PROOF_S = 25.0

@@ -18,7 +18,7 @@ import uproot
 from benches.worker import REPOSITORY
 from branchline.forecast.subject import Subject, subject_of
 from branchline.reading.access import Access
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.convert import convert
 from branchline.writing.merging.merge import merge
 

@@ -45,10 +45,18 @@ from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonS
 from branchline.control.room import ControlRoom
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, TrialOutcome
-from branchline.forecast.corrections import AVOID_ELEMENT
-from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading, Totals, WagonRecord, WorkerPhases
-from branchline.sensors.status import TrainStatus
+from branchline.records.diagnosis.corrections import AVOID_ELEMENT
+from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sensors.record import (
+    FINISHED,
+    FileRecord,
+    JobRecord,
+    SiteReading,
+    Totals,
+    WagonRecord,
+    WorkerPhases,
+)
+from branchline.records.sensors.status import TrainStatus
 from branchline.web.pages.plans import ROWS as PLAN_ROWS
 
 DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50

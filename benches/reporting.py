@@ -87,7 +87,7 @@ def cpu_seconds() -> float:
 @contextmanager
 def reporter_clocked() -> Iterator[dict[str, float]]:
     """Adds up what reporters take inside, by the clocks of their threads: other programs do not change it."""
-    from branchline.reporting.reporter import Reporter
+    from branchline.records.sending.reporter import Reporter
 
     spent = {"threads_s": 0.0, "end_s": 0.0}
     methods = {name: getattr(Reporter, name) for name in ("_keep_making", "_keep_sending", "end")}
@@ -159,12 +159,12 @@ def row_of(found: dict[str, Any], way: str) -> list[str]:
 
 def reporter_cpu(folder: Path, room: Room, readings: int, seconds: float) -> dict[str, float]:
     """What a reporter takes of the processor by itself: for so many readings and a state five times a second."""
-    from branchline.reporting.identity import identity_of
-    from branchline.reporting.reporter import Reporter
-    from branchline.reporting.spool import Spool
-    from branchline.reporting.target import ReportTarget
-    from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
-    from branchline.sensors.status import TrainStatus
+    from branchline.records.sending.address import ReportTarget
+    from branchline.records.sending.identity import identity_of
+    from branchline.records.sending.reporter import Reporter
+    from branchline.records.sending.spool import Spool
+    from branchline.records.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
+    from branchline.records.sensors.status import TrainStatus
 
     target = ReportTarget.of(f"{room.url}/?token={room.token}")
     assert target is not None

@@ -26,9 +26,9 @@ from benches.conditions import machine_lines
 from benches.tables import table
 from benches.worker import REPOSITORY
 from branchline.control.room import ControlRoom
-from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FileRecord, SiteReading
-from branchline.sensors.status import TrainStatus
+from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sensors.record import FileRecord, SiteReading
+from branchline.records.sensors.status import TrainStatus
 
 # A job reports so often, with so many files each time: a train of twenty workers on files of 3 MB.
 REPORT_PAUSE_S = 5.0

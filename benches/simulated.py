@@ -22,7 +22,7 @@ from branchline.jobs.subjob import SubJob
 from branchline.jobs.where import OnPool
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
-from branchline.sensors.record import FileRecord
+from branchline.records.sensors.record import FileRecord
 from branchline.train.clock import PHASES
 from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest, TrainSettings
 from branchline.train.running import run_train

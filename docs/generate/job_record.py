@@ -7,8 +7,8 @@ from typing import Any
 
 from docs.generate.tables import code, table
 
-from branchline.sensors.schema import job_schema
-from branchline.sensors.sensors import SENSORS
+from branchline.records.sensors.schema import job_schema
+from branchline.records.sensors.sensor_list import SENSORS
 
 HEAD = """# The record of a job
 
@@ -16,8 +16,8 @@ Every job leaves `job.json`, its whole record, and `sensors.parquet`, the measur
 `scope`, `name`, `sensor`, `value` and `unit`. Times are wall seconds unless a name says `cpu`; sizes are bytes.
 
 The form of `job.json` has a version, the field `schema_version`, and a JSON Schema: `job.schema.json` in
-`branchline.sensors`. A later version of Branchline may add fields. The number grows when a field changes its meaning or
-goes.
+`branchline.records.sensors`. A later version of Branchline may add fields. The number grows when a field changes its
+meaning or goes.
 
 """
 SENSORS_HEAD = """## Sensors

@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from branchline.reading.trees.iteration import concatenate, iterate, num_entries
     from branchline.reading.trees.nanoevents import nanoevents
     from branchline.reading.trees.tree import Tree
+    from branchline.records.sensors.status import TrainStatus
     from branchline.results.loading import Results, load
     from branchline.results.plotting import plot
     from branchline.results.workspaces import workspace
     from branchline.running import run
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.submitted.handle import SubmittedTrain
-    from branchline.sensors.status import TrainStatus
     from branchline.tables.pieces import TableFile
     from branchline.tables.table import Table
     from branchline.train.cutflow import Cutflow
@@ -182,7 +182,7 @@ _find = lazily(
         "branchline.running": ("run",),
         "branchline.running.batch_settings": ("BatchSettings",),
         "branchline.running.submitted.handle": ("SubmittedTrain",),
-        "branchline.sensors.status": ("TrainStatus",),
+        "branchline.records.sensors.status": ("TrainStatus",),
         "branchline.tables.pieces": ("TableFile",),
         "branchline.tables.table": ("Table",),
         "branchline.train.cutflow": ("Cutflow",),

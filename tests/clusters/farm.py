@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet
 import uproot
 
-from branchline.report.open_formats import RESULTS
+from branchline.records.result_files.formats import RESULTS
 
 # Doubles without pattern: a file has more than 4 MB, so that each is a sub-job.
 EVENTS_PER_FILE = 600_000

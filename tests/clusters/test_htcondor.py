@@ -14,7 +14,7 @@ import pytest
 from tests.clusters.farm import TABLES, Train, files_of, rows_of, run_branchline, wait_until
 from tests.clusters.htcondor import HTCondor
 
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 FILES = 5
 TIMEOUT_S = 110

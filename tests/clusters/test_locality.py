@@ -22,7 +22,7 @@ from tests.stores.servers import Folder, Xrootd, free_port, loopback_shim
 
 import branchline
 from branchline import Dataset
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 from branchline.train.shares import cut
 
 

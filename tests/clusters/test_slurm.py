@@ -16,10 +16,10 @@ from tests.clusters.slurm import NODES, Slurm
 
 import branchline
 from branchline.errors import WagonError
+from branchline.records.sensors.record import JobRecord
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.handle import SubmittedTrain
 from branchline.running.submitted.submission import JobsRecord
-from branchline.sensors.record import JobRecord
 
 FILES = 5
 TIMEOUT_S = 90

@@ -19,7 +19,7 @@ import pytest
 import uproot
 from tests.e2e.control_room import Room, serving
 
-from branchline.sensors.schema import job_schema
+from branchline.records.sensors.schema import job_schema
 
 FILES = 6
 # Doubles without pattern do not compress: a file has 2.2 MB, so that each is a sub-job.

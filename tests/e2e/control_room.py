@@ -16,7 +16,7 @@ from tests.stores.servers import Process, free_port
 
 from branchline.base.plain import from_plain
 from branchline.control.jobs import JobsPage
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.message import ReportBatch
 
 TOKEN = "a-token-that-nobody-may-see-in-any-text"
 

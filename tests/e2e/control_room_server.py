@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from branchline.control.room import ControlRoom
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.message import ReportBatch
 from branchline.web import serving
 
 RECEIVED = "received.jsonl"

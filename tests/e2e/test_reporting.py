@@ -24,7 +24,7 @@ from tests.stores.servers import free_port
 
 import branchline as package
 from branchline.errors import ReportWarning
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.message import ReportBatch
 
 # Waits in each file but the first until go.txt is there. A result depends on the files that the source names, so this
 # one is not named in one piece.

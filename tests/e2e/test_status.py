@@ -14,9 +14,9 @@ import pytest
 from tests.e2e.conftest import EVENTS, FILES, Branchline, Running, command
 
 from branchline.cli.submitted import status
-from branchline.sensors.record import JobRecord
-from branchline.sensors.schema import status_schema
-from branchline.sensors.status import TrainStatus
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.schema import status_schema
+from branchline.records.sensors.status import TrainStatus
 
 # Each sub-job waits in its first chunk until the file go.txt is there, so that a test can look at it. A
 # result depends on the files that the source names, so this one is not named in one piece.

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from tests.unit.control.batches import identity, read
 
-from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import (
+from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sensors.record import (
     FAILED,
     RUNNING,
     FileRecord,
@@ -23,7 +23,7 @@ from branchline.sensors.record import (
     WagonRecord,
     WorkerPhases,
 )
-from branchline.sensors.status import TrainStatus
+from branchline.records.sensors.status import TrainStatus
 
 #: Each site and the storage element near to it.
 SITES = {

@@ -15,8 +15,7 @@ DICTS_OF_ANY = {
     "demo": 6,
     "jobs": 2,
     "reading": 16,
-    "report": 6,
-    "sensors": 3,
+    "records": 9,
     "tables": 1,
     "train": 14,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from branchline.cli.printing import print_out
-from branchline.sensors.advice import Advice
+from branchline.records.diagnosis.advice import Advice
 
 
 def print_advice(found: Sequence[Advice], nothing: str) -> None:

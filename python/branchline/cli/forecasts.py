@@ -236,8 +236,8 @@ def _advise_together(jobs: list[str], *, as_json: bool) -> None:
     """Advice for several jobs: one train, if they read the same."""
     from branchline.base.plain import finite, to_plain
     from branchline.cli.advice_lines import print_advice
-    from branchline.forecast.of_record import advise_jobs
     from branchline.forecast.subject import job_record
+    from branchline.records.diagnosis.job_advice import advise_jobs
 
     found = advise_jobs([job_record(job) for job in jobs])
     if as_json:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from branchline.sensors.status import TrainStatus
+    from branchline.records.sensors.status import TrainStatus
 
 #: Called with the amount done, the total, and a text.
 Update = Callable[[float, float | None, str], None]
@@ -44,7 +44,7 @@ def train_progress_bar() -> Iterator[Callable[[TrainStatus], None] | None]:
             yield None
             return
 
-        from branchline.sensors.status_text import part_done, progress_text
+        from branchline.records.sensors.status_text import part_done, progress_text
 
         def report(now: TrainStatus) -> None:
             update(part_done(now), 1.0, progress_text(now))

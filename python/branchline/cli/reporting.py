@@ -15,15 +15,15 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
 from branchline.reading.locations import shown_command
-from branchline.sensors.batch import TRACE
-from branchline.sensors.record import FAILED, FINISHED, JobRecord
-from branchline.sensors.status import TrainStatus
+from branchline.records.sending.message import TRACE
+from branchline.records.sensors.record import FAILED, FINISHED, JobRecord
+from branchline.records.sensors.status import TrainStatus
 
 if TYPE_CHECKING:
-    from branchline.reporting.left import SentReports
-    from branchline.reporting.reporter import Reporter
-    from branchline.reporting.spool import Spool
-    from branchline.reporting.target import ReportTarget
+    from branchline.records.sending.address import ReportTarget
+    from branchline.records.sending.left import SentReports
+    from branchline.records.sending.reporter import Reporter
+    from branchline.records.sending.spool import Spool
     from branchline.tracing.summary_rows import Summary
 
 ReportTo = Annotated[
@@ -78,10 +78,10 @@ class ReportedCommand:
 @contextmanager
 def command_reported(command: Sequence[str], report_to: str | None) -> Iterator[ReportedCommand]:
     """The reports of a program that is followed inside. Raises OptionError for what is no address."""
-    from branchline.reporting.identity import identity_of
-    from branchline.reporting.reporter import Reporter
-    from branchline.reporting.spool import Spool
-    from branchline.reporting.target import ReportTarget
+    from branchline.records.sending.address import ReportTarget
+    from branchline.records.sending.identity import identity_of
+    from branchline.records.sending.reporter import Reporter
+    from branchline.records.sending.spool import Spool
 
     target = ReportTarget.of(report_to)
     reporter = None
@@ -115,9 +115,9 @@ def send(
     """
     from contextlib import closing
 
-    from branchline.reporting.left import send_left
-    from branchline.reporting.sending import Sender
-    from branchline.reporting.target import ReportTarget
+    from branchline.records.sending.address import ReportTarget
+    from branchline.records.sending.client import Sender
+    from branchline.records.sending.left import send_left
 
     target, spool = ReportTarget.of(to), _spool(out)
     if target is None:
@@ -132,7 +132,7 @@ def send(
 
 
 def _spool(out: Path | None) -> Spool:
-    from branchline.reporting.spool import Spool
+    from branchline.records.sending.spool import Spool
 
     if out is not None:
         from branchline.running.submitted.folder import BatchFolder

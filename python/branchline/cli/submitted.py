@@ -12,13 +12,13 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.reporting import ReportTo
 from branchline.errors import MissingFileError
-from branchline.sensors.record import RUNNING
+from branchline.records.sensors.record import RUNNING
 
 if TYPE_CHECKING:
+    from branchline.records.sensors.status import TrainStatus
     from branchline.running.batch_settings import BatchSettings
     from branchline.running.reported import ReportsTo
     from branchline.running.submitted.handle import SubmittedTrain
-    from branchline.sensors.status import TrainStatus
 
 _GROUP = "Where to run"
 
@@ -160,8 +160,8 @@ def resume(out: Out) -> int:
 
 
 def _nothing_missing(out: Path) -> str:
-    from branchline.report.job_files import read_status
-    from branchline.sensors.record import FINISHED
+    from branchline.records.result_files.job_files import read_status
+    from branchline.records.sensors.record import FINISHED
 
     if read_status(out) == FINISHED:
         return "no sub-job is missing, and the results are written"

@@ -18,7 +18,7 @@ from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:
-    from branchline.report.writing import Pictures
+    from branchline.records.output import Pictures
     from branchline.train.plan import TrainRequest
     from branchline.train.result import TrainResult
 
@@ -206,8 +206,8 @@ def _part(text: str) -> float:
 
 def _print_result(result: TrainResult, *, debug: bool) -> None:
     """Prints errors, the summary of the job, and the path of its report."""
-    from branchline.forecast.of_record import advise_job
-    from branchline.report.summary import summary
+    from branchline.records.diagnosis.job_advice import advise_job
+    from branchline.records.report.job_summary import summary
     from branchline.train.cutflow import cutflows_in
 
     job = result.record

@@ -11,7 +11,7 @@ from branchline.base.limits import BATCH_SITES_MAX
 from branchline.control.buckets import text_of
 from branchline.control.findings.job_notes import note_record
 from branchline.control.stored import keep_blob, packed, shown_name, unpacked
-from branchline.sensors.record import RUNNING, JobRecord
+from branchline.records.sensors.record import RUNNING, JobRecord
 
 _ADD_SITE_HOUR = (
     "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"

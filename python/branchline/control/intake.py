@@ -24,9 +24,9 @@ from branchline.control.ending import take_record
 from branchline.control.history.rows import packed_rows
 from branchline.control.spans import LOCAL, note_places
 from branchline.control.stored import keep_blob, packed, shown_name
-from branchline.sensors.batch import TRACE, TRAIN, JobIdentity, ReportBatch
-from branchline.sensors.record import SiteReading
-from branchline.sensors.status import TrainStatus
+from branchline.records.sending.message import TRACE, TRAIN, JobIdentity, ReportBatch
+from branchline.records.sensors.record import SiteReading
+from branchline.records.sensors.status import TrainStatus
 
 _JOB = re.compile(r"[0-9a-f]{32}")
 _NUMBER_MAX = 2**53

@@ -12,9 +12,9 @@ from branchline.control.jobs import SILENT, JobDetails, JobQuery, JobRow, JobsPa
 from branchline.control.spans import FAR, NEAR
 from branchline.control.stored import unpacked
 from branchline.errors import OptionError
-from branchline.sensors.batch import JobIdentity
-from branchline.sensors.record import RUNNING, JobRecord, TimePoint
-from branchline.sensors.status import TrainStatus
+from branchline.records.sending.message import JobIdentity
+from branchline.records.sensors.record import RUNNING, JobRecord, TimePoint
+from branchline.records.sensors.status import TrainStatus
 
 # What a list may be ordered by, and the column of each.
 ORDERS = {

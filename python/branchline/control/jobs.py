@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from branchline.sensors.batch import JobIdentity
-from branchline.sensors.record import FileRecord, JobRecord, TimePoint
-from branchline.sensors.status import TrainStatus
+from branchline.records.sending.message import JobIdentity
+from branchline.records.sensors.record import FileRecord, JobRecord, TimePoint
+from branchline.records.sensors.status import TrainStatus
 
 #: A job that runs, but has sent nothing for so long that it may be dead. It is shown beside the states of TrainStatus.
 SILENT = "silent"

@@ -21,7 +21,7 @@ from branchline.control.jobs import SILENT
 from branchline.control.room import ControlRoom
 from branchline.control.spans import FAR, LOCAL, NEAR
 from branchline.control.troubles import troubles_of
-from branchline.sensors.record import RUNNING
+from branchline.records.sensors.record import RUNNING
 
 COUNTER, GAUGE = "counter", "gauge"
 

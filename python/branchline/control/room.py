@@ -39,7 +39,7 @@ from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trials import TABLES as TRIAL_TABLES
 from branchline.control.trials.trials import Trials
 from branchline.control.upkeep import Upkeep
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.message import ReportBatch
 
 
 class ControlRoom:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from branchline.control.buckets import buckets_of, ranges
 from branchline.control.readings import Period
-from branchline.sensors.record import SiteReading
+from branchline.records.sensors.record import SiteReading
 
 #: Nearness that counts as local.
 LOCAL = ("host", "site")

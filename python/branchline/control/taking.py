@@ -11,7 +11,7 @@ from branchline.base.limits import BATCHES_TOGETHER_MAX
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
 from branchline.control.intake import checked, take
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.message import ReportBatch
 
 
 @dataclass(eq=False)

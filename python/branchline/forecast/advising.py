@@ -12,17 +12,17 @@ from branchline.errors import OptionError
 from branchline.forecast.changing import ACCESS, CLUSTERED, CONVERTED, OTHER, RECOMPRESSED, AdvisedChange
 from branchline.forecast.conditions import Conditions
 from branchline.forecast.forecasting import WhatIf, what_if
-from branchline.forecast.ideas import RECORD_ERROR, best, gain_between
 from branchline.forecast.of_layout import DECOMPRESS_S
-from branchline.forecast.of_record import advise_job
 from branchline.forecast.other_codec import OtherCodec, try_clusters, try_codec
 from branchline.forecast.proposal import Proposal, is_far
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.subject import Subject
 from branchline.forecast.trying import SAMPLE_BYTES, TriedChange, try_change
-from branchline.report.records import phase_s
-from branchline.sensors.advice import Advice, Gain
-from branchline.sensors.record import JobRecord
+from branchline.records.diagnosis.advice import Advice, Gain
+from branchline.records.diagnosis.figures import phase_s
+from branchline.records.diagnosis.ideas import RECORD_ERROR, best, gain_between
+from branchline.records.diagnosis.job_advice import advise_job
+from branchline.records.sensors.record import JobRecord
 
 #: The error of a time that a sample has shown, as a part, for a change by a factor of e; and by which two readings of
 #: the same differ at least.

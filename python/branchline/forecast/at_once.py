@@ -17,7 +17,7 @@ from branchline.forecast.platform import Link, Nodes, Platform, Storage
 from branchline.forecast.simulated_limits import CPU_SPREAD
 from branchline.forecast.simulated_plan import Block, BlockPlan, ReadingAhead, plans_of
 from branchline.forecast.subject import Subject
-from branchline.sensors.process import cpu_count
+from branchline.records.sensors.this_process import cpu_count
 from branchline.tracing.trace import Trace, read_trace
 
 #: The storage and the link of a platform that is none but these.

@@ -14,15 +14,15 @@ from branchline.forecast.conditions import Conditions
 from branchline.forecast.laid import LaidFile
 from branchline.forecast.planning import PlanRequest, planned
 from branchline.forecast.proposal import Proposal, inputs_of, written_cost
-from branchline.forecast.record_clusters import (
+from branchline.forecast.subject import Subject
+from branchline.records.diagnosis.advice import MANAGER
+from branchline.records.diagnosis.record_clusters import (
     CLUSTER_BYTES,
     CLUSTER_OPTION,
     UNPACKED_AGAIN,
     seconds_unpacked_once,
     too_large_words,
 )
-from branchline.forecast.subject import Subject
-from branchline.sensors.advice import MANAGER
 
 #: Pages and baskets below this median are small; they are so because of their clusters where these are below that.
 SMALL_BASKET_BYTES, SMALL_CLUSTER_BYTES = 8_000, 10_000_000

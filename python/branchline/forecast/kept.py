@@ -15,7 +15,7 @@ from branchline.errors import BadFileError
 from branchline.forecast.checked import Checked
 from branchline.forecast.forecasting import FORECAST_VERSION, WhatIf
 from branchline.forecast.machine import machine_name, now_text
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 
 @dataclass(frozen=True)

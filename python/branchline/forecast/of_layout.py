@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from branchline.base.quantities import count, counted, percent, significant, size
-from branchline.forecast.ideas import Idea, chosen, inputs_words
 from branchline.reading.layout.dataset_layout import DatasetLayout
 from branchline.reading.layout.file_layout import FileLayout
-from branchline.sensors.advice import MANAGER, Advice
+from branchline.records.diagnosis.advice import MANAGER, Advice
+from branchline.records.diagnosis.ideas import Idea, chosen, inputs_words
 
 #: Seconds that a core takes for a byte after decompression, by codec: measured with columns of floats on a server of
 #: 2023. Codecs of other names take as long as zlib.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from branchline.base.quantities import size
 from branchline.forecast.changing import AdvisedChange
-from branchline.forecast.ideas import inputs_words, tree_words
 from branchline.forecast.subject import Subject
+from branchline.records.diagnosis.ideas import inputs_words, tree_words
 
 #: From this round trip on files are far away.
 FAR_S = 1e-3

@@ -22,15 +22,15 @@ from branchline.forecast.changing import (
 )
 from branchline.forecast.cluster_sizes import SMALL_BASKET_BYTES, cluster_proposals
 from branchline.forecast.conditions import MERGED_BYTES, Conditions
-from branchline.forecast.ideas import CACHE_OPTION, GAIN_MIN, names_words
-from branchline.forecast.of_record import threads_words, workers_for_threads
 from branchline.forecast.planning import PlanRequest, planned
 from branchline.forecast.proposal import Proposal, inputs_of, is_far, tree_of, written_cost
-from branchline.forecast.record_clusters import CLUSTER_BYTES, CLUSTER_OPTION
 from branchline.forecast.subject import Subject
 from branchline.reading.access import Access
-from branchline.report.records import phase_s
-from branchline.sensors.advice import ANALYST, MANAGER
+from branchline.records.diagnosis.advice import ANALYST, MANAGER
+from branchline.records.diagnosis.figures import phase_s
+from branchline.records.diagnosis.ideas import CACHE_OPTION, GAIN_MIN, names_words
+from branchline.records.diagnosis.job_advice import threads_words, workers_for_threads
+from branchline.records.diagnosis.record_clusters import CLUSTER_BYTES, CLUSTER_OPTION
 
 #: Files below this size are tried merged.
 SMALL_FILE_BYTES = 50_000_000

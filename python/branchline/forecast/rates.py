@@ -14,7 +14,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 #: Seconds of reading, at most, from which the rates of a dataset are taken.
 SAMPLE_S = 20.0

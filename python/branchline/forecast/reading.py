@@ -19,7 +19,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.sensors.record import AccessRecord
+from branchline.records.sensors.record import AccessRecord
 
 READING_VERSION = 1
 #: A process that reads a sample for longer hangs.

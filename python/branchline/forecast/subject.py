@@ -19,8 +19,8 @@ from branchline.forecast.rates import Rates, measured, rates_of_job
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
-from branchline.sensors.process import cpu_count
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.this_process import cpu_count
 
 #: Files whose metadata are read, spread over the dataset: the others are taken to be like them.
 PLANNED_FILES = 64

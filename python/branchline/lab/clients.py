@@ -51,9 +51,9 @@ Long64_t branchline_study_loop(TTree* tree, double work_us) {
 }"""
 #: What a train imports when it runs, and when it writes its report.
 _MODULES_OF_TRAINS = (
-    "branchline.reporting.reporter",
-    "branchline.report.page",
-    "branchline.report.writing",
+    "branchline.records.sending.reporter",
+    "branchline.records.report.report_page",
+    "branchline.records.output",
     "branchline.writing.objects.forms",
     "boost_histogram",
     "pyarrow.parquet",

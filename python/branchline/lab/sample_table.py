@@ -8,7 +8,7 @@ from typing import Any
 
 from branchline.base.whole_files import whole_file
 from branchline.lab.study_samples import StudySample
-from branchline.report.arrow_tables import table_of
+from branchline.records.result_files.arrow_tables import table_of
 
 
 def write_samples(path: Path, samples: Sequence[StudySample]) -> None:

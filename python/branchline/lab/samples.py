@@ -20,8 +20,8 @@ from branchline.base.texts import printable
 from branchline.errors import OptionError
 from branchline.lab.cold import Temperature
 from branchline.lab.machine import Moment, Surroundings
-from branchline.report.job_files import JOB
-from branchline.sensors.record import JobRecord
+from branchline.records.result_files.job_files import JOB
+from branchline.records.sensors.record import JobRecord
 
 #: What ru_inblock counts in (getrusage(2)).
 _BLOCK_BYTES = 512

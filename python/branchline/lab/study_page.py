@@ -200,7 +200,9 @@ def _series(
 
 @cache
 def _environment() -> jinja2.Environment:
-    loader = jinja2.ChoiceLoader([jinja2.PackageLoader("branchline.lab"), jinja2.PackageLoader("branchline.report")])
+    loader = jinja2.ChoiceLoader(
+        [jinja2.PackageLoader("branchline.lab"), jinja2.PackageLoader("branchline.records.report")]
+    )
     return jinja2.Environment(
         loader=loader,
         autoescape=True,

@@ -14,10 +14,10 @@ from branchline.base.extras import require
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import count, counted
 from branchline.errors import MissingFileError, NoSuchKeyError, PartialResultError
+from branchline.records.sensors.record import FINISHED, RUNNING, JobRecord, WagonRecord
+from branchline.records.sensors.result_record import ResultRecord
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import job_of
-from branchline.sensors.record import FINISHED, RUNNING, JobRecord, WagonRecord
-from branchline.sensors.result_record import ResultRecord
 from branchline.tables.pieces import TableFile
 from branchline.train.cutflow import Cutflow
 
@@ -87,8 +87,8 @@ class Results(Mapping[str, Any]):
             )
         # Imported late: they import awkward and boost_histogram.
         require("boost_histogram", "uhi")
-        from branchline.report.reading_formats import read_json, read_part, read_result
-        from branchline.report.result_forms import made_again
+        from branchline.records.result_files.reading_formats import read_json, read_part, read_result
+        from branchline.records.result_files.result_forms import made_again
 
         if top.kind != "data":
             return read_part(self.out, top)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from branchline.errors import DatasetError
-from branchline.sensors.sample_record import SampleRecord
+from branchline.records.sensors.sample_record import SampleRecord
 
 #: Names of an axis of categories that may be the samples, as analyses in Python call it.
 SAMPLE_AXES = ("dataset", "sample", "process")

@@ -9,9 +9,9 @@ from typing import Any
 import boost_histogram
 import numpy as np
 
+from branchline.records.sensors.sample_record import SampleRecord
 from branchline.results.loading import Results
 from branchline.results.scaling import factor_of, sample_axis, times
-from branchline.sensors.sample_record import SampleRecord
 from branchline.train.events import NOMINAL
 
 #: Axes of which a picture of samples has no place for the bins; whole numbers have theirs.

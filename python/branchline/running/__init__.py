@@ -17,11 +17,11 @@ from branchline.jobs.batch.system import is_batch_system
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access
+from branchline.records.sensors.status_text import part_done, progress_text
 from branchline.running.batch_settings import BatchSettings
 from branchline.running.claim import JOBS, Claim, claimed
 from branchline.running.reported import ReportsTo, reported
 from branchline.running.writing import write
-from branchline.sensors.status_text import part_done, progress_text
 from branchline.tables.folder import TableFolder
 from branchline.train.plan import TrainRequest, TrainSettings
 from branchline.train.result import TrainResult, incomplete
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from branchline.jobs.where import WhereLike
     from branchline.reading.datasets.companions import CompanionsLike
-    from branchline.report.writing import Pictures
+    from branchline.records.output import Pictures
+    from branchline.records.sensors.status import TrainStatus
     from branchline.running.run_settings import RunSettings
     from branchline.running.submitted.handle import SubmittedTrain
-    from branchline.sensors.status import TrainStatus
     from branchline.train.plan import TrainPlan
 
 

@@ -23,14 +23,14 @@ from branchline.base.limits import STATUS_OLD_S
 from branchline.base.processes import process_lives
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.ledger import LEDGER_NAME
+from branchline.records.sensors.record import FAILED, PARTIAL, RUNNING, JobRecord
+from branchline.records.sensors.this_process import host
+from branchline.records.sensors.versions import branchline_version
 from branchline.running.status_file import STATUS, StatusFile
-from branchline.sensors.process import host
-from branchline.sensors.record import FAILED, PARTIAL, RUNNING, JobRecord
-from branchline.sensors.versions import branchline_version
 from branchline.tables.folder import clear_tables
 
 if TYPE_CHECKING:
-    from branchline.sensors.status import TrainStatus
+    from branchline.records.sensors.status import TrainStatus
 
 NOTE = "PARTIAL.txt"
 # The folder of jobs that batch systems run, and the file in it that they begin with.
@@ -55,7 +55,7 @@ class Claim:
 
     def begin(self, command: str) -> None:
         """Removes the files of an earlier run and records that this one is running. Raises StorageError."""
-        from branchline.report.job_files import JOB, write_job
+        from branchline.records.result_files.job_files import JOB, write_job
 
         self._clear()
         started = datetime.now(UTC).isoformat()
@@ -98,7 +98,7 @@ class Claim:
         Raises StorageError.
         """
         from branchline.base.whole_files import failed_writing
-        from branchline.report.job_files import JOB, earlier_files
+        from branchline.records.result_files.job_files import JOB, earlier_files
 
         with failed_writing(self.out):
             earlier = [*earlier_files(self.out), self.out / NOTE, self.out / STATUS]
@@ -119,8 +119,8 @@ class Claim:
                 self._clear_all()
 
     def _clear_all(self) -> None:
-        from branchline.report.job_files import JOB, PAGE, PICTURES, SENSORS
-        from branchline.report.open_formats import RESULTS
+        from branchline.records.result_files.formats import RESULTS
+        from branchline.records.result_files.job_files import JOB, PAGE, PICTURES, SENSORS
         from branchline.writing.objects.forms import FILE_NAME as HISTOGRAMS
 
         for name in (HISTOGRAMS, SENSORS, PAGE, JOB):

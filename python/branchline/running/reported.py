@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from branchline.jobs.where import OnDask, OnExecutor, Where
 from branchline.reading.locations import without_secrets
+from branchline.records.sending.message import TRAIN, JobIdentity
+from branchline.records.sensors.record import FAILED, JobRecord
+from branchline.records.sensors.status import TrainStatus
 from branchline.running.standing import status_at_end
-from branchline.sensors.batch import TRAIN, JobIdentity
-from branchline.sensors.record import FAILED, JobRecord
-from branchline.sensors.status import TrainStatus
 from branchline.train.obeying import MeasuresTold
 
 if TYPE_CHECKING:
-    from branchline.reporting.reporter import Reporter
-    from branchline.reporting.spool import Spool
-    from branchline.reporting.target import ReportTarget
+    from branchline.records.sending.address import ReportTarget
+    from branchline.records.sending.reporter import Reporter
+    from branchline.records.sending.spool import Spool
     from branchline.train.plan import TrainPlan
     from branchline.train.share_result import ReadRecords
 
@@ -37,7 +37,7 @@ class ReportsTo:
         cls, address: str | None, say_at_once: Callable[[str], None] | None, say_at_end: Callable[[str], None]
     ) -> ReportsTo | None:
         """At an address, or that of the environment; None for no control room. Raises OptionError."""
-        from branchline.reporting.target import ReportTarget
+        from branchline.records.sending.address import ReportTarget
 
         target = ReportTarget.of(address)
         return None if target is None else cls(target, say_at_once, say_at_end)
@@ -46,7 +46,7 @@ class ReportsTo:
         self, identity: JobIdentity, spool: Spool | None, source: str = "job", told: MeasuresTold | None = None
     ) -> Reporter:
         """The reporter of a process of the job. ``told`` gets the measures of the control room."""
-        from branchline.reporting.reporter import Reporter
+        from branchline.records.sending.reporter import Reporter
 
         tell = None if told is None else told.tell
         return Reporter(identity, self.target, spool, source=source, say=self.say_at_once, tell=tell)
@@ -68,7 +68,7 @@ class ReportedTrain:
     def begin(self, plan: TrainPlan, command: str, out: Path | None) -> None:
         """The train runs from now on."""
         if self._to is not None:
-            from branchline.reporting.spool import Spool
+            from branchline.records.sending.spool import Spool
 
             self._reporter = self._to.reporter(identity_of_train(plan, command, out), Spool.of_user(), told=self.told)
             self._reporter.read(plan.looked_at, [])
@@ -122,7 +122,7 @@ def identity_of_train(
     plan: TrainPlan, command: str, out: Path | None, *, place: str = "", job: str = ""
 ) -> JobIdentity:
     """Who a train is. ``place`` is the batch system to which it is submitted, ``job`` its number."""
-    from branchline.reporting.identity import identity_of
+    from branchline.records.sending.identity import identity_of
 
     datasets = dict.fromkeys(one.dataset for one in plan.dataset if one.dataset)
     wagons = [one.name for one in plan.loaded.wagons]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from branchline.errors import MissingFileError, OptionError
+from branchline.records.sensors.record import RUNNING, JobRecord
 from branchline.running import run_quietly
 from branchline.running.rerun import EarlierRun, earlier_run
-from branchline.sensors.record import RUNNING, JobRecord
 from branchline.train.plan import TrainPlan, TrainRequest
 from branchline.train.result import TrainResult
 

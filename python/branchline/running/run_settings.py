@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from branchline.reading.access import Access
     from branchline.reading.datasets.companions import CompanionsLike
-    from branchline.report.writing import Pictures
-    from branchline.sensors.status import TrainStatus
+    from branchline.records.output import Pictures
+    from branchline.records.sensors.status import TrainStatus
 
 
 class RunSettings(TypedDict, total=False):

@@ -12,12 +12,12 @@ from branchline.base.limits import JOB_FILE_MAX_BYTES, MB, STATUS_OLD_S
 from branchline.base.processes import process_lives
 from branchline.base.quantities import count, counted
 from branchline.base.whole_files import read_plain
-from branchline.report.job_files import JOB
-from branchline.report.merge_stages import merge_stages_text
+from branchline.records.report.merge_stages import merge_stages_text
+from branchline.records.result_files.job_files import JOB
+from branchline.records.sensors.record import RUNNING, JobRecord
+from branchline.records.sensors.status import DIED, STOPPED, TrainStatus
+from branchline.records.sensors.this_process import host
 from branchline.running.status_file import STATUS
-from branchline.sensors.process import host
-from branchline.sensors.record import RUNNING, JobRecord
-from branchline.sensors.status import DIED, STOPPED, TrainStatus
 from branchline.train.progress import ElementReads
 from branchline.train.result import errors_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from branchline.records.sensors.status import TrainStatus
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import status_of
-from branchline.sensors.status import TrainStatus
 
 
 def state_of(out: Path) -> TrainStatus | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from branchline.base.limits import STATUS_HEARTBEAT_S, STATUS_INTERVAL_S
 from branchline.base.whole_files import write_whole
 from branchline.errors import StorageError
-from branchline.sensors.status import TrainStatus
+from branchline.records.sensors.status import TrainStatus
 
 STATUS = "status.json"
 #: The state of a run of which nothing was noted yet.

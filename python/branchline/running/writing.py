@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from branchline.errors import BranchlineError, StorageError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME, LedgerError, remove_ledger
+from branchline.records.sensors.record import FINISHED, PARTIAL, JobRecord
 from branchline.running.claim import Claim
-from branchline.sensors.record import FINISHED, PARTIAL, JobRecord
 from branchline.train.result import TrainResult
 from branchline.train.share_result import JobError
 
 if TYPE_CHECKING:
-    from branchline.report.writing import Pictures
+    from branchline.records.output import Pictures
 
 
 def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None:
@@ -50,9 +50,9 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineE
         with interruption.installed():
             with interruption.held():
                 # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
-                from branchline.forecast.of_record import advise_job
-                from branchline.report.job_files import write_job
-                from branchline.report.writing import write_out
+                from branchline.records.diagnosis.job_advice import advise_job
+                from branchline.records.output import write_out
+                from branchline.records.result_files.job_files import write_job
 
                 # As it stands should this process be killed, or interrupted again, before it has written everything.
                 write_job(claim.out, replace(record, status=PARTIAL if record.status == FINISHED else record.status))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from branchline.base.whole_files import whole_file
 from branchline.errors import BranchlineError, StorageError
-from branchline.sensors.result_record import TableRecord
+from branchline.records.sensors.result_record import TableRecord
 from branchline.tables.folder import TABLES, TableFolder
 from branchline.tables.merging import MergedTable
 from branchline.tables.pieces import TableFile

@@ -10,7 +10,7 @@ from branchline.jobs.sites.nearness import nearness_of
 from branchline.jobs.sites.site_map import SiteMap
 from branchline.jobs.sites.spot import Spot, own_spot
 from branchline.reading.datasets.elements import ElementSites, server_of
-from branchline.sensors.record import (
+from branchline.records.sensors.record import (
     FAILED,
     FINISHED,
     FileRecord,
@@ -20,7 +20,7 @@ from branchline.sensors.record import (
     StorageRecord,
     Totals,
 )
-from branchline.sensors.versions import branchline_version
+from branchline.records.sensors.versions import branchline_version
 from branchline.tracing.summary_rows import FileRow, Summary
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from branchline.reading.stream_records import ReaderWait
-from branchline.sensors.process import core_wait_s
+from branchline.records.sensors.this_process import core_wait_s
 
 # Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.
 PHASES = ("start", "plan", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "other")

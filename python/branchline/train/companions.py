@@ -13,7 +13,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.trees.companion_trees import CompanionFile, CompanionRange
 from branchline.reading.trees.stream import Chunk
-from branchline.sensors.record import FileRecord, MissingCompanion
+from branchline.records.sensors.record import FileRecord, MissingCompanion
 from branchline.train.views import array_view
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from branchline.sensors.record import WagonFault
+from branchline.records.sensors.record import WagonFault
 from branchline.train.trial import TrialRun
 from branchline.train.wagons import Wagon, with_required
 

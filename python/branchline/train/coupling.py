@@ -13,7 +13,7 @@ from branchline.reading.access import Access
 from branchline.reading.attribution import reading_for
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.trees.stream import Chunk
-from branchline.sensors.record import WagonFault
+from branchline.records.sensors.record import WagonFault
 from branchline.tables.table import Table
 from branchline.tables.walking import found
 from branchline.tables.writing import TableWriters

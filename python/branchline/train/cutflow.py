@@ -12,7 +12,7 @@ import numpy as np
 
 from branchline.base.quantities import count, weights_column
 from branchline.errors import WagonError
-from branchline.sensors.record import CutflowRecord, CutRecord
+from branchline.records.sensors.record import CutflowRecord, CutRecord
 
 #: Cutflows of a wagon that the record of a job has: a table for each is still looked at. The results have all.
 _RECORDED_MAX = 20

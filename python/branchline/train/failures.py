@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.base.limits import FAILED_LOG_BYTES
-from branchline.sensors.record import FailureGroup
+from branchline.records.sensors.record import FailureGroup
 from branchline.train.share_result import JobError
 
 # As Python writes them for an error, and faulthandler after a crash.

@@ -13,7 +13,7 @@ import awkward as ak
 
 from branchline.reading.expressions.name_filters import near_names_hint
 from branchline.reading.trees.stream import Chunk
-from branchline.sensors.record import WagonFault
+from branchline.records.sensors.record import WagonFault
 from branchline.train.wagons import Wagon
 
 WAGON_STEP_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)

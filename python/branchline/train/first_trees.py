@@ -9,7 +9,7 @@ from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, Unsu
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.trees.tree import Tree
-from branchline.sensors.record import FileRecord, WagonFault
+from branchline.records.sensors.record import FileRecord, WagonFault
 from branchline.train.faults import because_of
 from branchline.train.share_records import opening_of
 from branchline.train.shares import open_tree, step_entries

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from branchline.sensors.links import distinct_links
-from branchline.sensors.measures import added_measures
-from branchline.sensors.record import (
-    BranchRecord,
-    FileRecord,
-    MemoryRetry,
-    WagonFault,
-)
-from branchline.sensors.troubles import added_troubles
+from branchline.records.sensors.job_measures import added_measures
+from branchline.records.sensors.record import BranchRecord, FileRecord, MemoryRetry, WagonFault
+from branchline.records.sensors.storage_counts import distinct_links
+from branchline.records.sensors.troubles import added_troubles
 from branchline.train.accumulators import CannotAddError, Total
 from branchline.train.faults import because_of
 from branchline.train.records import RecordTable, added_sites, companions_missing

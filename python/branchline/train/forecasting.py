@@ -26,8 +26,8 @@ from branchline.reading.access import Access, access_of
 from branchline.reading.datasets.companions import CompanionsLike
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
-from branchline.sensors.process import cpu_count
-from branchline.sensors.record import WagonFault
+from branchline.records.sensors.record import WagonFault
+from branchline.records.sensors.this_process import cpu_count
 from branchline.train.comparing import Difference, differences
 from branchline.train.faults import because_of
 from branchline.train.profiling import Profile

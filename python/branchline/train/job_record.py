@@ -12,9 +12,7 @@ from branchline.errors import InternalError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.subjob import Lost, Repeated
 from branchline.reading.datasets.dataset import Dataset
-from branchline.sensors.links import joined_links
-from branchline.sensors.process import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
-from branchline.sensors.record import (
+from branchline.records.sensors.record import (
     FAILED,
     FINISHED,
     PARTIAL,
@@ -33,8 +31,10 @@ from branchline.sensors.record import (
     WagonRecord,
     WorkerPhases,
 )
-from branchline.sensors.troubles import added_troubles, take_troubles
-from branchline.sensors.versions import branchline_version, code_sha256, versions
+from branchline.records.sensors.storage_counts import joined_links
+from branchline.records.sensors.this_process import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
+from branchline.records.sensors.troubles import added_troubles, take_troubles
+from branchline.records.sensors.versions import branchline_version, code_sha256, versions
 from branchline.train.clock import PHASES, PhaseClock
 from branchline.train.cutflow import cutflow_records
 from branchline.train.faults import fault_of, reason

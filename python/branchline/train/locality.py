@@ -15,9 +15,9 @@ from branchline.reading.datasets.data_file import DataFile, storage_element
 from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, ReplicaRank
 from branchline.reading.locations import without_secrets
 from branchline.reading.stream_records import ReplicaReading
-from branchline.sensors.links import links_chosen
-from branchline.sensors.measures import JobMeasure
-from branchline.sensors.record import FileRecord, SiteReading
+from branchline.records.sensors.job_measures import JobMeasure
+from branchline.records.sensors.record import FileRecord, SiteReading
+from branchline.records.sensors.storage_counts import links_chosen
 from branchline.train.obeying import Obedience, obedience
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from branchline.sensors.record import MergeStage
+from branchline.records.sensors.record import MergeStage
 
 
 class MergeCosts:

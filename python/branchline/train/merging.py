@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
-from branchline.sensors.record import FileRecord, WagonFault
+from branchline.records.sensors.record import FileRecord, WagonFault
 from branchline.train.folding import FoldedResult, Folding, SharePlace
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.records import RecordTable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from branchline.errors import BranchlineError
-from branchline.sensors.record import FailureGroup, JobFault, MissingEntries, MissingSubJob, SkippedFile
+from branchline.records.sensors.record import FailureGroup, JobFault, MissingEntries, MissingSubJob, SkippedFile
 from branchline.train.failures import Failure, failure_groups
 from branchline.train.share_result import JobError
 from branchline.train.shares import Share, entry_range, open_tree

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from branchline.jobs.subjob import Finished, Folded, Held, Message, SubJob
-from branchline.sensors.record import MergeStage, MissingCompanion, WagonFault
+from branchline.records.sensors.record import MergeStage, MissingCompanion, WagonFault
 from branchline.train.folding import FoldedResult, Folding
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.share_result import ShareResult, WorkerTimes

@@ -13,7 +13,14 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.locations import without_secrets
-from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures, MeasureRecord, added_measures
+from branchline.records.sensors.job_measures import (
+    AVOID,
+    STAGE,
+    JobMeasure,
+    JobMeasures,
+    MeasureRecord,
+    added_measures,
+)
 
 #: The storage element of a location, as pages name it.
 ElementOf = Callable[[str, ElementSites], str]

@@ -17,8 +17,8 @@ from branchline.reading.access import Access, access_of
 from branchline.reading.datasets.companions import CompanionsLike
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
-from branchline.sensors.process import cpu_count
-from branchline.sensors.record import FileRecord, WagonFault
+from branchline.records.sensors.record import FileRecord, WagonFault
+from branchline.records.sensors.this_process import cpu_count
 from branchline.train.first_events import first_of_each
 from branchline.train.first_trees import FirstTrees
 from branchline.train.shares import Share, cut

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from branchline.base.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
-from branchline.sensors.record import SiteReading, TimePoint
-from branchline.sensors.status import ElementStatus, TrainStatus
+from branchline.records.sensors.record import SiteReading, TimePoint
+from branchline.records.sensors.status import ElementStatus, TrainStatus
 from branchline.train.folding import FoldedResult
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.share_result import Progress, ShareResult

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from branchline.base.limits import PROVENANCE_GIT_S
 from branchline.jobs.interruption import signals_blocked
-from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN, SourceRecord
+from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN, SourceRecord
 from branchline.train.module_finder import find_module, imported_by_file, package_of
 from branchline.train.plan import LoadedWagons
 from branchline.train.stored_sources import StoredModule, StoredSources

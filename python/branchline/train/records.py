@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, Generic, TypeVar
 
 from branchline.base.limits import MISSING_NAMED
-from branchline.sensors.record import (
+from branchline.records.sensors.record import (
     BranchRecord,
     FileRecord,
     MissingCompanion,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from branchline.base.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, SET_ASIDE_IN_A_ROW_MAX, WORKER_STARTS_FAILED_MAX
 from branchline.jobs.subjob import Lost, SubJob
-from branchline.sensors.record import WagonFault
+from branchline.records.sensors.record import WagonFault
 from branchline.train.failures import Failure, stack_of
 from branchline.train.faults import WAGON_STEP_PLACE
 from branchline.train.missing import SetAside

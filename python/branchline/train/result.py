@@ -11,8 +11,8 @@ from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRU
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import count, counted, duration
 from branchline.errors import PartialResultError
-from branchline.sensors.record import FAILED, JobRecord
-from branchline.sensors.sensors import SensorRow, rows_of
+from branchline.records.sensors.record import FAILED, JobRecord
+from branchline.records.sensors.sensor_list import SensorRow, rows_of
 from branchline.train.share_result import JobError
 
 # Errors below the table in a notebook, and in warnings; `errors` has all of them.

@@ -17,7 +17,7 @@ from typing import Any
 
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.locations import is_url
-from branchline.sensors.versions import branchline_version
+from branchline.records.sensors.versions import branchline_version
 from branchline.train.canonical import Canonical, UnknownValueError, attributes_of
 from branchline.train.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
 from branchline.train.shares import Share

@@ -18,7 +18,7 @@ import cloudpickle
 from branchline.base.limits import LEDGER_ROW_MAX_BYTES
 from branchline.jobs.ledger import Ledger, LedgerError, LedgerRow
 from branchline.reading.datasets.data_file import storage_element
-from branchline.sensors.record import FileRecord
+from branchline.records.sensors.record import FileRecord
 from branchline.tables.pieces import TablePieces
 from branchline.tables.walking import found
 from branchline.train.canonical import UnknownValueError

@@ -19,7 +19,7 @@ from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import AfterLoss, Finished, Folded, FromPlace, Lost, Place, Repeated, SubJob, Wait
 from branchline.jobs.where import Terms, clock_of, place_on
 from branchline.reading.access import longest_wait_s
-from branchline.sensors.troubles import take_troubles
+from branchline.records.sensors.troubles import take_troubles
 from branchline.tables.folder import TableFolder
 from branchline.train.failures import Failure
 from branchline.train.folding import FoldedResult

@@ -18,8 +18,8 @@ from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.datasets.samples import Sample
 from branchline.reading.trees.file import File
-from branchline.sensors.record import FileRecord, SkippedFile
-from branchline.sensors.sample_record import SampleRecord
+from branchline.records.sensors.record import FileRecord, SkippedFile
+from branchline.records.sensors.sample_record import SampleRecord
 
 #: Files that are opened at a time for their sums: they wait for a storage most of the time.
 FILES_AT_ONCE = 16

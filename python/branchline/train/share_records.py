@@ -12,9 +12,9 @@ from branchline.reading.datasets.data_file import DataFile, storage_element
 from branchline.reading.stream_records import ReplicaReading, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
-from branchline.sensors.process import host
-from branchline.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
-from branchline.sensors.troubles import take_troubles
+from branchline.records.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
+from branchline.records.sensors.this_process import host
+from branchline.records.sensors.troubles import take_troubles
 from branchline.train.locality import Locality
 from branchline.train.records import RecordTable, added_sites
 from branchline.train.share_result import ShareResult

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from branchline.errors import BranchlineError
-from branchline.sensors.measures import MeasureRecord
-from branchline.sensors.record import (
+from branchline.records.sensors.job_measures import MeasureRecord
+from branchline.records.sensors.record import (
     BranchRecord,
     FileRecord,
     JobFault,

@@ -33,7 +33,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, absolute
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
-from branchline.sensors.measures import JobMeasure
+from branchline.records.sensors.job_measures import JobMeasure
 
 
 @dataclass(frozen=True)

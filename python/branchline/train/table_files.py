@@ -12,8 +12,8 @@ from branchline.errors import StorageError, TableError
 from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.subjob import AfterLoss, Place
-from branchline.sensors.record import WagonFault
-from branchline.sensors.result_record import TableRecord
+from branchline.records.sensors.record import WagonFault
+from branchline.records.sensors.result_record import TableRecord
 from branchline.tables.folder import TABLES, TableFolder
 from branchline.tables.merging import INTERRUPTED, MergedTable, TableMerging
 from branchline.tables.pieces import TableFile, TablePieces

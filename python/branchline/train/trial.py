@@ -17,8 +17,8 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import Chunk, ChunkStream
-from branchline.sensors.process import memory_peak_bytes
-from branchline.sensors.record import WagonFault
+from branchline.records.sensors.record import WagonFault
+from branchline.records.sensors.this_process import memory_peak_bytes
 from branchline.train.clock import PhaseClock
 from branchline.train.coupling import Coupling, UnreadableColumnError
 from branchline.train.digests import digest_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import MissingFileError, OptionError
-from branchline.sensors.result_record import ParameterRecord
+from branchline.records.sensors.result_record import ParameterRecord
 from branchline.train.function_wagon import FunctionWagon
 from branchline.train.parameters import KINDS, SIMPLE_KINDS, Parameter
 from branchline.train.variations import VariedWagon

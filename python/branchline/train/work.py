@@ -23,9 +23,9 @@ from branchline.reading.sources import Source
 from branchline.reading.stream_records import ReaderWait, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
-from branchline.sensors.links import links_chosen
-from branchline.sensors.process import cpu_s, host, memory_peak_bytes
-from branchline.sensors.record import MemoryRetry, WagonFault
+from branchline.records.sensors.record import MemoryRetry, WagonFault
+from branchline.records.sensors.storage_counts import links_chosen
+from branchline.records.sensors.this_process import cpu_s, host, memory_peak_bytes
 from branchline.tables.folder import TableFolder
 from branchline.tables.writing import TableWriters
 from branchline.train.clock import PhaseClock, split_reading

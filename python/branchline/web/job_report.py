@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from branchline.control.room import ControlRoom
-from branchline.forecast.of_record import advise_job
-from branchline.report.page import page_html
+from branchline.records.diagnosis.job_advice import advise_job
+from branchline.records.report.report_page import page_html
 from branchline.web.pages.page import Ask
 from branchline.web.train_files import STRANGER_POLICY
 

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 
 from branchline.base.limits import REPORT_WAIT_S, RETRY_AFTER_S
 from branchline.control.room import ControlRoom
-from branchline.sensors.batch import ReportBatch
-from branchline.sensors.measures import MEASURES_FIELD
+from branchline.records.sending.message import ReportBatch
+from branchline.records.sensors.job_measures import MEASURES_FIELD
 from branchline.web.bodies import plain_body
 
 

@@ -16,7 +16,7 @@ from tests.command_line import run_command
 import branchline
 from branchline import Access, OptionError
 from branchline.reading.access import access_of
-from branchline.sensors.record import AccessRecord
+from branchline.records.sensors.record import AccessRecord
 
 WAGON = "class Count:\n    def process(self, events):\n        return {'sum': int(events.x.to_numpy().sum())}\n"
 

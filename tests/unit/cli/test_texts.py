@@ -11,8 +11,8 @@ import pytest
 
 from branchline.cli.forecast_table import branches_text, duration_text
 from branchline.cli.progress_bar import train_progress_bar
-from branchline.sensors.status import ElementStatus, TrainStatus
-from branchline.sensors.status_text import progress_text
+from branchline.records.sensors.status import ElementStatus, TrainStatus
+from branchline.records.sensors.status_text import progress_text
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_without_a_terminal_there_is_no_bar() -> None:
 def test_on_a_terminal_the_bar_shows_rates_and_the_time_left() -> None:
     code = """
 from branchline.cli.progress_bar import train_progress_bar
-from branchline.sensors.status import TrainStatus
-from branchline.sensors.status_text import progress_text
+from branchline.records.sensors.status import TrainStatus
+from branchline.records.sensors.status_text import progress_text
 import time
 with train_progress_bar() as progress:
     progress(TrainStatus(1.0, 4000, 8_000_000, 0, 0.25))

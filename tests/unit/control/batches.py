@@ -6,9 +6,17 @@ import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading, Totals, WagonRecord, WorkerPhases
-from branchline.sensors.status import TrainStatus
+from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sensors.record import (
+    FINISHED,
+    FileRecord,
+    JobRecord,
+    SiteReading,
+    Totals,
+    WagonRecord,
+    WorkerPhases,
+)
+from branchline.records.sensors.status import TrainStatus
 
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

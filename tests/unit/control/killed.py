@@ -34,8 +34,8 @@ from branchline.control.history.rows import packed_rows, table_of
 from branchline.control.jobs import JobDetails, JobQuery
 from branchline.control.readings import Period
 from branchline.control.room import ControlRoom
-from branchline.sensors.batch import ReportBatch
-from branchline.sensors.record import FileRecord
+from branchline.records.sending.message import ReportBatch
+from branchline.records.sensors.record import FileRecord
 
 KILLS = 10
 JOBS, BATCHES, FILES_MAX = 4, 24, 16

@@ -16,7 +16,7 @@ from branchline.control.readings import Period
 from branchline.control.retention import Forgotten, Retention, forget
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.sensors.batch import JobIdentity, ReportBatch
+from branchline.records.sending.message import JobIdentity, ReportBatch
 
 NOW = datetime.now(UTC)
 HERE = "root://se.example"

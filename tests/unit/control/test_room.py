@@ -19,7 +19,7 @@ from branchline.control.jobs import SILENT, JobQuery
 from branchline.control.readings import Period
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.message import ReportBatch
 
 HERE, FAR = "root://se.example", "root://far.org"
 

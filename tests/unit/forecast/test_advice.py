@@ -17,7 +17,6 @@ from branchline.forecast.advising import Advised, advice_of
 from branchline.forecast.advising import advise as advised
 from branchline.forecast.changing import MERGED, AdvisedChange, write_changed
 from branchline.forecast.doing import do
-from branchline.forecast.ideas import PIECES_MAX, gain_between
 from branchline.forecast.laid import laid_file, names_of
 from branchline.forecast.proposals import columns_of_ntuple, proposals
 from branchline.forecast.rates import Rates
@@ -26,8 +25,9 @@ from branchline.forecast.subject import Subject
 from branchline.forecast.trying import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.sensors.advice import Advice
-from branchline.sensors.record import JobRecord
+from branchline.records.diagnosis.advice import Advice
+from branchline.records.diagnosis.ideas import PIECES_MAX, gain_between
+from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 
 #: A quick machine beside its data: decompression costs little.

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.unit.report.conftest import make_job
 
-from branchline.forecast.ideas import GAIN_MIN, PIECES_MAX, gain_between, inputs_words
-from branchline.forecast.of_record import advise_job, advise_jobs
-from branchline.sensors.advice import Advice
-from branchline.sensors.record import JobRecord
+from branchline.records.diagnosis.advice import Advice
+from branchline.records.diagnosis.ideas import GAIN_MIN, PIECES_MAX, gain_between, inputs_words
+from branchline.records.diagnosis.job_advice import advise_job, advise_jobs
+from branchline.records.sensors.record import JobRecord
 
 RECORDS = Path(__file__).parents[1] / "report" / "records"
 Maker = Callable[..., list[Advice]]

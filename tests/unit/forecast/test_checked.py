@@ -27,7 +27,7 @@ from branchline.forecast.machine import machine_name
 from branchline.forecast.simulated_limits import CHECKED_KEPT
 from branchline.forecast.subject import subject_of
 from branchline.reading.access import Access
-from branchline.sensors.advice import Advice, Gain
+from branchline.records.diagnosis.advice import Advice, Gain
 
 ONE = Checked("out: rtt=10ms", 10.0, 11.0, machine_name(), "2026-11-25T12:00:00+00:00", is_held=True)
 SAVED = replace(ONE, about="proof of codec: out", advice="codec", before_s=12.0)

@@ -19,12 +19,12 @@ from branchline.forecast.cluster_sizes import cluster_proposals
 from branchline.forecast.conditions import conditions_of
 from branchline.forecast.doing import do
 from branchline.forecast.laid import LaidFile, laid_file
-from branchline.forecast.of_record import advise_job
 from branchline.forecast.planning import PlanRequest, planned
-from branchline.forecast.record_clusters import seconds_unpacked_once, unpacked_times
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.sensors.record import JobRecord
+from branchline.records.diagnosis.job_advice import advise_job
+from branchline.records.diagnosis.record_clusters import seconds_unpacked_once, unpacked_times
+from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 
 NAMES = ("x", "y")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.forecast.corrections import (
+from branchline.records.diagnosis.corrections import (
     ACTIONS,
     AVOID_ELEMENT,
     SEND_AGAIN,

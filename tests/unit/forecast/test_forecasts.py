@@ -20,7 +20,7 @@ from branchline.forecast.subject import Subject
 from branchline.forecast.unexplained import BASKET_S, CHUNK_S, SLOWEST
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 #: 1 ns for a byte to decode, 4 ns to decompress, 100 MB/s.
 RATES = Rates(1e-9, {"zlib": 4e-9}, 0.0, 0.0, 1e8, spread=0.05)

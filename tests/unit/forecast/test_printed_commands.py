@@ -14,10 +14,8 @@ from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
 from branchline.cli.parser import named_command, parse
-from branchline.forecast.ideas import inputs_words, pattern_of
 from branchline.forecast.laid import laid_file
 from branchline.forecast.of_layout import advise_dataset, advise_file
-from branchline.forecast.of_record import advise_job
 from branchline.forecast.proposals import proposals
 from branchline.forecast.rates import Rates
 from branchline.forecast.subject import Subject
@@ -25,7 +23,9 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.layout.dataset_layout import inspect_dataset
 from branchline.reading.layout.file_layout import inspect_file
-from branchline.sensors.record import JobRecord
+from branchline.records.diagnosis.ideas import inputs_words, pattern_of
+from branchline.records.diagnosis.job_advice import advise_job
+from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 
 RECORDS = Path(__file__).parents[1] / "report" / "records"

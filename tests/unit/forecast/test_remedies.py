@@ -10,7 +10,7 @@ from pathlib import Path
 from branchline.cli.parser import named_command
 from branchline.control.trials.judging import warnings
 from branchline.control.trials.trial import TrialOutcome, WagonTrial
-from branchline.forecast import remedies
+from branchline.records.diagnosis import remedies
 
 CONTROL = Path(remedies.__file__).parents[1] / "control"
 SENTENCES = {value for name, value in vars(remedies).items() if name.isupper()}

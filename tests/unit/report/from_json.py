@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 
 def of_json(function: Callable[..., Any]) -> Callable[..., Any]:

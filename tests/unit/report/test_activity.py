@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from branchline.report.activity import merging_sentence, node_rows, profile_chart
-from branchline.report.page import page_html
-from branchline.sensors.record import (
+from branchline.records.report.activity import merging_sentence, node_rows, profile_chart
+from branchline.records.report.report_page import page_html
+from branchline.records.sensors.record import (
     PARTIAL,
     ActivitySpan,
     FailureGroup,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from branchline.report.arrow_tables import table_of
+from branchline.records.result_files.arrow_tables import table_of
 
 SCHEMA = pyarrow.schema([("text", pyarrow.string()), ("number", pyarrow.float64()), ("count", pyarrow.int64())])
 
@@ -48,8 +48,8 @@ def test_sensors_are_written_without_pandas(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from branchline.report.job_files import load_parquet, write_sensors\n"
-        "from branchline.sensors.sensors import SensorRow\n"
+        "from branchline.records.result_files.job_files import load_parquet, write_sensors\n"
+        "from branchline.records.sensors.sensor_list import SensorRow\n"
         "load_parquet()\n"
         "write_sensors(Path(sys.argv[1]), [SensorRow('job', 'all', 'bytes_read', 7.0, 'B')])\n"
         "assert 'pyarrow' in sys.modules\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.report.from_json import of_json
 
-from branchline.report.diagnosis import diagnosis as diagnosis_of_record
+from branchline.records.diagnosis.diagnosis import diagnosis as diagnosis_of_record
 
 diagnosis = of_json(diagnosis_of_record)
 

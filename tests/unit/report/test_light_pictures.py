@@ -13,9 +13,9 @@ import hist
 import numpy as np
 import pytest
 
-from branchline.report.formulas import words_of
-from branchline.report.light_pictures import light_picture, write_light_picture
-from branchline.report.picture_meaning import Title
+from branchline.records.pictures.formulas import words_of
+from branchline.records.pictures.meaning import Title
+from branchline.records.pictures.svg_pictures import light_picture, write_light_picture
 
 TITLE = Title("wagon", "spectra/pt", "1 000 events")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -143,8 +143,8 @@ def test_other_formulas_are_not(written: str) -> None:
 def test_the_same_histogram_gives_the_same_picture_and_matplotlib_is_not_loaded(tmp_path: Path) -> None:
     code = (
         "import sys, hist, pathlib\n"
-        "from branchline.report.light_pictures import write_light_picture\n"
-        "from branchline.report.picture_meaning import Title\n"
+        "from branchline.records.pictures.svg_pictures import write_light_picture\n"
+        "from branchline.records.pictures.meaning import Title\n"
         "one = hist.Hist.new.Reg(5, 0, 1).Weight().fill([0.1, 0.5])\n"
         "assert write_light_picture(pathlib.Path(sys.argv[1]), ('w', 'h'), one, Title('a', 'b', 'c'))\n"
         "assert 'matplotlib' not in sys.modules\n"

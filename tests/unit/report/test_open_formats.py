@@ -18,9 +18,9 @@ import pytest
 import uhi.io.json
 import uhi.io.zip
 
-from branchline.report import open_formats
-from branchline.report.open_formats import write_part, write_plain
-from branchline.report.outputs import Part, take_apart
+from branchline.records.result_files import formats
+from branchline.records.result_files.formats import write_part, write_plain
+from branchline.records.result_files.outputs import Part, take_apart
 
 
 def _stored(tmp_path: Path, output: Any) -> Any:
@@ -112,7 +112,7 @@ def test_weighted_means_come_back_equal_where_anything_was_filled(tmp_path: Path
 
 
 def test_a_large_histogram_is_stored_as_zipped_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_formats, "JSON_CELLS_MAX", 10)
+    monkeypatch.setattr(formats, "JSON_CELLS_MAX", 10)
     histogram = hist.Hist.new.Reg(20, 0, 1).Weight().fill([0.1, 0.2], weight=0.3)
     name = _stored(tmp_path, {"h": histogram})["h"]["file"]
     with zipfile.ZipFile(tmp_path / name) as archive:

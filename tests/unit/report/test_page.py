@@ -14,9 +14,9 @@ import pytest
 from tests.unit.report.from_json import of_json
 
 from branchline.reading.datasets.data_file import DataFile
-from branchline.report.charts import nice_ticks, sorted_columns, stack
-from branchline.report.diagnosis import diagnosis as diagnosis_of_record
-from branchline.report.page import page_html as page_html_of_record
+from branchline.records.diagnosis.diagnosis import diagnosis as diagnosis_of_record
+from branchline.records.report.charts import nice_ticks, sorted_columns, stack
+from branchline.records.report.report_page import page_html as page_html_of_record
 from branchline.train.failures import Failure
 from branchline.train.missing import Missing, SetAside
 from branchline.train.shares import Share

@@ -10,8 +10,8 @@ import hist
 import numpy
 import pytest
 
-from branchline.report.picture_meaning import Title
-from branchline.report.pictures import draw, write_picture
+from branchline.records.pictures.matplotlib_pictures import draw, write_picture
+from branchline.records.pictures.meaning import Title
 
 TITLE = Title("spectra", "pt", "60 000 events")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from branchline.report.sites import ReadCell, site_table
-from branchline.sensors.record import JobRecord, SiteReading, WorkerPhases
+from branchline.records.report.sites import ReadCell, site_table
+from branchline.records.sensors.record import JobRecord, SiteReading, WorkerPhases
 
 CERN, GSI = "root://eos.cern.ch", "root://se.gsi.de"
 MB = 10**6

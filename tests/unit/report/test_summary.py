@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.unit.report.from_json import of_json
 
-from branchline.report.diagnosis import diagnosis as diagnosis_of_record
-from branchline.report.summary import summary as summary_of_record
+from branchline.records.diagnosis.diagnosis import diagnosis as diagnosis_of_record
+from branchline.records.report.job_summary import summary as summary_of_record
 
 diagnosis = of_json(diagnosis_of_record)
 summary = of_json(summary_of_record)

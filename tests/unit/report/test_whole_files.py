@@ -46,8 +46,8 @@ import resource, sys, types
 from pathlib import Path
 import hist, numpy
 from branchline.errors import StorageError
-from branchline.report.writing import write_out
-from branchline.sensors.record import JobRecord
+from branchline.records.output import write_out
+from branchline.records.sensors.record import JobRecord
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 job = JobRecord(status="finished", events=10, wall_s=1.0, phases={"wagons": 1.0})
 large = hist.Hist.new.Reg(100_000, 0, 1).Double()

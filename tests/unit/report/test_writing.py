@@ -13,10 +13,10 @@ import pytest
 import uproot
 
 from branchline.errors import InternalError, WagonError
-from branchline.report import writing
-from branchline.report.writing import write_out
-from branchline.sensors.record import AccessRecord, JobRecord
-from branchline.sensors.sensors import SensorRow
+from branchline.records import output
+from branchline.records.output import write_out
+from branchline.records.sensors.record import AccessRecord, JobRecord
+from branchline.records.sensors.sensor_list import SensorRow
 
 
 class Result:
@@ -147,7 +147,7 @@ def test_pictures_are_drawn_as_asked_for(tmp_path: Path, job_with: Any) -> None:
 def test_a_note_is_added_to_those_before_it(
     tmp_path: Path, job: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "PICTURES_MAX", 0)
+    monkeypatch.setattr(output, "PICTURES_MAX", 0)
     five_dimensions = hist.Hist(*(hist.axis.Regular(2, 0, 1, name=f"x{index}") for index in range(5)))
     result = Result(job, {"wide": {"five": five_dimensions}})
     write_out(tmp_path, result)

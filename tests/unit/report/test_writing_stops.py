@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import hist
 
-from branchline.report.writing import write_out
-from branchline.sensors.record import JobRecord
+from branchline.records.output import write_out
+from branchline.records.sensors.record import JobRecord
 
 
 def test_no_picture_is_begun_once_somebody_asked_to_stop(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tests.unit.reporting.taking_server import TakingServer
 
-from branchline.reporting.spool import Spool
-from branchline.reporting.target import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
-from branchline.sensors.batch import JobIdentity
+from branchline.records.sending.address import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from branchline.records.sending.message import JobIdentity
+from branchline.records.sending.spool import Spool
 
 
 @pytest.fixture(autouse=True)

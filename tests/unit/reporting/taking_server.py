@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from branchline.reporting.target import REPORTS_PATH
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.address import REPORTS_PATH
+from branchline.records.sending.message import ReportBatch
 
 
 @dataclass

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from tests.unit.reporting.taking_server import TakingServer
 
-from branchline.reporting.encoding import encoded
-from branchline.reporting.sending import Fate, Sender
-from branchline.reporting.target import ReportTarget
-from branchline.sensors.batch import JobIdentity, ReportBatch
+from branchline.records.sending.address import ReportTarget
+from branchline.records.sending.client import Fate, Sender
+from branchline.records.sending.encoding import encoded
+from branchline.records.sending.message import JobIdentity, ReportBatch
 
 #: In a network of its own, whose only server of names takes questions and says nothing.
 PROGRAM = """
 import fcntl, json, socket, struct, threading, time
-from branchline.reporting.sending import Sender
-from branchline.reporting.target import ReportTarget
+from branchline.records.sending.client import Sender
+from branchline.records.sending.address import ReportTarget
 
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
     fcntl.ioctl(one, 0x8914, struct.pack("16sH14x", b"lo", 0x1))  # SIOCSIFFLAGS, IFF_UP

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from tests.unit.reporting.taking_server import Reply, TakingServer, closed_port, until
 
-from branchline.reporting import left, outbox, reporter, sending
-from branchline.reporting.reporter import Reporter
-from branchline.reporting.sending import Sender
-from branchline.reporting.spool import Spool
-from branchline.reporting.target import ReportTarget
-from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
-from branchline.sensors.status import TrainStatus
+from branchline.records.sending import client, left, outbox, reporter
+from branchline.records.sending.address import ReportTarget
+from branchline.records.sending.client import Sender
+from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sending.reporter import Reporter
+from branchline.records.sending.spool import Spool
+from branchline.records.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
+from branchline.records.sensors.status import TrainStatus
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +28,8 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports are made and tried again twenty times a second, and a busy machine has its time to send the last."""
     monkeypatch.setattr(reporter, "REPORT_INTERVAL_S", 0.05)
     monkeypatch.setattr(reporter, "REPORT_END_S", 60.0)
-    monkeypatch.setattr(sending, "REPORT_INTERVAL_S", 0.05)
-    monkeypatch.setattr(sending, "REPORT_PAUSE_MAX_S", 0.05)
+    monkeypatch.setattr(client, "REPORT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(client, "REPORT_PAUSE_MAX_S", 0.05)
 
 
 def site(files: int) -> SiteReading:

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from tests.unit.reporting.taking_server import Reply, TakingServer, closed_port
 
-from branchline.reporting import sending
-from branchline.reporting.encoding import encoded
-from branchline.reporting.sending import Fate, Outcome, Sender
-from branchline.reporting.target import ReportTarget
-from branchline.sensors.batch import JobIdentity, ReportBatch
+from branchline.records.sending import client
+from branchline.records.sending.address import ReportTarget
+from branchline.records.sending.client import Fate, Outcome, Sender
+from branchline.records.sending.encoding import encoded
+from branchline.records.sending.message import JobIdentity, ReportBatch
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def body(identity: JobIdentity) -> bytes:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "REPORT_ANSWER_S", 0.3)
+    monkeypatch.setattr(client, "REPORT_ANSWER_S", 0.3)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from branchline.base.limits import SPOOL_QUIET_S, SPOOL_REFUSED_MAX
 from branchline.errors import StorageError
-from branchline.reporting.spool import Spool, SpooledSource, SpoolFullError, move_reports
+from branchline.records.sending.spool import Spool, SpooledSource, SpoolFullError, move_reports
 
 JOB = "0123456789abcdef0123456789abcdef"
 SERVER = "http://room.example"

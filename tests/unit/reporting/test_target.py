@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import OptionError
-from branchline.reporting.target import ReportTarget, TokenError
+from branchline.records.sending.address import ReportTarget, TokenError
 
 
 def target_of(address: str | None, environment: dict[str, str] | None = None) -> ReportTarget:

@@ -19,7 +19,7 @@ import pytest
 import uproot
 
 import branchline
-from branchline.report.open_formats import JSON_CELLS_MAX
+from branchline.records.result_files.formats import JSON_CELLS_MAX
 
 EVENTS = 30
 

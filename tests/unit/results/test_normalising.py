@@ -20,8 +20,8 @@ import branchline
 from branchline.errors import DatasetError, NoSuchKeyError, WagonError
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.datasets.samples import Sample
-from branchline.report.summary import summary
-from branchline.sensors.record import CutflowRecord, CutRecord
+from branchline.records.report.job_summary import summary
+from branchline.records.sensors.record import CutflowRecord, CutRecord
 from branchline.train.cutflow import cutflow_records
 
 EVENTS, PER_FILE = 200, 100

@@ -16,8 +16,8 @@ import pytest
 
 from branchline.base.limits import STATUS_OLD_S
 from branchline.errors import BranchlineError, StorageError
+from branchline.records.sensors.this_process import host
 from branchline.running.claim import NOTE, claimed
-from branchline.sensors.process import host
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import uproot
 
+from branchline.records.sensors.record import DatasetFile, JobRecord
+from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 from branchline.running.reproduce import conditions
-from branchline.sensors.record import DatasetFile, JobRecord
-from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
 
 WAGONS = """
 import hist

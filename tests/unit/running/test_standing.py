@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from branchline.records.sensors.record import MergeStage
+from branchline.records.sensors.status import STATUS_VERSION, ElementStatus, TrainStatus
+from branchline.records.sensors.this_process import host
 from branchline.running.claim import claimed
 from branchline.running.standing import element_lines, status_lines, status_of
-from branchline.sensors.process import host
-from branchline.sensors.record import MergeStage
-from branchline.sensors.status import STATUS_VERSION, ElementStatus, TrainStatus
 
 
 def test_a_run_at_work_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import OptionError
-from branchline.reporting.target import ReportTarget
+from branchline.records.sending.address import ReportTarget
 from branchline.running.reported import ReportsTo
 from branchline.running.submitted.reports import check_token_travels
 

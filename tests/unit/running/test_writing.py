@@ -10,11 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from branchline.records import output  # noqa: F401
+
 # `writing` takes functions of `job_files` by name: imported later it would keep one that stands in for another.
-from branchline.report import job_files, writing  # noqa: F401
+from branchline.records.result_files import job_files
+from branchline.records.sensors.record import JobRecord
 from branchline.running.claim import claimed
 from branchline.running.writing import write
-from branchline.sensors.record import JobRecord
 
 
 def test_two_ctrl_c_while_the_record_is_written_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

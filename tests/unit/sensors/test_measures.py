@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from branchline.base.limits import MEASURE_SECONDS_MAX, MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX
-from branchline.sensors.measures import (
+from branchline.records.sensors.job_measures import (
     AVOID,
     MEASURES_VERSION,
     STAGE,

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.train.conftest import write_file
 
 from branchline import run
-from branchline.sensors.record import SCHEMA_VERSION, AccessRecord, JobRecord, WagonFault, WagonRecord
-from branchline.sensors.schema import SCHEMA_FILE, STATUS_SCHEMA_FILE, job_schema, schema_text, status_schema
+from branchline.records.sensors.record import SCHEMA_VERSION, AccessRecord, JobRecord, WagonFault, WagonRecord
+from branchline.records.sensors.schema import SCHEMA_FILE, STATUS_SCHEMA_FILE, job_schema, schema_text, status_schema
 
 OLD_RECORDS = sorted((Path(__file__).parents[1] / "report" / "records").glob("*.json"))
 
@@ -24,7 +24,9 @@ class Counts:
 
 def test_the_schemas_are_what_the_dataclasses_say() -> None:
     for path, schema in ((SCHEMA_FILE, job_schema()), (STATUS_SCHEMA_FILE, status_schema())):
-        assert path.read_text(encoding="utf-8") == schema_text(schema), "run: python -m branchline.sensors.schema"
+        assert path.read_text(encoding="utf-8") == schema_text(schema), (
+            "run: python -m branchline.records.sensors.schema"
+        )
         jsonschema.Draft202012Validator.check_schema(schema)
 
 

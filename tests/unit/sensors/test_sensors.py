@@ -6,9 +6,16 @@ import os
 import subprocess
 import sys
 
-from branchline.sensors.process import core_wait_s, cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
-from branchline.sensors.record import JobRecord
-from branchline.sensors.sensors import SCOPES, SENSORS, rows_of
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.sensor_list import SCOPES, SENSORS, rows_of
+from branchline.records.sensors.this_process import (
+    core_wait_s,
+    cpu_count,
+    cpu_s,
+    host,
+    machine_cpu_s,
+    memory_peak_bytes,
+)
 
 JOB = {
     "wall_s": 2.0,
@@ -86,7 +93,7 @@ def test_cpu_time_grows_with_work() -> None:
 def test_peak_memory_is_that_of_the_process_and_not_of_its_parent() -> None:
     held = b"x" * 200_000_000
     assert memory_peak_bytes() > len(held)
-    code = "from branchline.sensors.process import memory_peak_bytes; print(memory_peak_bytes())"
+    code = "from branchline.records.sensors.this_process import memory_peak_bytes; print(memory_peak_bytes())"
     child = int(
         subprocess.run(
             [sys.executable, "-S", "-c", _only_the_process_module(code)], capture_output=True, check=True
@@ -98,10 +105,10 @@ def test_peak_memory_is_that_of_the_process_and_not_of_its_parent() -> None:
 
 def _only_the_process_module(code: str) -> str:
     """Loads the module by its path, so that the child does not import all of the package."""
-    import branchline.sensors.process as module
+    import branchline.records.sensors.this_process as module
 
     return code.replace(
-        "from branchline.sensors.process import memory_peak_bytes",
+        "from branchline.records.sensors.this_process import memory_peak_bytes",
         f"import runpy; memory_peak_bytes = runpy.run_path({module.__file__!r})['memory_peak_bytes']",
     )
 

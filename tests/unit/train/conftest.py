@@ -17,8 +17,8 @@ from branchline.jobs.interruption import Interruption
 from branchline.reading.access import Access
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import Chunk, ChunkStream
-from branchline.sensors.links import links_chosen
-from branchline.sensors.record import LinkRecord
+from branchline.records.sensors.record import LinkRecord
+from branchline.records.sensors.storage_counts import links_chosen
 from branchline.train.clock import PhaseClock
 from branchline.train.events import Columns
 from branchline.train.plan import TrainRequest, TrainSettings

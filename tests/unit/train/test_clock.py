@@ -10,7 +10,7 @@ import time
 import pytest
 
 from branchline.reading.stream_records import ReaderWait
-from branchline.sensors.process import core_wait_s
+from branchline.records.sensors.this_process import core_wait_s
 from branchline.train.clock import PHASES, PhaseClock, split_reading
 
 

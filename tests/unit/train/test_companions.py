@@ -12,7 +12,7 @@ import pytest
 import uproot
 
 import branchline
-from branchline.report.summary import summary
+from branchline.records.report.job_summary import summary
 from branchline.writing.merging.convert import convert
 
 FILES, EVENTS = 3, 12

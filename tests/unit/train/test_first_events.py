@@ -10,7 +10,7 @@ from tests.unit.train.conftest import EVENTS_PER_FILE, FILES, run_in_chunks
 
 import branchline
 from branchline.errors import MissingFileError, OptionError
-from branchline.report.summary import summary
+from branchline.records.report.job_summary import summary
 
 SOURCE = """
 class Runs:

@@ -13,7 +13,7 @@ import pytest
 from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.reading.datasets.data_file import DataFile
-from branchline.sensors.record import BranchRecord, FileRecord, WagonFault
+from branchline.records.sensors.record import BranchRecord, FileRecord, WagonFault
 from branchline.train.digests import digest_of
 from branchline.train.folding import FoldedResult, fold
 from branchline.train.merging import Merger

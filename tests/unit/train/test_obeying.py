@@ -13,7 +13,7 @@ from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.sensors.measures import AVOID, STAGE, JobMeasure, JobMeasures
+from branchline.records.sensors.job_measures import AVOID, STAGE, JobMeasure, JobMeasures
 from branchline.train.locality import Locality
 from branchline.train.obeying import MeasuresTold, Obedience
 

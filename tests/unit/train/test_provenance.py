@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.unit.train.conftest import run_in_chunks
 
-from branchline.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN
+from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN
 from branchline.train.plan import LoadedWagons
 from branchline.train.provenance import Inquiry, _source_records
 from branchline.train.stored_sources import StoredModule

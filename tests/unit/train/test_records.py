@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.sensors.record import DatasetFile, FileRecord, JobRecord, StorageRecord, StorageRemark, WagonRecord
+from branchline.records.sensors.record import (
+    DatasetFile,
+    FileRecord,
+    JobRecord,
+    StorageRecord,
+    StorageRemark,
+    WagonRecord,
+)
 from branchline.train.job_record import _check_events
 from branchline.train.records import RecordTable, storage_elements, storage_remarks, totals_of
 

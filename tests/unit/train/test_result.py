@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import branchline
-from branchline.sensors.record import JobRecord, SkippedFile, WagonFault, WagonRecord
+from branchline.records.sensors.record import JobRecord, SkippedFile, WagonFault, WagonRecord
 from branchline.train.result import NAMES_SHOWN, incomplete
 
 SCRIPT = """

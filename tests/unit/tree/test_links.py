@@ -10,7 +10,7 @@ from tests.unit.tree.conftest import Sample
 from branchline.reading.access import Access
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.sensors.links import links_chosen
+from branchline.records.sensors.storage_counts import links_chosen
 
 SLOW = Access(throttle="latency=20ms")
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from branchline.sensors.batch import ReportBatch
+from branchline.records.sending.message import ReportBatch
 
 WAIT_S = 60
 

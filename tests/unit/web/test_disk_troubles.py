@@ -29,12 +29,12 @@ from branchline.control.accounts.accounts import READ, Account, Login
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.room import ControlRoom
 from branchline.control.troubles import troubles_of
-from branchline.reporting import reporter, sending
-from branchline.reporting.reporter import Reporter
-from branchline.reporting.spool import Spool
-from branchline.reporting.target import ReportTarget
-from branchline.sensors.batch import JobIdentity
-from branchline.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
+from branchline.records.sending import client, reporter
+from branchline.records.sending.address import ReportTarget
+from branchline.records.sending.message import JobIdentity
+from branchline.records.sending.reporter import Reporter
+from branchline.records.sending.spool import Spool
+from branchline.records.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
 from branchline.web import serving
 from branchline.web.app import create_app
 from branchline.web.keys import AccountKeys, OwnToken
@@ -53,9 +53,9 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(reporter, "REPORT_INTERVAL_S", 0.05)
     monkeypatch.setattr(reporter, "REPORT_END_S", 60.0)
-    monkeypatch.setattr(sending, "REPORT_INTERVAL_S", 0.05)
-    monkeypatch.setattr(sending, "REPORT_PAUSE_MAX_S", 0.05)
-    monkeypatch.setattr(sending, "REPORT_RETRY_AFTER_MAX_S", 0.05)
+    monkeypatch.setattr(client, "REPORT_INTERVAL_S", 0.05)
+    monkeypatch.setattr(client, "REPORT_PAUSE_MAX_S", 0.05)
+    monkeypatch.setattr(client, "REPORT_RETRY_AFTER_MAX_S", 0.05)
     monkeypatch.setattr("branchline.control.database.DATABASE_WAIT_S", 0.5)
 
 

@@ -19,7 +19,7 @@ from branchline.control.measures.measure import MeasureOrder
 from branchline.control.plans.plan import Fullness
 from branchline.control.room import ControlRoom
 from branchline.control.trains.train import TrainOrder
-from branchline.forecast.corrections import AVOID_ELEMENT
+from branchline.records.diagnosis.corrections import AVOID_ELEMENT
 from branchline.web.app import ACTIONS, create_app
 from branchline.web.keys import AccountKeys
 from branchline.web.settings import ServerSettings

@@ -11,8 +11,8 @@ from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries, p_below
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import address, rate_words, times_words
-from branchline.forecast import remedies
-from branchline.forecast.corrections import Estimate
+from branchline.records.diagnosis import remedies
+from branchline.records.diagnosis.corrections import Estimate
 
 # What a storage element does differs from day to day where nothing is wrong.
 _DAYS_DIFFER = USUAL_SCATTER / 2

@@ -18,8 +18,8 @@ from branchline.control.findings.finding import BLACK_HOLE, FAILING_REPLICAS, Ce
 from branchline.control.findings.statistics import discoveries, p_of_more, share_interval
 from branchline.control.findings.words import address
 from branchline.control.readings import Period
-from branchline.forecast import remedies
-from branchline.forecast.corrections import Estimate, avoid_failing
+from branchline.records.diagnosis import remedies
+from branchline.records.diagnosis.corrections import Estimate, avoid_failing
 
 
 @dataclass(frozen=True)

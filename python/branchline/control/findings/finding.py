@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from branchline.forecast.corrections import Correction, Estimate
+from branchline.records.diagnosis.corrections import Correction, Estimate
 
 # Kinds of findings.
 BAD_SITE = "slow site"

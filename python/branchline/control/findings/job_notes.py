@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 
 from branchline.base.limits import BATCH_SITES_MAX, TAIL_PROCESSES_MIN
 from branchline.control.stored import shown_name
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS job_hosts (

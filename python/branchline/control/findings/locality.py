@@ -13,8 +13,8 @@ from branchline.control.findings.finding import WRONG_LOCALITY, Cell, Finding, S
 from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import share_interval
 from branchline.control.findings.words import address, rate_words
-from branchline.forecast import remedies
-from branchline.forecast.corrections import Estimate, stage_remote
+from branchline.records.diagnosis import remedies
+from branchline.records.diagnosis.corrections import Estimate, stage_remote
 
 
 def wrong_locality(speeds: Sequence[Speeds]) -> list[Finding]:

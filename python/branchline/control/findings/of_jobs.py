@@ -23,8 +23,8 @@ from branchline.control.findings.statistics import MAD_TO_SIGMA, MEDIAN_ERROR
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import times_words
 from branchline.control.readings import Period
-from branchline.forecast import remedies
-from branchline.forecast.corrections import Estimate, send_again
+from branchline.records.diagnosis import remedies
+from branchline.records.diagnosis.corrections import Estimate, send_again
 
 
 def tails(connection: sqlite3.Connection, period: Period) -> list[Finding]:

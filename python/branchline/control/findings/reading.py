@@ -19,8 +19,8 @@ from branchline.control.findings.finding import LARGE_READS, ROUND_TRIPS, Cell, 
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.findings.words import address, times_words
 from branchline.control.readings import FileGroup
-from branchline.forecast import remedies
-from branchline.forecast.corrections import Estimate
+from branchline.records.diagnosis import remedies
+from branchline.records.diagnosis.corrections import Estimate
 
 
 def large_reads(groups: Sequence[FileGroup]) -> list[Finding]:

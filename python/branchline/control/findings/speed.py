@@ -15,8 +15,8 @@ from branchline.control.findings.samples import Speeds
 from branchline.control.findings.statistics import discoveries
 from branchline.control.findings.two_way import LOCAL_COLUMN, Drawn, SpeedTable, drawn, p_slow, table_of
 from branchline.control.findings.words import address, rate_words, times_words
-from branchline.forecast import remedies
-from branchline.forecast.corrections import Estimate, avoid_slow, stage_from_afar
+from branchline.records.diagnosis import remedies
+from branchline.records.diagnosis.corrections import Estimate, avoid_slow, stage_from_afar
 
 Part = Literal["sites", "elements", "left"]
 

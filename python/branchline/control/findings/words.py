@@ -8,7 +8,7 @@ import numpy as np
 
 from branchline.base.quantities import counted, ratio
 from branchline.control.findings.samples import Speeds
-from branchline.forecast.corrections import Estimate
+from branchline.records.diagnosis.corrections import Estimate
 
 
 def rate_words(speeds: Speeds) -> str:

@@ -11,7 +11,7 @@ from branchline.base.limits import FILES_PAGE_MAX
 from branchline.control.history.folder import HistoryFolder
 from branchline.control.history.rows import JOB, as_written_now, records_of, unpacked_rows
 from branchline.control.jobs import FilesPage
-from branchline.sensors.record import FileRecord
+from branchline.records.sensors.record import FileRecord
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from branchline.base.limits import FILE_REMARKS_MAX, LOCATION_LENGTH_MAX, NAME_LENGTH_MAX
 from branchline.base.plain import field_types, from_plain
 from branchline.base.texts import printable
-from branchline.sensors.record import FileRecord
+from branchline.records.sensors.record import FileRecord
 
 #: Columns beside those of a FileRecord: the job, and when it made the batch with this row.
 JOB, MADE = "job", "made"

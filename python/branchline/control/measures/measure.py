@@ -9,7 +9,7 @@ from datetime import datetime
 from branchline.base.limits import MEASURE_HOURS, MEASURE_HOURS_MAX, MEASURE_TEXT_MAX, MEASURE_WHY_MAX
 from branchline.control.readings import Reads
 from branchline.errors import OptionError
-from branchline.forecast.corrections import ACTIONS, AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
+from branchline.records.diagnosis.corrections import ACTIONS, AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
 
 # How a measure stands.
 IN_FORCE, ENDED, UNDONE = "in force", "ended", "undone"

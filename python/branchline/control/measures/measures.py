@@ -21,8 +21,8 @@ from branchline.control.people import Person
 from branchline.control.registry.changes import MEASURE, keep_change
 from branchline.control.trains.trains import Trains
 from branchline.errors import BranchlineError
-from branchline.forecast.corrections import SEND_AGAIN
-from branchline.sensors.measures import JobMeasure, JobMeasures
+from branchline.records.diagnosis.corrections import SEND_AGAIN
+from branchline.records.sensors.job_measures import JobMeasure, JobMeasures
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS measures (number INTEGER PRIMARY KEY AUTOINCREMENT, ends TEXT NOT NULL, content TEXT);

@@ -14,7 +14,7 @@ from branchline.control.trials.composing import WAGONS_FILE
 from branchline.errors import WagonError
 from branchline.reading.datasets.file_lists import is_list
 from branchline.reading.locations import shown_command, split_location, without_secrets
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 DATASET_FILE, RUN_FILE = "dataset.txt", "run.sh"
 #: ZIP has no earlier time: the same train is the same file, whenever it is fetched.

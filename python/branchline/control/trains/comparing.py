@@ -23,7 +23,7 @@ from branchline.control.trains.compared import (
 )
 from branchline.control.trains.results import files_of, result_file
 from branchline.control.trains.table_content import compare_tables
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 #: Results in open formats, and tables. results.root has the histograms once more, with the time of writing.
 _FOLDERS = ("results", "tables")

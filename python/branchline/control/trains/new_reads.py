@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
-from branchline.sensors.record import FileRecord, JobRecord, SiteReading
+from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 
 _Reading = TypeVar("_Reading", FileRecord, SiteReading)
 # Numbers of a file that no further read of it changes.

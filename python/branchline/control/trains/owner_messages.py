@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 from branchline.base.plain import check_types, from_plain, to_plain
-from branchline.sensors.status import TrainStatus
+from branchline.records.sensors.status import TrainStatus
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from branchline.control.trains.runner import Standing
 from branchline.control.trains.taken import receive_results
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.errors import OptionError, StorageError
+from branchline.records.sensors.status import TrainStatus
 from branchline.running.standing import job_of, status_at_end
-from branchline.sensors.status import TrainStatus
 
 _REQUEST = "sent.json"
 

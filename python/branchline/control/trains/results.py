@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from branchline.sensors.record import JobRecord
+from branchline.records.sensors.record import JobRecord
 
 
 def files_of(record: JobRecord | None) -> list[str]:

@@ -24,12 +24,12 @@ from branchline.control.trains.train import HERE, Train
 from branchline.errors import BranchlineError
 from branchline.jobs.sites.spot import own_spot
 from branchline.reading.locations import shown_command
-from branchline.reporting.encoding import split
-from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.process import host
-from branchline.sensors.record import JobRecord
-from branchline.sensors.status import STOPPED, TrainStatus
-from branchline.sensors.versions import branchline_version
+from branchline.records.sending.encoding import split
+from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.status import STOPPED, TrainStatus
+from branchline.records.sensors.this_process import host
+from branchline.records.sensors.versions import branchline_version
 
 #: The job that each start of a train is. ``ends`` counts its ends and how often it was resumed; ``told`` has all reads
 #: that were taken with its ends.

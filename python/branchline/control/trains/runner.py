@@ -11,12 +11,12 @@ from branchline.control.registry.entries import DatasetEntry
 from branchline.control.trains import running
 from branchline.control.trains.running import ReportTo
 from branchline.control.trains.train import Train, TrainOrder
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.status import TrainStatus
 from branchline.running.claim import JOBS, SUBMISSION
 from branchline.running.standing import job_of
 from branchline.running.state import state_of
 from branchline.running.submitted.handle import SubmittedTrain
-from branchline.sensors.record import JobRecord
-from branchline.sensors.status import TrainStatus
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.on_data import on_data
 from branchline.control.trials.sandbox import Sandbox
 from branchline.errors import BranchlineError, StorageError
+from branchline.records.sensors.record import RUNNING
+from branchline.records.sensors.status import DIED, TrainStatus
 from branchline.running.standing import job_of, status_at_end
-from branchline.sensors.record import RUNNING
-from branchline.sensors.status import DIED, TrainStatus
 
 #: In the folder of a train: what its code writes, how it is run, and why it was ended.
 WRITTEN, SETTINGS, WHY = "written", "sandbox.json", "why.txt"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from branchline.base.limits import COMPARED_TABLE_MEMORY_BYTES, COMPARED_TABLE_ROWS, COMPARED_TABLE_S
 from branchline.control.trains.compared import DIFFERS, EQUAL, NOT_COMPARED, PartCompared
 from branchline.errors import BranchlineError
-from branchline.sensors.result_record import TableRecord
+from branchline.records.sensors.result_record import TableRecord
 
 if TYPE_CHECKING:
     from branchline.writing.merging.digests import BranchDigest

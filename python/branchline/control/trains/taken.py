@@ -26,11 +26,11 @@ from branchline.control.trains.limits import (
 )
 from branchline.control.trains.results import files_of
 from branchline.errors import StorageError
-from branchline.report.job_files import JOB
+from branchline.records.result_files.job_files import JOB
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.status import TrainStatus
 from branchline.running.claim import JOBS
 from branchline.running.status_file import STATUS
-from branchline.sensors.record import JobRecord
-from branchline.sensors.status import TrainStatus
 
 _LINE_MAX_BYTES = 4 * TAKEN_NAME_MAX + 200
 

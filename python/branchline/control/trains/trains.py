@@ -59,7 +59,7 @@ from branchline.control.trials.together import Needs, needs_of, together
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
-from branchline.sensors.status import DIED, STOPPED, TrainStatus
+from branchline.records.sensors.status import DIED, STOPPED, TrainStatus
 
 TABLES = f"""
 CREATE TABLE IF NOT EXISTS trains (

@@ -15,7 +15,7 @@ from branchline.base.limits import (
 )
 from branchline.base.quantities import count, duration, ratio, size
 from branchline.control.trials.trial import DONE, FAILED, WARNED, TrialOutcome, TrialWarning, WagonTrial
-from branchline.forecast import remedies
+from branchline.records.diagnosis import remedies
 
 
 def state_of(outcome: TrialOutcome) -> str:

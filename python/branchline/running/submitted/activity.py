@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from branchline.records.sensors.record import ActivitySpan, RestartedTask, RetryRecord
+from branchline.records.sensors.this_process import host
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.units import UnitResult, joined_workers
-from branchline.sensors.process import host
-from branchline.sensors.record import ActivitySpan, RestartedTask, RetryRecord
 
 
 def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_s: float) -> list[ActivitySpan]:

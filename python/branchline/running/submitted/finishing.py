@@ -13,6 +13,7 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import AfterLoss, Place
 from branchline.reading.access import longest_wait_s
+from branchline.records.sensors.this_process import cpu_s, host
 from branchline.running.claim import claimed
 from branchline.running.submitted.activity import activity_of, restarted_tasks, retries_of
 from branchline.running.submitted.causes import causes_of, failures_of
@@ -21,7 +22,6 @@ from branchline.running.submitted.reusing import enter_rows
 from branchline.running.submitted.submission import Submission
 from branchline.running.submitted.units import MergeSpan, UnitResult, has_result, joined_workers, subjob_nodes
 from branchline.running.writing import write
-from branchline.sensors.process import cpu_s, host
 from branchline.train.clock import PhaseClock
 from branchline.train.folding import fold
 from branchline.train.job_record import JobStart, RecordMaker, postprocess

@@ -12,13 +12,13 @@ from branchline.base.limits import BATCH_LOOK_INTERVAL_S
 from branchline.errors import BatchError, BranchlineError
 from branchline.jobs.batch.system import TaskState, batch_system
 from branchline.jobs.fold_tree import FoldNode
+from branchline.records.sensors.record import RUNNING
+from branchline.records.sensors.status import STOPPED, TrainStatus
 from branchline.running.standing import job_of
 from branchline.running.submitted.causes import causes_of, failures_of
 from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.submission import JobsRecord, Submission
-from branchline.sensors.record import RUNNING
-from branchline.sensors.status import STOPPED, TrainStatus
 from branchline.train.merge_costs import MergeCosts
 from branchline.train.progress import ElementReads
 from branchline.train.result import errors_of

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.errors import OptionError, ReportWarning, StorageError, warn
-from branchline.reporting.spool import Spool, move_reports
-from branchline.reporting.target import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ReportTarget
+from branchline.records.sending.address import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ReportTarget
+from branchline.records.sending.message import JobIdentity
+from branchline.records.sending.spool import Spool, move_reports
+from branchline.records.sensors.status import TrainStatus
 from branchline.running.reported import ReportedTrain, ReportsTo, identity_of_train
 from branchline.running.submitted.folder import BatchFolder
 from branchline.running.submitted.task_log import log
-from branchline.sensors.batch import JobIdentity
-from branchline.sensors.status import TrainStatus
 from branchline.train.obeying import MeasuresTold
 
 if TYPE_CHECKING:
-    from branchline.reporting.reporter import Reporter
+    from branchline.records.sending.reporter import Reporter
     from branchline.train.plan import TrainPlan
 
 _HTCONDOR = "htcondor"

@@ -7,7 +7,8 @@ from collections import Counter
 from branchline.errors import BranchlineError, WagonError
 from branchline.jobs.batch.system import batch_system
 from branchline.jobs.fold_tree import FoldNode
-from branchline.report.job_files import read_status
+from branchline.records.result_files.job_files import read_status
+from branchline.records.sensors.record import FINISHED
 from branchline.running.submitted.causes import causes_of, deaths_of, failures_of
 from branchline.running.submitted.done import DoneUnits
 from branchline.running.submitted.folder import BatchFolder
@@ -15,7 +16,6 @@ from branchline.running.submitted.retrying import bad_nodes, memory_to_request, 
 from branchline.running.submitted.submission import JobsRecord, Submission
 from branchline.running.submitted.submitting import send
 from branchline.running.submitted.units import UnitFailure, subjob_nodes
-from branchline.sensors.record import FINISHED
 
 
 def resume(folder: BatchFolder, submission: Submission) -> int:

@@ -15,9 +15,9 @@ from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.system import JobArray, Submitted
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.program import ModuleFile
+from branchline.records.sensors.versions import branchline_version
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
 from branchline.running.submitted.reports import SubmittedReports
-from branchline.sensors.versions import branchline_version
 from branchline.train.plan import LoadedWagons, TrainPlan
 from branchline.train.provenance import Provenance
 from branchline.train.result_keys import WagonKey
@@ -26,7 +26,7 @@ from branchline.train.stored_train import Learning, StoredTrain
 from branchline.train.wagons import MODULE_PREFIX
 
 if TYPE_CHECKING:
-    from branchline.report.writing import Pictures
+    from branchline.records.output import Pictures
 
 KIND = "submission"
 

@@ -45,7 +45,7 @@ from branchline.train.subjobs import SubJobQueue
 from branchline.train.work import TrainWork
 
 if TYPE_CHECKING:
-    from branchline.report.writing import Pictures
+    from branchline.records.output import Pictures
 
 TASK_MODULE = "branchline.running.submitted.task"
 AFTERWARDS_MODULE = "branchline.running.submitted.afterwards"

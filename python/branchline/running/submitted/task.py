@@ -15,6 +15,7 @@ from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
 from branchline.errors import BranchlineError
 from branchline.jobs.batch.system import batch_system
 from branchline.jobs.interruption import Interruption
+from branchline.records.sensors.this_process import host
 from branchline.running.submitted.finishing import finish, is_good, merge
 from branchline.running.submitted.folder import BatchFolder, wait_until_there
 from branchline.running.submitted.leases import Holder, Leases
@@ -23,7 +24,6 @@ from branchline.running.submitted.resuming import retry, to_retry
 from branchline.running.submitted.submission import StepRecord, Submission
 from branchline.running.submitted.task_log import log
 from branchline.running.submitted.working import UnitWorker
-from branchline.sensors.process import host
 
 
 def main(words: list[str]) -> int:

@@ -12,9 +12,9 @@ from branchline.base.plain import from_plain, to_plain
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.subjob import Lost
+from branchline.records.sensors.record import MergeStage
+from branchline.records.sensors.status import ElementStatus
 from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
-from branchline.sensors.record import MergeStage
-from branchline.sensors.status import ElementStatus
 from branchline.train.folding import FoldedResult
 from branchline.train.progress import ElementReads
 from branchline.train.share_result import JobError, WorkerTimes

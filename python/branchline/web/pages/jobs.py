@@ -12,9 +12,9 @@ from branchline.control.job_list import ORDERS
 from branchline.control.jobs import SILENT, FilesPage, JobDetails, JobQuery, JobRow
 from branchline.control.spans import FAR, NEAR
 from branchline.errors import OptionError
-from branchline.forecast.of_record import advise_job
-from branchline.report.summary import summary
-from branchline.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
+from branchline.records.diagnosis.job_advice import advise_job
+from branchline.records.report.job_summary import summary
+from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
 from branchline.web.pages.page import Ask, Page
 from branchline.web.pictures import Line, line_picture
 

@@ -12,7 +12,7 @@ from branchline.control.errors import NoSuchEntryError
 from branchline.control.measures.effect import Effect
 from branchline.control.measures.measure import IN_FORCE, Measure
 from branchline.control.readings import Reads
-from branchline.forecast.corrections import ACTIONS, SEND_AGAIN
+from branchline.records.diagnosis.corrections import ACTIONS, SEND_AGAIN
 from branchline.web.pages.page import Ask, Page
 
 ROWS = 50

@@ -11,8 +11,8 @@ from branchline.control.errors import NoSuchEntryError
 from branchline.control.trains.compared import SAME, RunsCompared
 from branchline.control.trains.comparing import compare_runs
 from branchline.control.trains.train import Train
+from branchline.records.sensors.record import JobRecord
 from branchline.running.standing import job_of
-from branchline.sensors.record import JobRecord
 from branchline.web.bin_pictures import bins_picture
 from branchline.web.pages.page import Ask, Page
 

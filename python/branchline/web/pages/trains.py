@@ -11,10 +11,10 @@ from branchline.control.errors import NoSuchEntryError
 from branchline.control.trains.results import files_of
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, WARNED
-from branchline.report.sites import site_table
+from branchline.records.report.sites import site_table
+from branchline.records.sensors.record import FailureGroup, JobRecord
+from branchline.records.sensors.status import TrainStatus
 from branchline.running.standing import job_of
-from branchline.sensors.record import FailureGroup, JobRecord
-from branchline.sensors.status import TrainStatus
 from branchline.web.pages.page import Ask, Page
 from branchline.web.train_files import PICTURE_TYPES
 

@@ -28,9 +28,16 @@ from branchline.control.findings.finding import (
 )
 from branchline.control.jobs import JobQuery
 from branchline.control.room import ControlRoom
-from branchline.forecast.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
-from branchline.sensors.batch import ReportBatch
-from branchline.sensors.record import ActivitySpan, FileRecord, LostWorker, SiteReading, WagonRecord, WorkerPhases
+from branchline.records.diagnosis.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
+from branchline.records.sending.message import ReportBatch
+from branchline.records.sensors.record import (
+    ActivitySpan,
+    FileRecord,
+    LostWorker,
+    SiteReading,
+    WagonRecord,
+    WorkerPhases,
+)
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 FILE_BYTES = 300_000_000

@@ -18,8 +18,8 @@ from branchline.control.history.writing import StoppedError, join_files, write_w
 from branchline.control.readings import FileGroup, Period
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.sensors.batch import JobIdentity, ReportBatch
-from branchline.sensors.record import FileRecord, SiteReading
+from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sensors.record import FileRecord, SiteReading
 
 HERE, FAR = "root://se.example", "root://far.org"
 TODAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)

@@ -17,8 +17,8 @@ from branchline.control.measures.measure import ENDED, IN_FORCE, UNDONE, Measure
 from branchline.control.people import OPERATOR, Person
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.forecast.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
-from branchline.sensors.measures import MEASURES_FIELD, measures_in
+from branchline.records.diagnosis.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
+from branchline.records.sensors.job_measures import MEASURES_FIELD, measures_in
 
 EVA, ADA = Person("eva", OPERATOR), Person("ada")
 BAD, GOOD = "root://bad.example", "root://good.example"

@@ -16,10 +16,10 @@ import uproot
 
 from branchline.control.trains.compared import DIFFERS, EQUAL, NOT_COMPARED, ONLY_FIRST, SAME, RunsCompared
 from branchline.control.trains.comparing import compare_runs
-from branchline.report.open_formats import write_part, write_plain
-from branchline.report.outputs import take_apart
+from branchline.records.result_files.formats import write_part, write_plain
+from branchline.records.result_files.outputs import take_apart
+from branchline.records.sensors.record import JobRecord, TableRecord
 from branchline.running.standing import job_of
-from branchline.sensors.record import JobRecord, TableRecord
 
 
 def run(folder: Path, output: dict[str, Any], **costs: float) -> tuple[Path, JobRecord]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from branchline.control.trains.new_reads import TrainReads
-from branchline.sensors.record import FileRecord, JobRecord, SiteReading
+from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 
 
 def reads(**subjobs: int) -> TrainReads:

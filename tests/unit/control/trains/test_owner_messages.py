@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
-from branchline.sensors.status import TrainStatus
+from branchline.records.sensors.status import TrainStatus
 
 RUNNING = OwnerAnswer(TrainStatus(status="running", events=7), "line\n", is_alive=True, can_resume=False)
 

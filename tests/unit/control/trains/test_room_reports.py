@@ -25,11 +25,11 @@ from branchline.control.room import ControlRoom
 from branchline.control.trains.results import files_of
 from branchline.control.trains.room_reports import RoomReports
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, PARTIAL, RUNNING, Train, TrainOrder
+from branchline.records.sending.message import ReportBatch
+from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading, WagonRecord, WorkerPhases
+from branchline.records.sensors.status import TrainStatus
+from branchline.records.sensors.this_process import host
 from branchline.running.standing import job_of
-from branchline.sensors.batch import ReportBatch
-from branchline.sensors.process import host
-from branchline.sensors.record import FileRecord, JobRecord, SiteReading, WagonRecord, WorkerPhases
-from branchline.sensors.status import TrainStatus
 
 # Code of a wagon that writes the record of its train anew, once the train is over.
 TAMPERING = """

@@ -13,8 +13,8 @@ from branchline.control.trains import taken
 from branchline.control.trains.sandbox_runner import take_folder
 from branchline.control.trains.taken import receive_results
 from branchline.errors import StorageError
-from branchline.sensors.record import JobRecord
-from branchline.sensors.status import TrainStatus
+from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.status import TrainStatus
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import QUEUED
 from branchline.control.trials.trial import RUNNING as AT_WORK
 from branchline.errors import OptionError
-from branchline.forecast.corrections import SEND_AGAIN
+from branchline.records.diagnosis.corrections import SEND_AGAIN
 
 ADA, BOB, OLGA = Person("ada"), Person("bob"), Person("olga", OPERATOR)
 WAIT_S = 90.0

@@ -1,0 +1,1 @@
+"""Bottlenecks and advice that follow from the record of a job alone."""

@@ -1,0 +1,297 @@
+"""Writes the output of a job: results, pictures, records and the report."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from branchline.base.extras import left_out
+from branchline.base.whole_files import failed_writing
+from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
+from branchline.records.diagnosis.advice import Advice
+from branchline.records.diagnosis.figures import events_note, first_only
+from branchline.records.pictures.meaning import Title, remark_on
+from branchline.records.pictures.svg_pictures import write_light_picture
+from branchline.records.result_files.formats import RESULTS, write_part, write_plain
+from branchline.records.result_files.job_files import (
+    JOB,
+    PAGE,
+    SENSORS,
+    earlier_files,
+    load_parquet,
+    write_job,
+    write_sensors,
+)
+from branchline.records.result_files.outputs import HISTOGRAM, Part, is_part, take_apart
+from branchline.records.result_files.reading_formats import part_form
+from branchline.records.result_files.result_forms import form_of
+from branchline.records.sensors.record import FINISHED, PARTIAL, JobFault, JobRecord
+from branchline.records.sensors.result_record import ResultRecord
+from branchline.records.sensors.sensor_list import SensorRow
+from branchline.writing.objects.forms import FILE_NAME, InRoot, write_root_file
+from branchline.writing.objects.root_names import SafeNames
+
+#: Which pictures of histograms are drawn: a PNG takes as long again as an SVG.
+Pictures = Literal["svg", "both", "none"]
+SVG: Pictures = "svg"
+SVG_AND_PNG: Pictures = "both"
+NO_PICTURES: Pictures = "none"
+#: Drawing takes up to 0.1 s each: more pictures would cost minutes.
+PICTURES_MAX = 300
+
+
+#: Says what would make a job faster, from its record.
+Adviser = Callable[[JobRecord], Sequence[Advice]]
+
+
+class Result(Protocol):
+    """What write_out needs of a finished job."""
+
+    @property
+    def outputs(self) -> dict[str, Any]: ...
+    @property
+    def record(self) -> JobRecord: ...
+    @property
+    def sensors(self) -> list[SensorRow]: ...
+    def close_clock(self) -> None: ...
+
+
+def write_out(
+    out_dir: Path,
+    result: Result,
+    was_asked_to_stop: Callable[[], bool] = lambda: False,
+    pictures: Pictures = SVG,
+    advise: Adviser | None = None,
+) -> list[Path]:
+    """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
+
+    Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.record``. What an earlier
+    job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
+    are written: they, the page and the terminal give the same time. Each file appears only when it is whole. When one
+    cannot be written the rest is still tried, the job is marked as partial, and the first error is raised at the end: a
+    StorageError, a WagonError for what a wagon returned, or an InternalError. A picture that cannot be drawn has a note
+    in the record instead.
+    Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records;
+    ``was_asked_to_stop`` says whether there was one that a library swallowed. ``pictures`` says which are drawn.
+    ``advise`` is asked what would help, for the page, once the record is complete.
+    """
+    writing = _Writing(Path(out_dir), result.record, was_asked_to_stop, pictures)
+    try:
+        writing.everything(result)
+    except KeyboardInterrupt:
+        writing.cut_off()
+    result.record.results = writing.results
+    result.record.left_out = writing.left_out()
+    # Loading what the records are written with takes longer than writing them, and belongs to the job's time too.
+    writing.load()
+    result.close_clock()
+    writing.records(result, advise)
+    if writing.error is not None:
+        raise writing.error
+    return [writing.out_dir / name for name in writing.written()]
+
+
+class _Writing:
+    """The state of writing one job: a record for each result, and the first error."""
+
+    def __init__(
+        self, out_dir: Path, job: JobRecord, was_asked_to_stop: Callable[[], bool], pictures: Pictures
+    ) -> None:
+        self._job = job
+        self._pictures = pictures
+        self._wants_pictures = pictures != NO_PICTURES
+        self._no_sensors = left_out(f"{SENSORS} is", "pyarrow")
+        # Found out when there is one that is not simple.
+        self._no_pictures: str | None = None
+        self._no_page = left_out(f"{PAGE} is", "jinja2", "markupsafe")
+        self.out_dir = out_dir
+        self._was_asked_to_stop = was_asked_to_stop
+        self.results: list[ResultRecord] = []
+        # Files of tables, which are there already.
+        self._tables: list[str] = []
+        self.error: BranchlineError | None = None
+        self._not_written: set[str] = set()
+        self._wagon_names = SafeNames()
+        self._histograms: list[tuple[Part, ResultRecord]] = []
+
+    def left_out(self) -> list[str]:
+        """Return a sentence for each file that is not written because a package is not installed."""
+        return [one for one in (self._no_pictures, self._no_sensors, self._no_page) if one is not None]
+
+    def load(self) -> None:
+        """Load what the records are written with."""
+        if self._no_sensors is None:
+            with self.attempt(SENSORS):
+                load_parquet()
+        if self._no_page is None:
+            with self.attempt(PAGE):
+                from branchline.records.report.report_page import load_template
+
+                load_template()
+
+    def everything(self, result: Result) -> None:
+        """Write the results and pictures of a job."""
+        with self.attempt("the directory"):
+            self.clear()
+        for wagon, output in result.outputs.items():
+            with self.attempt("an output", wagon):
+                self.output(wagon, output)
+        with self.attempt(FILE_NAME):
+            self.root_file()
+        with self.attempt("pictures"):
+            self.pictures()
+
+    def cut_off(self) -> None:
+        """Mark a job whose results are only partly written, because the user pressed Ctrl-C."""
+        self._job.interrupted = True
+        message = "interrupted while results were written: those without a file are lost"
+        self._failed(JobFault("KeyboardInterrupt", message))
+
+    @contextmanager
+    def attempt(self, name: str, wagon: str | None = None) -> Iterator[None]:
+        """Go on after a failure to write ``name``, with the job marked as partial and the error in its record.
+
+        Objects of users take part in writing what a ``wagon`` returned, and may raise anything.
+        """
+        try:
+            yield
+        except BranchlineError as error:
+            self._not_written.add(name)
+            self._keep(error, "")
+        except Exception as error:  # noqa: BLE001 - what fails here must not take the other files with it
+            self._not_written.add(name)
+            text = f"{type(error).__name__}: {error}"
+            if wagon is not None:
+                kept: BranchlineError = WagonError(f"wagon {wagon}: what it returned could not be written: {text}")
+            else:
+                hint = f"please report it with the traceback in {JOB}"
+                kept = InternalError(f"{name} could not be written: {text}", hint=hint)
+            kept.__cause__ = error
+            self._keep(kept, "".join(traceback.format_exception(error)))
+
+    def _keep(self, error: BranchlineError, lines: str) -> None:
+        """Keep the first error, and all of them in the record."""
+        self.error = self.error or error
+        self._failed(JobFault(type(error).__name__, str(error), error.path, lines))
+
+    def _failed(self, fault: JobFault) -> None:
+        if self._job.status == FINISHED:
+            self._job.status = PARTIAL
+        self._job.errors.append(fault)
+
+    def clear(self) -> None:
+        """Make the directory, without what an earlier job left there."""
+        with failed_writing(self.out_dir):
+            self.out_dir.mkdir(parents=True, exist_ok=True)
+            for path in list(earlier_files(self.out_dir)):
+                path.unlink(missing_ok=True)
+
+    def output(self, wagon: str, output: Any) -> None:
+        """Write one wagon's output in open formats."""
+        name = self._wagon_names.give(wagon)
+        plain = take_apart(wagon, output, self._part, (name,))
+        if not is_part(output):
+            row = self._note(wagon, "", "data")
+            row.files, row.form = [write_plain(self.out_dir, name, plain)], form_of(output)
+
+    def _part(self, part: Part) -> dict[str, str]:
+        """Write a part of an output; return the reference to it in the wagon's own file."""
+        row = self._note(part.wagon, part.title, part.kind)
+        if part.kind == HISTOGRAM:
+            # Noted before it is written: what fails here is still tried in results.root.
+            self._histograms.append((part, row))
+        try:
+            row.files, row.format, row.note = write_part(self.out_dir, part)
+            row.form = part_form(part)
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
+            reason = f"{type(error).__name__}: {error}"
+            row.note = f"not in {RESULTS}: {reason}"
+            what = f"wagon {part.wagon}: {part.title or 'what it returned'} could not be written: {reason}"
+            self._keep(WagonError(what), "".join(traceback.format_exception(error)))
+            return {"error": reason}
+        return {"file": row.files[0]}
+
+    def _note(self, wagon: str, key: str, kind: str) -> ResultRecord:
+        row = ResultRecord(wagon, key, kind)
+        self.results.append(row)
+        return row
+
+    def root_file(self) -> None:
+        """Write results.root with every histogram that ROOT has a class for."""
+        in_root: list[InRoot] = write_root_file(self.out_dir, [(part.path, part.value) for part, _ in self._histograms])
+        for (_, row), form in zip(self._histograms, in_root, strict=True):
+            row.root = form.names
+            _add_note(row, form.note)
+
+    def pictures(self) -> None:
+        """Draw the histograms, the first PICTURES_MAX of them."""
+        if not self._wants_pictures:
+            return
+        for part, row in self._histograms[:PICTURES_MAX]:
+            if self._was_asked_to_stop():
+                raise KeyboardInterrupt
+            try:
+                self._picture(part, row)
+            except StorageError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a histogram that cannot be drawn is a result all the same
+                _add_note(row, f"no picture: {type(error).__name__}: {error}")
+        for _, row in self._histograms[PICTURES_MAX:]:
+            _add_note(row, f"no picture: only the first {PICTURES_MAX} histograms are drawn")
+
+    def _picture(self, part: Part, row: ResultRecord) -> None:
+        events = events_note(self._job, part.wagon, part.key)
+        events += ", the first only" if first_only(self._job) else ""
+        title = Title(part.wagon, part.title, events)
+        with_png = self._pictures == SVG_AND_PNG
+        row.picture = None if with_png else write_light_picture(self.out_dir, part.path, part.value, title)
+        if row.picture is None:
+            self._no_pictures = left_out("pictures of some histograms are", "matplotlib", "mplhep")
+            if self._no_pictures is not None:
+                return
+            # Matplotlib takes a second to load, which a job with simple histograms need not pay.
+            from branchline.records.pictures.matplotlib_pictures import write_picture
+
+            row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
+        _add_note(row, remark_on(part.value))
+
+    def records(self, result: Result, advise: Adviser | None) -> None:
+        """Write sensors.parquet, report.html and job.json, all from the same record; job.json names what failed."""
+        self._tables = [name for table in self._job.tables for name in table.files]
+        self._job.written = self.written()
+        if self._no_sensors is None:
+            with self.attempt(SENSORS):
+                write_sensors(self.out_dir, result.sensors)
+        if self._no_page is None:
+            with self.attempt(PAGE):
+                from branchline.records.report.report_page import write_page
+
+                write_page(self.out_dir, self._job, advise(self._job) if advise else ())
+        self._job.written = self.written()
+        with self.attempt(JOB):
+            write_job(self.out_dir, self._job)
+
+    def written(self) -> list[str]:
+        """Return the paths of all files, relative to the output directory."""
+        names = [FILE_NAME]
+        names += self._tables
+        for row in self.results:
+            names += row.files
+            if row.picture is not None:
+                names.append(row.picture)
+                if self._pictures == SVG_AND_PNG:
+                    names.append(str(Path(row.picture).with_suffix(".png")))
+        names.append(JOB)
+        names += [SENSORS] if self._no_sensors is None else []
+        names += [PAGE] if self._no_page is None else []
+        return [name for name in names if name not in self._not_written]
+
+
+def _add_note(row: ResultRecord, note: str | None) -> None:
+    """Add a note to those that an output has already."""
+    row.note = "; ".join(one for one in (row.note, note) if one) or None

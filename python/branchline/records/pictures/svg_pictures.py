@@ -1,0 +1,285 @@
+"""Pictures of histograms with one axis of numbers, written as SVG without matplotlib, in a thousandth of a second.
+
+They look as those of ``pictures``, which draws all others: loading matplotlib takes longer than a short job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import boost_histogram
+import numpy
+
+from branchline.base.whole_files import whole_file
+from branchline.records.pictures.formulas import Words, words_of
+from branchline.records.pictures.meaning import (
+    ERROR_BARS_BINS_MAX,
+    Title,
+    finite,
+    height_words,
+    inner_bins,
+    remark_on,
+    spans_decades,
+)
+from branchline.records.result_files.job_files import PICTURES
+from branchline.writing.objects.forms import axis_label, is_category
+
+# Points: the picture, and the frame in it.
+_WIDTH, _HEIGHT = 576.0, 432.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 86.0, 550.0, 30.0, 376.0
+_LABEL, _NUMBER, _SMALL, _BOLD = 18.0, 15.0, 14.0, 18.0
+# More numbers at an axis than these would touch each other.
+_X_TICKS_MAX, _Y_TICKS_MAX, _DECADES_MAX = 8, 9, 12
+_BINS_MAX = 2000
+# Numbers from these powers of ten on have the power written beside the axis.
+_POWER_LOW, _POWER_HIGH = -4, 5
+_TICK, _MINOR_TICK = 9.0, 5.0
+# Finer steps than this part of a number need more digits than fit.
+_DIGITS_MAX = 5
+_LINE, _REMARK = "#1b3a5c", "#a01f18"
+_FONTS = "TeX Gyre Heros, Helvetica, Arial, DejaVu Sans, sans-serif"
+
+
+def write_light_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title) -> str | None:
+    """Draw a histogram to ``pictures/<path>.svg``. Return the path relative to ``out_dir``, or None for a histogram
+    that has to be drawn by ``pictures``. Raises StorageError.
+    """
+    drawn = light_picture(histogram, title)
+    if drawn is None:
+        return None
+    relative = Path(PICTURES, *path[:-1], f"{path[-1]}.svg")
+    with whole_file(out_dir / relative) as temporary:
+        temporary.write_text(drawn, encoding="utf-8")
+    return str(relative)
+
+
+def light_picture(histogram: Any, title: Title) -> str | None:
+    """Return the picture as SVG, None for what is not simple: several axes, categories, means, logarithmic axes, and
+    formulas with more than letters, indices and powers.
+    """
+    if len(histogram.axes) != 1 or histogram.kind == boost_histogram.Kind.MEAN:
+        return None
+    axis = histogram.axes[0]
+    if is_category(axis) or not 1 <= len(axis) <= _BINS_MAX:
+        return None
+    if getattr(axis, "transform", None) == boost_histogram.axis.transform.log:
+        return None
+    edges = numpy.asarray(axis.edges, dtype=numpy.float64)
+    with numpy.errstate(all="ignore"):
+        x = _Scale.linear(float(edges[0]), float(edges[-1]), _LEFT, _RIGHT, _X_TICKS_MAX)
+        bars = _bars(histogram, axis)
+        y = _heights(bars)
+    if x is None or y is None:
+        return None
+    written = _written(histogram, axis, edges, title)
+    if written is None:
+        return None
+    return _svg([*_axes(x, y), *_contents(bars, edges, x, y), *written])
+
+
+# --- scales --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Values between two limits along one side of the frame, and where it has marks."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+    ticks: Sequence[float]
+    minor: Sequence[float]
+    labels: Sequence[str]
+    power: int = 0
+    is_logarithmic: bool = False
+
+    def at(self, values: Any) -> Any:
+        """Where values are in the picture; what is outside is at the limits."""
+        values, low, high = numpy.asarray(values, dtype=numpy.float64), self.low, self.high
+        if self.is_logarithmic:
+            values, low, high = numpy.log10(numpy.maximum(values, low)), math.log10(low), math.log10(high)
+        return self.begin + (numpy.clip(values, low, high) - low) / (high - low) * (self.end - self.begin)
+
+    @classmethod
+    def linear(cls, low: float, high: float, begin: float, end: float, ticks_max: int) -> _Scale | None:
+        """None where numbers would need too many digits."""
+        span = high - low
+        if not (math.isfinite(span) and span > 0 and 1e-290 < max(abs(low), abs(high)) < 1e290):
+            return None
+        unit = 10.0 ** math.floor(math.log10(span / ticks_max))
+        factor = next((one for one in (1, 2, 2.5, 5) if span / (unit * one) <= ticks_max), 10)
+        step, parts = unit * factor, 5 if factor in (1, 2.5, 5, 10) else 4
+        largest = max(abs(low), abs(high))
+        if math.log10(largest / step) > _DIGITS_MAX:
+            return None
+        power = math.floor(math.log10(largest))
+        power = power if power < _POWER_LOW + 1 or power >= _POWER_HIGH else 0
+        numbers = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+        shown = step / 10.0**power
+        digits = next((count for count in range(12) if math.isclose(round(shown, count), shown, rel_tol=1e-9)), 12)
+        small = step / parts
+        minor = [
+            one * small
+            for one in range(math.ceil(low / small - 1e-9), math.floor(high / small + 1e-9) + 1)
+            if one % parts
+        ]
+        labels = [_number(one * shown, digits) for one in numbers]
+        return cls(low, high, begin, end, [one * step for one in numbers], minor, labels, power)
+
+    @classmethod
+    def logarithmic(cls, low: float, high: float, begin: float, end: float) -> _Scale | None:
+        """None where limits are too far from one."""
+        if not 1e-290 < low < high < 1e290:
+            return None
+        first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+        every = -(-(last - first + 1) // _DECADES_MAX)
+        powers = range(first, last + 1, max(1, every))
+        minor = [
+            digit * 10.0**power
+            for power in range(first - 1, last + 1)
+            for digit in range(2, 10)
+            if every <= 1 and low <= digit * 10.0**power <= high
+        ]
+        ticks = [10.0**power for power in powers]
+        return cls(low, high, begin, end, ticks, minor, [f"10^{power}" for power in powers], is_logarithmic=True)
+
+
+def _number(value: float, digits: int) -> str:
+    written = f"{value:.{digits}f}"
+    return written.replace("-", "\N{MINUS SIGN}") if float(written) else written.lstrip("-")
+
+
+# --- what is drawn -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """Heights of bins and their errors, None where the histogram does not know them."""
+
+    values: numpy.ndarray
+    errors: numpy.ndarray | None
+
+
+def _bars(histogram: Any, axis: Any) -> _Bars:
+    inner = inner_bins(axis)
+    values, variances = finite(histogram.values(flow=True)[inner]), histogram.variances(flow=True)
+    if variances is None:
+        return _Bars(values, None)
+    return _Bars(values, numpy.sqrt(numpy.maximum(finite(variances[inner]), 0)))
+
+
+def _heights(bars: _Bars) -> _Scale | None:
+    values = bars.values
+    errors = numpy.zeros_like(values) if bars.errors is None else bars.errors
+    highest, lowest = float((values + errors).max()), float((values - errors).min())
+    if spans_decades(values):
+        least = float(values[values > 0].min())
+        top = highest * (highest / least) ** 0.15
+        return _Scale.logarithmic(least * 0.5, top, _BOTTOM, _TOP)
+    if values.min() >= 0:
+        return _Scale.linear(0.0, highest * 1.15 or 1.0, _BOTTOM, _TOP, _Y_TICKS_MAX)
+    margin = 0.08 * (max(highest, 0.0) - lowest)
+    return _Scale.linear(lowest - margin, max(highest, 0.0) + margin, _BOTTOM, _TOP, _Y_TICKS_MAX)
+
+
+def _contents(bars: _Bars, edges: numpy.ndarray, x: _Scale, y: _Scale) -> Iterable[str]:
+    across, heights = x.at(edges), y.at(bars.values)
+    steps = "".join(f"V{height:.2f}H{right:.2f}" for height, right in zip(heights, across[1:], strict=True))
+    path = f"M{across[0]:.2f} {heights[0]:.2f}{steps}"
+    yield f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.6"/>'
+    if bars.errors is not None and len(bars.values) <= ERROR_BARS_BINS_MAX:
+        low, high = y.at(bars.values - bars.errors), y.at(bars.values + bars.errors)
+        middles = x.at((edges[:-1] + edges[1:]) / 2)
+        lines = "".join(
+            f"M{middle:.2f} {start:.2f}V{stop:.2f}"
+            for middle, start, stop in zip(middles, low, high, strict=True)
+            if start != stop
+        )
+        yield f'<path d="{lines}" fill="none" stroke="{_LINE}" stroke-width="1.6"/>'
+
+
+def _axes(x: _Scale, y: _Scale) -> Iterable[str]:
+    marks = [f"M{_LEFT} {_TOP}H{_RIGHT}V{_BOTTOM}H{_LEFT}Z"]
+    for places, length in ((x.ticks, _TICK), (x.minor, _MINOR_TICK)):
+        marks += [f"M{at:.2f} {_BOTTOM}v{-length}M{at:.2f} {_TOP}v{length}" for at in x.at(places)]
+    for places, length in ((y.ticks, _TICK), (y.minor, _MINOR_TICK)):
+        marks += [f"M{_LEFT} {at:.2f}h{length}M{_RIGHT} {at:.2f}h{-length}" for at in y.at(places)]
+    yield f'<path d="{"".join(marks)}" fill="none" stroke="#000"/>'
+    for at, label in zip(x.at(x.ticks), x.labels, strict=True):
+        yield _text(Words.plain(label), at, _BOTTOM + 24, _NUMBER, "middle")
+    for at, label in zip(y.at(y.ticks), y.labels, strict=True):
+        yield _text(_of_power(label), _LEFT - 9, at + 5, _NUMBER, "end")
+    if x.power:
+        yield _text(_of_power(f"\N{MULTIPLICATION SIGN}10^{x.power}"), _LEFT, _BOTTOM + 44, _NUMBER, "start")
+    if y.power:
+        yield _text(_of_power(f"\N{MULTIPLICATION SIGN}10^{y.power}"), 8, _TOP - 6, _NUMBER, "start")
+
+
+def _of_power(label: str) -> Words:
+    base, is_power, power = label.partition("^")
+    words = Words.plain(base)
+    return words.then(Words.raised(power.replace("-", "\N{MINUS SIGN}"))) if is_power else words
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def _written(histogram: Any, axis: Any, edges: numpy.ndarray, title: Title) -> list[str] | None:
+    """The labels and titles; None if one of them has to be drawn by matplotlib."""
+    across, along = words_of(axis_label(axis)), words_of(height_words(histogram, axis, edges))
+    wagon, name, right = (words_of(one) for one in title)
+    if across is None or along is None or wagon is None or name is None or right is None:
+        return None
+    above = _TOP - 6
+    written = [_text(right, _RIGHT, above, _SMALL, "end")]
+    room = _RIGHT - _LEFT - right.width(_SMALL) - 20
+    begin = _LEFT
+    for words, size, part, style in (
+        (wagon, _BOLD, 0.6 if title.name else 1.0, 'font-weight="bold"'),
+        (name, _NUMBER, 1.0, 'font-style="italic"'),
+    ):
+        # Bold letters are wider.
+        shown, fitted = words.within(room * part / 1.1, size)
+        written.append(_text(shown, begin, above, fitted, "start", style))
+        begin += shown.width(fitted) * 1.1 + 6
+        room -= shown.width(fitted) * 1.1 + 6
+    shown, size = across.within(_RIGHT - _LEFT - 60, _LABEL)
+    written.append(_text(shown, _RIGHT, _HEIGHT - 8, size, "end"))
+    shown, size = along.within(_BOTTOM - _TOP, _LABEL)
+    turned = f'<g transform="translate(22 {_TOP}) rotate(-90)">{_text(shown, 0, 0, size, "end")}</g>'
+    written.append(turned)
+    remark = remark_on(histogram)
+    if remark:
+        written.append(_text(Words.plain(remark), _LEFT + 14, _TOP + 26, _SMALL, "start", f'fill="{_REMARK}"'))
+    return written
+
+
+def _text(words: Words, x: float, y: float, size: float, anchor: str, style: str = "") -> str:
+    spans, level = [], 0.0
+    for piece in words.pieces:
+        # Of the letters before them.
+        shift = (level - piece.raised) * size
+        level = piece.raised
+        slant = ' font-style="italic"' if piece.is_italic else ""
+        of_size = f' font-size="{size * piece.size:.1f}"' if piece.size != 1 else ""
+        if shift or slant or of_size:
+            spans.append(f'<tspan dy="{shift:.1f}"{of_size}{slant}>{escape(piece.text)}</tspan>')
+        else:
+            spans.append(escape(piece.text))
+    return (
+        f'<text x="{x:.2f}" y="{y:.2f}" font-size="{size:.1f}" text-anchor="{anchor}" {style}>{"".join(spans)}</text>'
+    )
+
+
+def _svg(parts: Iterable[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" width="{_WIDTH:.0f}pt" '
+        f'height="{_HEIGHT:.0f}pt" font-family="{_FONTS}">\n'
+        f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )

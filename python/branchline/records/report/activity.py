@@ -1,0 +1,101 @@
+"""Who worked on a job and when: processes over time, machines, tasks that started again, sub-jobs that failed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from branchline.base.quantities import count, counted, duration
+from branchline.records.report.charts import Chart, Spans, at_work_chart
+from branchline.records.report.merge_stages import merge_stages_text
+from branchline.records.sensors.record import ActivitySpan, FailureGroup, JobRecord
+
+#: As in the profiles of the ALICE study: processing, stages of merging, the last merge.
+_PROCESSING, _STAGES, _LAST = "#4a9273", ("#4f7cac", "#7a9cc6", "#2f5d8a"), "#d9822b"
+FILES_NAMED_MAX = 3
+
+
+class NodeRow(NamedTuple):
+    """A machine: its processes, and for how long they worked."""
+
+    name: str
+    processes: str
+    at_work: str
+    merges: str
+    lost: str
+
+
+def profile_chart(job: JobRecord) -> Chart | None:
+    """Return how many processes were at work along the job, by processing and stages of merging."""
+    processing = [one for one in job.activity if not one.stage]
+    if not processing:
+        return None
+    kinds = [Spans("processing", _PROCESSING, _ends(processing))]
+    for stage in sorted({one.stage for one in job.activity if one.stage and not one.is_last}):
+        merging = [one for one in job.activity if one.stage == stage and not one.is_last]
+        kinds.append(Spans(f"merging, stage {stage}", _STAGES[(stage - 1) % len(_STAGES)], _ends(merging)))
+    last = [one for one in job.activity if one.is_last]
+    kinds += [Spans("last merge", _LAST, _ends(last))] if last else []
+    return at_work_chart("At work", "processes", kinds, job.wall_s)
+
+
+def node_rows(job: JobRecord) -> list[NodeRow]:
+    """Return the machines, the busiest first; none if the job ran on one only."""
+    hosts = sorted({one.host for one in job.activity if one.host} | {one.host for one in job.workers_lost if one.host})
+    if len(hosts) < 2:
+        return []
+    seconds = {host: sum(one.end_s - one.begin_s for one in job.activity if one.host == host) for host in hosts}
+    return [
+        NodeRow(
+            host,
+            count(sum(one.host == host and not one.stage for one in job.activity)),
+            duration(seconds[host]),
+            count(sum(one.host == host and one.stage > 0 for one in job.activity)),
+            count(sum(one.host == host for one in job.workers_lost)),
+        )
+        for host in sorted(hosts, key=lambda host: (-seconds[host], host))
+    ]
+
+
+def merging_sentence(job: JobRecord) -> str:
+    """Return the time of merging next to that of processing."""
+    processing_s = _seconds(job, merging=False)
+    merging_s = _seconds(job, merging=True)
+    if not processing_s:
+        return ""
+    total = f"Time of all processes together: {duration(processing_s)} of processing, {duration(merging_s)} of merging."
+    stages = merge_stages_text(job.merge_stages)
+    return f"{total} Merging by stage, on all machines: {stages}." if stages else total
+
+
+def restarted_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each task that started more than once."""
+    return [
+        f"Task {one.task} started {len(one.hosts)} times, on {', '.join(one.hosts)}; its finished results were kept."
+        for one in job.restarted
+    ]
+
+
+def failure_sentence(group: FailureGroup) -> str:
+    """Return how many sub-jobs failed in the same way, and their files."""
+    more = len(group.files) - FILES_NAMED_MAX
+    files = ", ".join(group.files[:FILES_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"{counted(len(group.subjobs), 'sub-job')}: {group.message} ({files})."
+
+
+def _ends(spans: list[ActivitySpan]) -> list[tuple[float, float]]:
+    return [(one.begin_s, one.end_s) for one in spans]
+
+
+def _seconds(job: JobRecord, *, merging: bool) -> float:
+    return sum(one.end_s - one.begin_s for one in job.activity if (one.stage > 0) == merging)
+
+
+def retry_sentences(job: JobRecord) -> list[str]:
+    """What was sent again, and why."""
+    sentences = []
+    for one in job.retries:
+        causes = "; ".join(f"{counted(number, 'sub-job')}: {cause}" for cause, number in one.causes.items())
+        nodes = f", without {', '.join(one.excluded_nodes)}" if one.excluded_nodes else ""
+        who = "by branchline resume" if one.is_by_user else "by the last job"
+        sentences.append(f"{counted(one.subjobs, 'sub-job')} after {one.sent_s:.0f} s {who}{nodes} ({causes})")
+    return sentences

@@ -1,0 +1,57 @@
+"""The lines that the terminal prints about a job, with the figures and the sentence of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from branchline.base.quantities import count, counted, duration, rate, significant
+from branchline.records.diagnosis.advice import Advice
+from branchline.records.diagnosis.diagnosis import diagnosis
+from branchline.records.diagnosis.figures import first_only, local_copies, remarks, sample_sentences
+from branchline.records.report.cutflows import left_out_sentences
+from branchline.records.report.reused import reuse_sentences
+from branchline.records.report.table_files import table_sentences
+from branchline.records.report.troubles import lost_sentences, memory_sentences, repeated_sentences, trouble_sentences
+from branchline.records.sensors.record import JobRecord, MissingCompanion
+
+
+def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
+    """Return lines on the end of the job, its events, time and rates, what limits it and what would help most, reused
+    results, failures, and events that companions lack.
+    """
+    events, expected, wall_s = job.events, (job.events_expected or 0), job.wall_s
+    of_all = f" of {count(expected)}" if expected > events else ""
+    ended = f"{job.status}: {count(events)}{of_all} events in {duration(wall_s)}"
+    if wall_s > 0:
+        ended += f", {significant(events / wall_s)} events/s, {rate(job.totals.bytes_read, wall_s)} read from storage"
+    lines = [ended, diagnosis(job)] if events else [ended]
+    lines += [_most(advice)] if advice else []
+    lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
+    only = first_only(job)
+    return [
+        *lines,
+        *([f"Read: {only}."] if only else []),
+        *sample_sentences(job),
+        *table_sentences(job),
+        *(f"{one}." for one in reuse_sentences(job)),
+        *lost_sentences(job),
+        *memory_sentences(job),
+        *repeated_sentences(job),
+        *trouble_sentences(job),
+        *(f"{one}." for one in (*job.left_out, *left_out_sentences(job))),
+        *map(_missing_in, job.companions_missing),
+    ]
+
+
+def _most(advice: Sequence[Advice]) -> str:
+    """Return the first advice in a line, and how many there are on the page."""
+    first, others = advice[0], len(advice) - 1
+    more = f" {counted(others, 'other change')} would help too." if others else ""
+    return f"What would help most: {first.change}, since {first.what}; it {first.gain_words()}.{more}"
+
+
+def _missing_in(companion: MissingCompanion) -> str:
+    """Return the sentence on the events that a companion lacks."""
+    missing, first = companion.events_missing, companion.first or []
+    more = ", ..." if missing > len(first) else ""
+    return f"{companion.name} lacks {counted(missing, 'event')}: {', '.join(first)}{more}"

@@ -1,0 +1,1 @@
+"""Reports of a job to a control room: collected, spooled to disk, and sent exactly once."""

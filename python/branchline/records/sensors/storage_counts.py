@@ -1,0 +1,43 @@
+"""The measured links to storage elements, and what reading chose for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from branchline import _core
+from branchline.base.plain import record_of
+from branchline.reading.access import Access
+from branchline.records.sensors.record import LinkRecord
+
+
+def links_chosen(access: Access, site: str = "") -> list[LinkRecord]:
+    """The links that this process, at a site, has measured: one for each storage element, with what is chosen for it
+    now.
+    """
+    return [replace(record_of(LinkRecord, one), site=site) for one in _core.links_chosen(access)]
+
+
+def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
+    """One record for each site and storage element: the last one, with the number of different choices in all."""
+    last: dict[tuple[str, str], LinkRecord] = {}
+    choices: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+    for link in links:
+        key = (link.site, link.name)
+        choices.setdefault(key, set()).add(_choice(link))
+        last[key] = link
+    return [replace(link, choices=len(choices[key])) for key, link in last.items()]
+
+
+def distinct_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
+    """Fewer links for which ``joined_links`` gives the same: of those with one site, name and choice the last."""
+    last: dict[tuple[str, str, tuple[int, ...]], LinkRecord] = {}
+    for link in links:
+        key = (link.site, link.name, _choice(link))
+        last.pop(key, None)
+        last[key] = link
+    return list(last.values())
+
+
+def _choice(link: LinkRecord) -> tuple[int, ...]:
+    return link.gap_bytes, link.requests_in_flight, link.bytes_in_flight

@@ -1,1 +1,0 @@
-"""Reports of a job to a control room: collected, kept on disk until they are sent, sent once."""

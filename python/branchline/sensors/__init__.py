@@ -1,1 +1,0 @@
-"""Sensors: everything that is measured in a job, declared in one list."""
