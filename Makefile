@@ -55,7 +55,7 @@ help: ## list these commands
 build: $(STAMPS)/extension ## build .venv/bin/branchline and .venv/bin/python
 
 demo: build data ## simulate collisions, run the demo train over them, print where to look
-	$(BIN)/branchline run python/branchline/demo/wagons.py $(DEMO_DATA)/collisions.txt -o $(DEMO_OUT) --force --workers $(DEMO_WORKERS)
+	$(BIN)/branchline run python/branchline/trains/demo/demo_wagons.py $(DEMO_DATA)/collisions.txt -o $(DEMO_OUT) --force --workers $(DEMO_WORKERS)
 
 serve-demo: build data ## run the demo train a few times, each reporting to a control room, and serve that
 	$(BIN)/python -m tests.pages.serve_demo $(DEMO_DATA) $(DEMO_ROOM) $(DEMO_PORT)

@@ -30,7 +30,7 @@ def shared_folder() -> Path | None:
 
 def collisions(cache: Path, files: int, events: int, progress: Progress) -> list[Path]:
     """The demo's data, as its maker writes them."""
-    from branchline.demo import files as demo
+    from branchline.trains.demo import demo_files as demo
 
     def report(state: demo.Progress) -> None:
         if not state.kept:

@@ -28,8 +28,8 @@ from branchline.jobs.pools.executor_pool import ExecutorPool
 from branchline.jobs.pools.pooled_workers import PooledWorkers
 from branchline.jobs.subjob import Context, Finished, Place, Wait
 from branchline.reading.datasets.data_file import DataFile
-from branchline.train.shares import Share
-from branchline.train.subjobs import SubJobQueue
+from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.subjob_queue import SubJobQueue
 
 FILE_BYTES = 3_000_000
 WORKERS = 2

@@ -29,7 +29,7 @@ def count(event, arguments):
     global opened
     opened += event == "open" and str(arguments[0]).endswith(".root")
 from branchline import Dataset
-from branchline.train.shares import cut
+from branchline.trains.subjobs.shares import cut
 sys.addaudithook(count)
 begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
 dataset = Dataset.of(sys.argv[1])

@@ -1,5 +1,5 @@
-"""A train over 10 000 files on 1000 workers in simulated time: `branchline.train.running.run_train` as it is, on a pool
-whose workers only take time. The same seed gives the same figures.
+"""A train over 10 000 files on 1000 workers in simulated time: `branchline.trains.running.train_run.run_train` as it
+is, on a pool whose workers only take time. The same seed gives the same figures.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from branchline.jobs.where import OnPool
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
 from branchline.records.sensors.record import FileRecord
-from branchline.train.clock import PHASES
-from branchline.train.plan import LoadedWagons, TrainPlan, TrainRequest, TrainSettings
-from branchline.train.running import run_train
-from branchline.train.share_result import JobError, ShareResult, WagonShare, WorkerTimes
-from branchline.train.shares import Share, cut
+from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest, TrainSettings
+from branchline.trains.running.train_run import run_train
+from branchline.trains.subjobs.share_result import JobError, ShareResult, WagonShare, WorkerTimes
+from branchline.trains.subjobs.shares import Share, cut
+from branchline.trains.wagons.clock import PHASES
 
 EVENTS_PER_FILE = 125
 #: A sub-job adds a one to its own digit of this base, so that the sum says how often each of them counts.

@@ -22,9 +22,9 @@ from branchline.jobs.pools.pool import Done
 from branchline.jobs.sites.spot import Spot
 from branchline.jobs.subjob import Finished, Folded, Held, Lost, Pickled, SubJob
 from branchline.jobs.workers.messages import SentFold, SentResult
-from branchline.train.neighbours import NeighbourFolding
-from branchline.train.share_result import ShareResult
-from branchline.train.shares import Share
+from branchline.trains.subjobs.neighbours import NeighbourFolding
+from branchline.trains.subjobs.share_result import ShareResult
+from branchline.trains.subjobs.shares import Share
 
 #: A black hole fails after so long.
 FAILS_S = 0.05

@@ -31,7 +31,7 @@ def repository() -> Path:
 @pytest.fixture(scope="session")
 def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A folder with three small files of simulated collisions, and `collisions.txt`, which lists them."""
-    from branchline.demo.files import LIST_NAME, make_data
+    from branchline.trains.demo.demo_files import LIST_NAME, make_data
 
     session = tmp_path_factory.getbasetemp()
     folder = (session if worker_id == "master" else session.parent) / "collisions"

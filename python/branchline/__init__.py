@@ -53,19 +53,19 @@ if TYPE_CHECKING:
     from branchline.reading.trees.nanoevents import nanoevents
     from branchline.reading.trees.tree import Tree
     from branchline.records.sensors.status import TrainStatus
-    from branchline.results.loading import Results, load
-    from branchline.results.plotting import plot
-    from branchline.results.workspaces import workspace
-    from branchline.running import run
-    from branchline.running.batch_settings import BatchSettings
-    from branchline.running.submitted.handle import SubmittedTrain
-    from branchline.tables.pieces import TableFile
-    from branchline.tables.table import Table
-    from branchline.train.cutflow import Cutflow
-    from branchline.train.forecasting import forecast
-    from branchline.train.result import TrainResult
-    from branchline.train.sharing import Shared
-    from branchline.train.variations import varied
+    from branchline.trains.out_folder.batch_settings import BatchSettings
+    from branchline.trains.results.load import Results, load
+    from branchline.trains.results.plot import plot
+    from branchline.trains.results.workspaces import workspace
+    from branchline.trains.run import run
+    from branchline.trains.running.result import TrainResult
+    from branchline.trains.submitted.handle import SubmittedTrain
+    from branchline.trains.sums.cutflow import Cutflow
+    from branchline.trains.tables.pieces import TableFile
+    from branchline.trains.tables.table import Table
+    from branchline.trains.testing.cost_forecast import forecast
+    from branchline.trains.wagons.sharing import Shared
+    from branchline.trains.wagons.variations import varied
     from branchline.writing.merging.convert import convert
     from branchline.writing.merging.merge import merge
     from branchline.writing.merging.skim import skim, slim
@@ -176,20 +176,20 @@ _find = lazily(
         "branchline.writing.merging.merge": ("merge",),
         "branchline.writing.merging.skim": ("skim", "slim"),
         "branchline.writing.merging.verify": ("verify",),
-        "branchline.results.loading": ("Results", "load"),
-        "branchline.results.plotting": ("plot",),
-        "branchline.results.workspaces": ("workspace",),
-        "branchline.running": ("run",),
-        "branchline.running.batch_settings": ("BatchSettings",),
-        "branchline.running.submitted.handle": ("SubmittedTrain",),
+        "branchline.trains.results.load": ("Results", "load"),
+        "branchline.trains.results.plot": ("plot",),
+        "branchline.trains.results.workspaces": ("workspace",),
+        "branchline.trains.run": ("run",),
+        "branchline.trains.out_folder.batch_settings": ("BatchSettings",),
+        "branchline.trains.submitted.handle": ("SubmittedTrain",),
         "branchline.records.sensors.status": ("TrainStatus",),
-        "branchline.tables.pieces": ("TableFile",),
-        "branchline.tables.table": ("Table",),
-        "branchline.train.cutflow": ("Cutflow",),
-        "branchline.train.forecasting": ("forecast",),
-        "branchline.train.result": ("TrainResult",),
-        "branchline.train.sharing": ("Shared",),
-        "branchline.train.variations": ("varied",),
+        "branchline.trains.tables.pieces": ("TableFile",),
+        "branchline.trains.tables.table": ("Table",),
+        "branchline.trains.sums.cutflow": ("Cutflow",),
+        "branchline.trains.testing.cost_forecast": ("forecast",),
+        "branchline.trains.running.result": ("TrainResult",),
+        "branchline.trains.wagons.sharing": ("Shared",),
+        "branchline.trains.wagons.variations": ("varied",),
         "branchline.reading.trees.branch": ("Branch",),
         "branchline.reading.trees.file": ("Directory", "File", "open"),
         "branchline.reading.trees.iteration": ("concatenate", "iterate", "num_entries"),

@@ -52,8 +52,8 @@ class Case:
 
 
 def run(wagons: str, data: Path, out: Path | None = None, **settings: Any) -> branchline.TrainResult:
-    from branchline.running import run_quietly
-    from branchline.train.plan import TrainRequest, TrainSettings
+    from branchline.trains.plan import TrainRequest, TrainSettings
+    from branchline.trains.run import run_quietly
 
     checked = TrainSettings.of(**{"step_size": 400, "memory_limit": "256 MiB", **settings})
     return run_quietly(TrainRequest(wagons, str(data), checked), out)

@@ -33,7 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_subjobs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is a sub-job of its own."""
     largest_bytes = max(one.stat().st_size for one in data.iterdir())
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest_bytes)
 
 
 @pytest.fixture(scope="module")

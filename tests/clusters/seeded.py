@@ -35,9 +35,9 @@ from tests.local_dask import local_cluster
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.running import run_quietly
-from branchline.train import shares
-from branchline.train.plan import TrainRequest, TrainSettings
+from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.run import run_quietly
+from branchline.trains.subjobs import shares
 
 FILES, EVENTS_PER_FILE = 8, 300
 NOT_STRUCK = "nothing yet"
@@ -67,8 +67,8 @@ SETTINGS: dict[str, Any] = {"step_size": 60, "memory_limit": "128 MiB"}
 _SMALL_SUBJOBS = """
 import sys
 from branchline.cli import main
-from branchline.train import shares
-from branchline.train.plan import TrainRequest, TrainSettings
+from branchline.trains.subjobs import shares
+from branchline.trains.plan import TrainRequest, TrainSettings
 
 shares.SUBJOB_MIN_BYTES = {}
 sys.exit(main())

@@ -99,7 +99,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def all_results_are_large(small_subjobs: None, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES", 1)
     largest_bytes = max(one.stat().st_size for one in many.iterdir())
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest_bytes)
 
 
 @pytest.fixture(params=["threads", "dask"])

@@ -87,7 +87,7 @@ def process_of(train: Train, task: str) -> psutil.Process:
                 words = one.cmdline()
             except psutil.Error:
                 continue
-            if words[1:4] == ["-P", "-m", "branchline.running.submitted.task"] and words[-2:] == task.split():
+            if words[1:4] == ["-P", "-m", "branchline.trains.submitted.tasks.task"] and words[-2:] == task.split():
                 return one if words[4] == str(train.folder / "out") else None
         return None
 

@@ -11,9 +11,9 @@ from tests.clusters.slurm import Slurm
 
 import branchline
 from branchline.jobs.batch.system import TooManyJobsError
-from branchline.running.submitted.folder import BatchFolder
-from branchline.running.submitted.handle import SubmittedTrain
-from branchline.running.submitted.submission import JobsRecord
+from branchline.trains.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.submission import JobsRecord
+from branchline.trains.submitted.submission_folder import BatchFolder
 
 FILES = 10
 ARRAY_TASKS = 4
@@ -38,7 +38,7 @@ def train(small_slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, value)
     made = Train(tmp_path, FILES, events_per_file=200).make()
     largest = max(one.stat().st_size for one in tmp_path.glob("data/*"))
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     branchline.run("wagons.py", "data", "local", workers=1, pictures="none")

@@ -23,7 +23,7 @@ from tests.stores.servers import Folder, Xrootd, free_port, loopback_shim
 import branchline
 from branchline import Dataset
 from branchline.records.sensors.record import JobRecord
-from branchline.train.shares import cut
+from branchline.trains.subjobs.shares import cut
 
 
 @dataclass(frozen=True)

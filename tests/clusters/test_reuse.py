@@ -11,10 +11,10 @@ import pytest
 from tests.clusters.farm import Train, files_of, run_branchline, wait_until
 from tests.clusters.slurm import Slurm
 
-from branchline.running.kept import kept_results
-from branchline.running.submitted.folder import BatchFolder
-from branchline.running.submitted.handle import SubmittedTrain
-from branchline.running.submitted.submission import JobsRecord
+from branchline.trains.out_folder.kept import kept_results
+from branchline.trains.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.submission import JobsRecord
+from branchline.trains.submitted.submission_folder import BatchFolder
 
 FILES = 4
 TIMEOUT_S = 120

@@ -17,9 +17,9 @@ from tests.clusters.slurm import NODES, Slurm
 import branchline
 from branchline.errors import WagonError
 from branchline.records.sensors.record import JobRecord
-from branchline.running.submitted.folder import BatchFolder
-from branchline.running.submitted.handle import SubmittedTrain
-from branchline.running.submitted.submission import JobsRecord
+from branchline.trains.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.submission import JobsRecord
+from branchline.trains.submitted.submission_folder import BatchFolder
 
 FILES = 5
 TIMEOUT_S = 90
@@ -79,7 +79,7 @@ def process_of(train: SubmittedTrain, task: str) -> psutil.Process:
                 words = one.cmdline()
             except psutil.Error:
                 continue
-            if words[1:4] == ["-P", "-m", "branchline.running.submitted.task"] and words[4:] == [
+            if words[1:4] == ["-P", "-m", "branchline.trains.submitted.tasks.task"] and words[4:] == [
                 str(train.out),
                 *task.split(),
             ]:
@@ -452,8 +452,8 @@ def test_many_results_are_folded_by_jobs_in_stages(
     # Each file is a sub-job, and the last job folds less than they are.
     train = Train(tmp_path, 45, events_per_file=200).make()
     largest = max(one.stat().st_size for one in tmp_path.glob("data/*"))
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest)
-    monkeypatch.setattr("branchline.running.submitted.submitting.BATCH_FINAL_PARTS_MAX", 20)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest)
+    monkeypatch.setattr("branchline.trains.submitted.submit.BATCH_FINAL_PARTS_MAX", 20)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     local = branchline.run("wagons.py", "data", "local", workers=1, pictures="none")
@@ -478,7 +478,7 @@ def test_tables_have_the_rows_of_this_machine_also_after_a_resume(
     wagons = tmp_path / "wagons.py"
     wagons.write_text(wagons.read_text() + TABLES)
     largest = max(one.stat().st_size for one in tmp_path.glob("data/*"))
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     local = branchline.run("wagons.py", "data", "local", workers=1, pictures="none")

@@ -13,7 +13,7 @@ from tests.clusters.slurm import Slurm
 from tests.clusters.wagons import PLAIN, TOGETHER, write_wagons
 
 import branchline
-from branchline.running.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.handle import SubmittedTrain
 
 # Two tasks with units of twenty sub-jobs, and one of five.
 FILES, TASKS, EVENTS_PER_FILE = 45, 2, 40
@@ -29,7 +29,7 @@ def data(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     write_events(folder, FILES, EVENTS_PER_FILE)
     largest = max(one.stat().st_size for one in folder.iterdir())
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest)
     return folder
 
 

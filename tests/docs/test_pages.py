@@ -36,7 +36,7 @@ def programs_of_root() -> Path:
 @pytest.fixture(scope="session")
 def demo_data(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """The data that the tutorial makes with `branchline demo-data`, made once for all pages."""
-    from branchline.demo.files import make_data
+    from branchline.trains.demo.demo_files import make_data
 
     session = tmp_path_factory.getbasetemp()
     folder = (session if worker_id == "master" else session.parent) / "documentation" / "demo-data"

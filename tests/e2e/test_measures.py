@@ -22,7 +22,7 @@ from tests.e2e.conftest import Branchline, Running
 from tests.e2e.control_room import TOKEN, Room
 from tests.sampled import long_but
 
-from branchline.running.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.handle import SubmittedTrain
 
 # More than one stream takes, so that many sub-jobs are still to be drawn when the measure comes.
 FILES = 40

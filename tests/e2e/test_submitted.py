@@ -11,7 +11,7 @@ from tests.clusters.farm import Train, files_of, run_branchline
 from tests.clusters.slurm import Slurm
 from tests.e2e.control_room import TOKEN, Room
 
-from branchline.running.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.handle import SubmittedTrain
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from tests.peers.peers import imported
 from tests.sampled import long_but
 
 import branchline
-from branchline.running import run_quietly
-from branchline.train.plan import TrainRequest, TrainSettings
-from branchline.train.result import TrainResult
+from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.run import run_quietly
+from branchline.trains.running.result import TrainResult
 
 FILES, EVENTS_PER_FILE = 6, 900
 FORMATS = ("ttree", "rntuple", "parquet")
@@ -45,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_subjobs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is a sub-job of its own."""
     largest_bytes = max(one.stat().st_size for one in data.iterdir())
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest_bytes)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_baskets_do_not_depend_on_the_number_of_workers(run: Run, tmp_path: Path
 
 
 def test_pieces_are_merged_in_stages(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.tables.merging.TABLE_FAN_IN", 2)
+    monkeypatch.setattr("branchline.trains.tables.piece_merging.TABLE_FAN_IN", 2)
     result = run(Skim())
     assert result.errors == []
     check_rows(result, data)

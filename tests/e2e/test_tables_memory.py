@@ -39,11 +39,11 @@ class Noise:
 SCRIPT = """
 import json, resource, sys
 import branchline
-import branchline.train.shares
+import branchline.trains.subjobs.shares
 import noise_wagon
 
 # Each file is a sub-job, and each writes a piece.
-branchline.train.shares.SUBJOB_MIN_BYTES = 1
+branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES = 1
 out, data, chunks = sys.argv[1], sys.argv[2], int(sys.argv[3])
 result = branchline.run([noise_wagon.Noise(chunks)], data, out, workers=2, step_size=25, pictures="none")
 assert result.errors == [], result.errors

@@ -20,7 +20,7 @@ PROGRAM = """
 import json, sys
 import numpy as np
 import branchline
-from branchline.train import shares
+from branchline.trains.subjobs import shares
 
 class Sums:
     {named}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.pages.serve_demo import ELSEWHERE, HERE, JOBS
 
-from branchline.demo.files import make_data
+from branchline.trains.demo.demo_files import make_data
 
 WAIT_S = 120
 

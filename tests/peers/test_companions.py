@@ -46,7 +46,7 @@ class Truth:
 
 @pytest.mark.parametrize("workers", long_but([1, 2], [2]))
 def test_companions_hold_what_uproot_reads(sets: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 1)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 1)
     result = branchline.run(
         [Truth()],
         str(sets / "*" / "AliESDs.root"),

@@ -14,7 +14,7 @@ from tests.stores.servers_s3 import Moto, set_s3
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.datasets.server_listings import Entry, entries_in, list_folder
-from branchline.train.shares import cut
+from branchline.trains.subjobs.shares import cut
 
 
 def roots(served: Served, moto: Moto) -> dict[str, str]:

@@ -12,12 +12,10 @@ from pathlib import Path
 DICTS_OF_ANY = {
     "base": 2,
     "cli": 4,
-    "demo": 6,
     "jobs": 2,
     "reading": 16,
     "records": 9,
-    "tables": 1,
-    "train": 14,
+    "trains": 21,
 }
 
 _DICT_OF_ANY = re.compile(r"dict\[str, Any\]")

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from tests.wheel.fresh import FreshEnvironment
 
-DEMO_WAGONS = "branchline.demo.wagons"
+DEMO_WAGONS = "branchline.trains.demo.demo_wagons"
 MAKE_AND_RUN = (
     ("demo-data", "demo-data", "--files", "2", "--events", "20"),
     ("show", "demo-data/collisions-000.root:events"),

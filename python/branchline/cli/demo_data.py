@@ -11,7 +11,7 @@ from branchline.cli.printing import log_stopping, print_out
 from branchline.cli.progress_bar import progress_bar
 
 if TYPE_CHECKING:
-    from branchline.demo.files import Progress
+    from branchline.trains.demo.demo_files import Progress
 
 
 def demo_data(
@@ -37,7 +37,7 @@ def demo_data(
     """
     # Imported here since it imports Pythia.
     from branchline.base.whole_files import failed_writing
-    from branchline.demo.files import LIST_NAME, make_data
+    from branchline.trains.demo.demo_files import LIST_NAME, make_data
 
     kept = 0
     with progress_bar("simulate", unit="files") as update:

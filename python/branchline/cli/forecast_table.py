@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from branchline.base.quantities import count, size
-from branchline.train.forecasting import Forecast, WagonForecast
+from branchline.trains.testing.cost_forecast import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6
 # Wider than any table, to measure the width that one needs.

@@ -26,7 +26,7 @@ def ledger(
 
     """
     # Imported here since few commands need SQLite.
-    from branchline.running.kept import kept_results, remove_kept_results
+    from branchline.trains.out_folder.kept import kept_results, remove_kept_results
 
     if clear:
         removed = remove_kept_results(out)

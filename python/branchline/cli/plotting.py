@@ -48,8 +48,8 @@ def plot(
     # Fonts that styles name and that are not there are replaced, which nobody need be told.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # Imported here since they import numpy and matplotlib.
-    from branchline.results.loading import load
-    from branchline.results.plotting import all_stacks, drawn
+    from branchline.trains.results.load import load
+    from branchline.trains.results.plot import all_stacks, drawn
     from branchline.writing.objects.root_names import SafeNames
 
     results = load(out)

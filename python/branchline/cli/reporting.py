@@ -135,7 +135,7 @@ def _spool(out: Path | None) -> Spool:
     from branchline.records.sending.spool import Spool
 
     if out is not None:
-        from branchline.running.submitted.folder import BatchFolder
+        from branchline.trains.submitted.submission_folder import BatchFolder
 
         return Spool(BatchFolder(out).reports)
     spool = Spool.of_user()

@@ -40,7 +40,7 @@ def reproduce(
     """
     # Imported here since it imports awkward.
     from branchline.control.trains.comparing import compare_runs
-    from branchline.running.reproduce import reproduce as run_again
+    from branchline.trains.reproduce import reproduce as run_again
 
     into = output or out.with_name(f"{out.absolute().name}-again")
     first_out, second_out = out.absolute(), into.absolute()

@@ -27,7 +27,7 @@ def rerun(
 
     """
     # Imported here since it imports awkward.
-    from branchline.running.rerun import rerun as run_again
+    from branchline.trains.rerun import rerun as run_again
 
     done = run_again(out, subjob, debug=pdb)
     print_out(f"sub-job {done.index}: {done.label}, {count(done.result.events)} events")

@@ -173,8 +173,8 @@ def _names(text: str | None) -> list[str] | None:
 def _selection_of(location: str, access: Access) -> SelectChunk:
     """The selection by a wagon in a file."""
     # Imported here since only skims with a wagon need it.
-    from branchline.train.selecting import WagonSelection
-    from branchline.train.wagons import load_wagon
+    from branchline.trains.wagons.wagons import load_wagon
+    from branchline.trains.worker.selecting import WagonSelection
 
     path, _, name = location.rpartition(":")
     if not path:

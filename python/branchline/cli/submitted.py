@@ -16,9 +16,9 @@ from branchline.records.sensors.record import RUNNING
 
 if TYPE_CHECKING:
     from branchline.records.sensors.status import TrainStatus
-    from branchline.running.batch_settings import BatchSettings
-    from branchline.running.reported import ReportsTo
-    from branchline.running.submitted.handle import SubmittedTrain
+    from branchline.trains.out_folder.batch_settings import BatchSettings
+    from branchline.trains.out_folder.live_report import ReportsTo
+    from branchline.trains.submitted.handle import SubmittedTrain
 
 _GROUP = "Where to run"
 
@@ -71,13 +71,13 @@ class Farm(NamedTuple):
 
     def settings(self) -> BatchSettings:
         """For a train that is submitted. Raises OptionError."""
-        from branchline.running.batch_settings import BatchSettings
+        from branchline.trains.out_folder.batch_settings import BatchSettings
 
         return BatchSettings(tasks=self.tasks, options=tuple(self.batch_option or ()), retries=self.retries)
 
     def reports(self) -> ReportsTo | None:
         """The control room that the train reports to. Raises OptionError."""
-        from branchline.running.reported import ReportsTo
+        from branchline.trains.out_folder.live_report import ReportsTo
 
         return ReportsTo.of(self.report_to, log, log)
 
@@ -99,7 +99,7 @@ def status(
             branchline status out --follow
 
     """
-    from branchline.running.standing import status_lines
+    from branchline.trains.out_folder.state import status_lines
 
     found = _follow(out) if follow else _status(out)
     if as_json:
@@ -113,7 +113,7 @@ def status(
 
 
 def _status(out: Path) -> TrainStatus:
-    from branchline.running.state import state_of
+    from branchline.trains.submitted.state import state_of
 
     found = state_of(out)
     if found is None:
@@ -182,7 +182,7 @@ def cancel(out: Out) -> int:
 
 
 def _train(out: Path) -> SubmittedTrain:
-    from branchline.running.submitted.handle import SubmittedTrain
+    from branchline.trains.submitted.handle import SubmittedTrain
 
     return SubmittedTrain(out)
 

@@ -19,8 +19,8 @@ from branchline.errors import OptionError
 
 if TYPE_CHECKING:
     from branchline.records.output import Pictures
-    from branchline.train.plan import TrainRequest
-    from branchline.train.result import TrainResult
+    from branchline.trains.plan import TrainRequest
+    from branchline.trains.running.result import TrainResult
 
 _PACE = "Workers and chunks"
 
@@ -131,12 +131,12 @@ def run(
 
     """
     # Imported here since it imports awkward, which the workers' starter does meanwhile.
-    from branchline.train.loading_ahead import load_ahead
+    from branchline.trains.preload import load_ahead
 
     if farm.on is None and pace.workers != 0:
         load_ahead()
     from branchline.reading.locations import shown_command
-    from branchline.train.plan import TrainRequest, TrainSettings
+    from branchline.trains.plan import TrainRequest, TrainSettings
 
     settings = TrainSettings.of(
         workers=pace.workers,
@@ -172,7 +172,7 @@ def _carried_out(
     """Submits a train, or runs it with a bar of its progress."""
     # Imported here since it imports awkward.
     from branchline.cli.progress_bar import train_progress_bar
-    from branchline.running import run_quietly, submit_train
+    from branchline.trains.run import run_quietly, submit_train
 
     reports = farm.reports()
     if farm.on is not None and farm.is_batch_system:
@@ -208,7 +208,7 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
     """Prints errors, the summary of the job, and the path of its report."""
     from branchline.records.diagnosis.job_advice import advise_job
     from branchline.records.report.job_summary import summary
-    from branchline.train.cutflow import cutflows_in
+    from branchline.trains.sums.cutflow import cutflows_in
 
     job = result.record
     if debug:
@@ -255,7 +255,7 @@ def try_wagons(
     # Imported here since it imports awkward.
     from branchline.cli.forecast_table import print_forecast
     from branchline.cli.terminal import console
-    from branchline.train.forecasting import forecast
+    from branchline.trains.testing.cost_forecast import forecast
 
     with requests_recorded(reading.trace_to):
         outcome = forecast(

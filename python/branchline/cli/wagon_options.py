@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from branchline.cli.parameters import Option
 
 if TYPE_CHECKING:
-    from branchline.train.wagon_parameters import Settings
+    from branchline.trains.wagons.wagon_settings import Settings
 
 _GROUP = "Parameters of wagons"
 
@@ -27,7 +27,7 @@ class Parameters(NamedTuple):
     def checked(self) -> Settings:
         """Those of the file, then those of the command line, which count more. Raises OptionError, MissingFileError."""
         # Imported late: it imports numpy.
-        from branchline.train.wagon_parameters import settings_of_file, settings_of_texts
+        from branchline.trains.wagons.wagon_settings import settings_of_file, settings_of_texts
 
         of_file = () if self.set_from is None else settings_of_file(self.set_from)
         return of_file + settings_of_texts(self.settings or ())

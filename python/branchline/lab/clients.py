@@ -62,7 +62,7 @@ _MODULES_OF_TRAINS = (
 _MODULES = {
     "branchline": ("branchline.reading.trees.stream", "branchline.reading.trees.iteration"),
     "bytes": ("branchline._core",),
-    "train": ("branchline.running", *_MODULES_OF_TRAINS),
+    "train": ("branchline.trains.run", *_MODULES_OF_TRAINS),
     "uproot": ("uproot",),
 }
 _ACCESS_OPTIONS = frozenset(one.name for one in dataclasses.fields(Access))
@@ -362,7 +362,7 @@ def train(request: JobRequest) -> Reader:
     """`branchline.run` of the wagons in ``train``, in this process (``workers`` 0), with its options: ``access`` is a
     mode, beside it are the fields of ``branchline.Access``. What it imports is loaded before, as with every client.
     """
-    from branchline import running
+    from branchline.trains.run import run as run_train
 
     _import_all(_MODULES_OF_TRAINS)
     options = {name.replace("-", "_"): value for name, value in request.options.items()}
@@ -370,10 +370,10 @@ def train(request: JobRequest) -> Reader:
     mode = str(options.pop("access", "planned"))
     access = Access(mode=mode, **reading)  # type: ignore[arg-type]  # Access checks them
     settings: dict[str, Value] = {"workers": 0, **options, "reuse": False, "report_to": ""}
-    unknown = settings.keys() - inspect.signature(running.run).parameters.keys()
+    unknown = settings.keys() - inspect.signature(run_train).parameters.keys()
     if unknown:
         raise OptionError(f"a train has no such option: {', '.join(sorted(unknown))}")
-    run: Any = running.run  # Its own checks say which values cannot be.
+    run: Any = run_train  # Its own checks say which values cannot be.
     output = Path(request.folder) / "train"
 
     def read(files: list[str]) -> Counts:

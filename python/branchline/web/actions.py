@@ -17,7 +17,7 @@ from branchline.control.registry.git_sources import GitPlace
 from branchline.control.registry.wagon_source import WagonClass
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
-from branchline.train.parameters import Value
+from branchline.trains.wagons.parameters import Value
 
 #: An action: gives the address of the page to show.
 Act = Callable[[ControlRoom, Person, "Form"], str]

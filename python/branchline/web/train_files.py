@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, Response
 from branchline.control.room import ControlRoom
 from branchline.control.trains.bundle import bundle
 from branchline.control.trains.results import result_file
-from branchline.running.standing import job_of
+from branchline.trains.out_folder.state import job_of
 from branchline.web.pages.page import Ask
 
 #: Types that a browser shows; everything else is downloaded.

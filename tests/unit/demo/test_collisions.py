@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import uproot
 
-from branchline.demo import collisions, files
+from branchline.trains.demo import collisions, demo_files
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def events(collisions: Path) -> ak.Array:
 
 
 def test_every_branch_is_written_with_its_type(events: ak.Array) -> None:
-    assert set(events.fields) == {*collisions.PARTICLE_TYPES, *collisions.EVENT_TYPES, files.COUNT_NAME}
+    assert set(events.fields) == {*collisions.PARTICLE_TYPES, *collisions.EVENT_TYPES, demo_files.COUNT_NAME}
     for name, dtype in collisions.PARTICLE_TYPES.items():
         assert ak.to_numpy(ak.flatten(events[name])).dtype == np.dtype(dtype)
 
@@ -48,7 +48,7 @@ def test_the_weights_add_up_to_the_inelastic_cross_section_without_diffraction(e
 
 
 def test_the_same_seed_gives_the_same_events_whatever_the_number_of_workers(collisions: Path, tmp_path: Path) -> None:
-    again = files.make_data(tmp_path, files=2, events_per_file=20, seed=7, workers=2)
+    again = demo_files.make_data(tmp_path, files=2, events_per_file=20, seed=7, workers=2)
     assert len(again) == 2
     for path in again:
         here, there = (uproot.open(f"{folder / path.name}:events").arrays() for folder in (tmp_path, collisions))

@@ -98,7 +98,7 @@ def new_starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_next_train_finds_the_libraries_loaded() -> None:
-    import branchline.train.work  # noqa: F401 - so that it is known to be there
+    import branchline.trains.worker.train_worker  # noqa: F401 - so that it is known to be there
 
     [(_, first_s)] = run(os.getpid)
     [before] = starters()
@@ -108,8 +108,8 @@ def test_the_next_train_finds_the_libraries_loaded() -> None:
 
 
 def test_what_a_job_will_need_is_loaded_before_a_worker_is_asked_for() -> None:
-    load_for_workers("branchline.train.work")
-    assert told(lambda: "branchline.train.work" in sys.modules and "awkward" in sys.modules) == [True]
+    load_for_workers("branchline.trains.worker.train_worker")
+    assert told(lambda: "branchline.trains.worker.train_worker" in sys.modules and "awkward" in sys.modules) == [True]
     assert len(starters()) == 1
 
 

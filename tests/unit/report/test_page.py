@@ -17,9 +17,9 @@ from branchline.reading.datasets.data_file import DataFile
 from branchline.records.diagnosis.diagnosis import diagnosis as diagnosis_of_record
 from branchline.records.report.charts import nice_ticks, sorted_columns, stack
 from branchline.records.report.report_page import page_html as page_html_of_record
-from branchline.train.failures import Failure
-from branchline.train.missing import Missing, SetAside
-from branchline.train.shares import Share
+from branchline.trains.running.failures import Failure
+from branchline.trains.running.missing import Missing, SetAside
+from branchline.trains.subjobs.shares import Share
 
 diagnosis = of_json(diagnosis_of_record)
 page_html = of_json(page_html_of_record)

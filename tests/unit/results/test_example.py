@@ -16,7 +16,7 @@ from tests.conftest import REPOSITORY
 from tests.peers.peers import imported
 
 import branchline
-from branchline.results.stacks import band, sides, stacks_of, total
+from branchline.trains.results.stacks import band, sides, stacks_of, total
 
 #: pyhf looks for a schema by a way of jsonschema that will go.
 pytestmark = pytest.mark.filterwarnings("ignore:jsonschema.RefResolver:DeprecationWarning")

@@ -22,7 +22,7 @@ from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.datasets.samples import Sample
 from branchline.records.report.job_summary import summary
 from branchline.records.sensors.record import CutflowRecord, CutRecord
-from branchline.train.cutflow import cutflow_records
+from branchline.trains.sums.cutflow import cutflow_records
 
 EVENTS, PER_FILE = 200, 100
 SUMS = (40.0, 60.5)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from branchline.records.sensors.sample_record import SampleRecord
-from branchline.results.pictures import stack_figure
-from branchline.results.stacks import Contents, SampleHistogram, SampleStack
+from branchline.trains.results.stack_pictures import stack_figure
+from branchline.trains.results.stacks import Contents, SampleHistogram, SampleStack
 
 
 def panel(data: list[float], simulated: list[float]) -> Any:

@@ -13,7 +13,7 @@ import uproot
 
 from branchline.records.sensors.record import DatasetFile, JobRecord
 from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
-from branchline.running.reproduce import conditions
+from branchline.trains.reproduce import conditions
 
 WAGONS = """
 import hist

@@ -13,9 +13,9 @@ import uproot
 
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME
-from branchline.running.rerun import EarlierRun
-from branchline.running.submitted.folder import BatchFolder
-from branchline.train.stored_train import Learning, StoredTrain
+from branchline.trains.rerun import EarlierRun
+from branchline.trains.reuse.stored_train import Learning, StoredTrain
+from branchline.trains.submitted.submission_folder import BatchFolder
 
 FILES = 3
 WAGONS = """

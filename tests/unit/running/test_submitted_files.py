@@ -14,14 +14,21 @@ import pytest
 from branchline.base.limits import LEASE_STALE_S
 from branchline.errors import BadFileError, MissingFileError
 from branchline.jobs.fold_tree import FoldNode, FoldTree
-from branchline.running.submitted.folder import BatchFolder, framed, read_framed, read_summary, write_again, write_first
-from branchline.running.submitted.handle import SubmittedTrain
-from branchline.running.submitted.leases import Holder, Leases
-from branchline.running.submitted.retrying import bad_nodes
-from branchline.running.submitted.reusing import KeptForJobs
-from branchline.running.submitted.submitting import _merge_stages, _spread
-from branchline.train.reuse import Reuse
-from branchline.train.stored_sources import StoredModule, StoredSources
+from branchline.trains.reuse.reuse import Reuse
+from branchline.trains.reuse.stored_sources import StoredModule, StoredSources
+from branchline.trains.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.ledger_rows import KeptForJobs
+from branchline.trains.submitted.retrying import bad_nodes
+from branchline.trains.submitted.submission_folder import (
+    BatchFolder,
+    framed,
+    read_framed,
+    read_summary,
+    write_again,
+    write_first,
+)
+from branchline.trains.submitted.submit import _merge_stages, _spread
+from branchline.trains.submitted.tasks.leases import Holder, Leases
 
 
 def test_the_first_file_stays(tmp_path: Path) -> None:
@@ -136,7 +143,7 @@ def test_a_lease_that_is_released_while_it_is_taken_is_taken(tmp_path: Path, mon
             target.unlink()
         written.append(target)
 
-    monkeypatch.setattr("branchline.running.submitted.leases.write_again", released_behind)
+    monkeypatch.setattr("branchline.trains.submitted.tasks.leases.write_again", released_behind)
     assert again.take(path)
     assert json.loads(path.read_text())["attempt"] == "b"
 
@@ -172,8 +179,8 @@ def test_jobs_run_the_sources_as_they_were(tmp_path: Path) -> None:
     pickled.write_bytes(framed("sources", sources))
     script = (
         "import sys; from pathlib import Path\n"
-        "from branchline.running.submitted.folder import read_framed\n"
-        "from branchline.train.stored_sources import StoredSources\n"
+        "from branchline.trains.submitted.submission_folder import read_framed\n"
+        "from branchline.trains.reuse.stored_sources import StoredSources\n"
         "read_framed(Path(sys.argv[1]), 'sources', StoredSources).install()\n"
         "import cuts_of_a_user\nfrom cuts_of_a_user.inner import values\n"
         "print(cuts_of_a_user.LOWEST, values.HERE)\n"

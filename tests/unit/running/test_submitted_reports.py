@@ -8,8 +8,8 @@ import pytest
 
 from branchline.errors import OptionError
 from branchline.records.sending.address import ReportTarget
-from branchline.running.reported import ReportsTo
-from branchline.running.submitted.reports import check_token_travels
+from branchline.trains.out_folder.live_report import ReportsTo
+from branchline.trains.submitted.reports import check_token_travels
 
 
 def reports(address: str) -> ReportsTo:

@@ -18,18 +18,18 @@ import uproot
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
-from branchline.running.claim import claimed
-from branchline.running.submitted.finishing import finish
-from branchline.running.submitted.folder import BatchFolder
-from branchline.running.submitted.leases import Holder, Leases
-from branchline.running.submitted.submission import StepRecord, Submission
-from branchline.running.submitted.working import UnitWorker
-from branchline.train.obeying import MeasuresTold
-from branchline.train.plan import LoadedWagons, TrainRequest, TrainSettings
-from branchline.train.result import TrainResult
-from branchline.train.running import run_train
-from branchline.train.stored_sources import StoredSources
-from branchline.train.stored_train import Learning
+from branchline.trains.out_folder.lock import claimed
+from branchline.trains.plan import LoadedWagons, TrainRequest, TrainSettings
+from branchline.trains.reuse.stored_sources import StoredSources
+from branchline.trains.reuse.stored_train import Learning
+from branchline.trains.running.result import TrainResult
+from branchline.trains.running.train_run import run_train
+from branchline.trains.subjobs.obeying import MeasuresTold
+from branchline.trains.submitted.finish import finish
+from branchline.trains.submitted.submission import StepRecord, Submission
+from branchline.trains.submitted.submission_folder import BatchFolder
+from branchline.trains.submitted.tasks.leases import Holder, Leases
+from branchline.trains.submitted.tasks.task_work import UnitWorker
 
 WAGON = "def total(events):\n    return {'events': len(events), 'sum': int(events.x.to_numpy().sum())}\n"
 FILES, EVENTS = 2, 3000
@@ -38,7 +38,7 @@ FILES, EVENTS = 2, 3000
 @pytest.fixture
 def request_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainRequest:
     """A train over two files with two clusters each, which are cut into many more parts."""
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 500)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 500)
     for number in range(FILES):
         with uproot.recreate(tmp_path / f"f{number}.root") as file:
             tree = file.mktree("events", {"x": "int64"})

@@ -15,8 +15,8 @@ from branchline.records import output  # noqa: F401
 # `writing` takes functions of `job_files` by name: imported later it would keep one that stands in for another.
 from branchline.records.result_files import job_files
 from branchline.records.sensors.record import JobRecord
-from branchline.running.claim import claimed
-from branchline.running.writing import write
+from branchline.trains.out_folder.lock import claimed
+from branchline.trains.out_folder.write_results import write
 
 
 def test_two_ctrl_c_while_the_record_is_written_leave_it_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

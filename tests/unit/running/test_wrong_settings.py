@@ -10,7 +10,7 @@ import pytest
 
 import branchline
 from branchline.errors import DatasetError, OptionError
-from branchline.train.plan import TrainSettings
+from branchline.trains.plan import TrainSettings
 
 run: Any = branchline.run
 

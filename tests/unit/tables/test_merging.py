@@ -16,14 +16,14 @@ from branchline.errors import BranchlineError, TableError
 from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import AfterLoss, Context, Draw, FromPlace, Message, Work
-from branchline.tables.folder import TableFolder
-from branchline.tables.merging import MergedTable, MergeWork, TableMerging
-from branchline.tables.pieces import TablePieces
-from branchline.tables.table import Table
-from branchline.tables.writing import TableWriters
-from branchline.train.folding import FoldedResult
-from branchline.train.share_result import WagonShare
-from branchline.train.table_files import merge_neighbours
+from branchline.trains.running.table_files import merge_neighbours
+from branchline.trains.subjobs.folding import FoldedResult
+from branchline.trains.subjobs.share_result import WagonShare
+from branchline.trains.tables.piece_merging import MergedTable, MergeWork, TableMerging
+from branchline.trains.tables.piece_writer import TableWriters
+from branchline.trains.tables.pieces import TablePieces
+from branchline.trains.tables.table import Table
+from branchline.trains.tables.table_folder import TableFolder
 
 Write = Callable[[int, int], TablePieces]
 
@@ -72,7 +72,7 @@ def values(path: str) -> list[int]:
 def test_pieces_become_one_in_their_order(
     write: Write, folder: TableFolder, monkeypatch: pytest.MonkeyPatch, keeps: bool
 ) -> None:
-    monkeypatch.setattr("branchline.tables.merging.TABLE_FAN_IN", 3)
+    monkeypatch.setattr("branchline.trains.tables.piece_merging.TABLE_FAN_IN", 3)
     rows = {index: index % 4 for index in range(11)}
     total = total_of(write, rows)
     assert len(total.pieces) == sum(count > 0 for count in rows.values())
@@ -164,7 +164,7 @@ class KilledAt(LocalProcesses):
 def test_a_killed_merge_is_tried_again(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    monkeypatch.setattr("branchline.tables.merging.TABLE_FAN_IN", 2)
+    monkeypatch.setattr("branchline.trains.tables.piece_merging.TABLE_FAN_IN", 2)
     total = total_of(write, dict.fromkeys(range(4), 2))
     marks = tmp_path / "marks"
     marks.mkdir()

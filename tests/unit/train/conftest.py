@@ -19,11 +19,11 @@ from branchline.reading.sources import Source
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.records.sensors.record import LinkRecord
 from branchline.records.sensors.storage_counts import links_chosen
-from branchline.train.clock import PhaseClock
-from branchline.train.events import Columns
-from branchline.train.plan import TrainRequest, TrainSettings
-from branchline.train.result import TrainResult
-from branchline.train.running import run_train
+from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.running.result import TrainResult
+from branchline.trains.running.train_run import run_train
+from branchline.trains.wagons.clock import PhaseClock
+from branchline.trains.wagons.events import Columns
 
 FILES = 5
 EVENTS_PER_FILE = 1500
@@ -46,7 +46,7 @@ def near_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     def chosen(access: Access, site: str = "") -> list[LinkRecord]:
         return links_chosen(access) if access.requests_in_flight else []
 
-    monkeypatch.setattr("branchline.train.work.links_chosen", chosen)
+    monkeypatch.setattr("branchline.trains.worker.train_worker.links_chosen", chosen)
 
 
 def run_in_chunks(wagons: Any, dataset: str, **settings: Any) -> TrainResult:
@@ -76,7 +76,7 @@ def write_file(path: Path, seed: int, tree: str = "events") -> None:
 def small_subjobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is a sub-job of its own."""
     largest_bytes = max(one.stat().st_size for one in folder.iterdir())
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", largest_bytes)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest_bytes)
 
 
 FirstChunk = Callable[..., AbstractContextManager[Columns]]

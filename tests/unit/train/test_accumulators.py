@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from branchline.train.accumulators import CannotAddError, Total, add
+from branchline.trains.sums.accumulators import CannotAddError, Total, add
 
 
 class Pair(NamedTuple):

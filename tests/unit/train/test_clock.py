@@ -11,7 +11,7 @@ import pytest
 
 from branchline.reading.stream_records import ReaderWait
 from branchline.records.sensors.this_process import core_wait_s
-from branchline.train.clock import PHASES, PhaseClock, split_reading
+from branchline.trains.wagons.clock import PHASES, PhaseClock, split_reading
 
 
 def test_nested_phases_add_up_to_the_time_since_the_start() -> None:

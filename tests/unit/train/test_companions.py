@@ -91,7 +91,7 @@ def wanted() -> dict[str, list[Any]]:
 def test_every_event_finds_what_is_its_own(
     sets: Path, workers: int, step: int | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 1)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 1)
     result = run(sets, Truth(), workers=workers, step_size=step)
     assert result.exit_code == 0, result.errors
     assert result.outputs["Truth"] == wanted()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from tests.unit.train.conftest import run_in_chunks
 
-from branchline.train.digests import digest_of
+from branchline.trains.sums.digests import digest_of
 
 
 def frame(values: Any = (1.0, 2.0), *, name: str = "x", texts: tuple[str, str] = ("a", "b"), index: Any = None) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import uproot
 
 from branchline.errors import NoSuchKeyError
-from branchline.train.events import Events
+from branchline.trains.wagons.events import Events
 
 
 def test_columns_are_what_uproot_reads(folder: Path, first_chunk: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
-from branchline.train.forecasting import _events_in, _output, forecast
+from branchline.trains.testing.cost_forecast import _events_in, _output, forecast
 
 
 class Fixed:

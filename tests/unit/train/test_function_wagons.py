@@ -13,7 +13,7 @@ from tests.unit.train.conftest import EVENTS_PER_FILE, FILES, run_in_chunks
 
 import branchline
 from branchline.errors import WagonError
-from branchline.train.wagons import load_wagons, wagons_of
+from branchline.trains.wagons.wagons import load_wagons, wagons_of
 
 SOURCE = """
 import awkward as ak

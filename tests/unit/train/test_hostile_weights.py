@@ -16,8 +16,8 @@ import pytest
 from tests.unit.train.conftest import by_hand, run_in_chunks
 
 import branchline
-from branchline.train.digests import digest_of
-from branchline.train.variations import shares_runs
+from branchline.trains.sums.digests import digest_of
+from branchline.trains.wagons.variations import shares_runs
 
 BINS = hist.axis.Regular(10, 0, 5, name="pt")
 KINDS = hist.axis.StrCategory([], growth=True, name="kind")

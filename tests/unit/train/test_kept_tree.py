@@ -12,7 +12,7 @@ import uproot
 import branchline
 from branchline._core import HEAD_BYTES
 from branchline.reading.datasets.data_file import DataFile
-from branchline.train.shares import cut
+from branchline.trains.subjobs.shares import cut
 
 #: Of the end of a file, when it is opened.
 TAIL_BYTES = 1 << 20

@@ -14,12 +14,12 @@ from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.sensors.record import BranchRecord, FileRecord, WagonFault
-from branchline.train.digests import digest_of
-from branchline.train.folding import FoldedResult, fold
-from branchline.train.merging import Merger
-from branchline.train.share_result import ShareResult, WagonShare
-from branchline.train.shares import Share
-from branchline.train.wagons import Wagon
+from branchline.trains.subjobs.folding import FoldedResult, fold
+from branchline.trains.subjobs.merging import Merger
+from branchline.trains.subjobs.share_result import ShareResult, WagonShare
+from branchline.trains.subjobs.shares import Share
+from branchline.trains.sums.digests import digest_of
+from branchline.trains.wagons.wagons import Wagon
 
 SEEDS = range(int(os.environ.get("BRANCHLINE_FOLD_SEEDS", "8")))
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import WagonError
-from branchline.train import module_finder
-from branchline.train.result_keys import WagonKeys
-from branchline.train.shipping import sources_of
-from branchline.train.stored_sources import StoredSources
-from branchline.train.wagons import Wagon, load_wagons
+from branchline.trains.reuse import module_finder
+from branchline.trains.reuse.result_keys import WagonKeys
+from branchline.trains.reuse.shipping import sources_of
+from branchline.trains.reuse.stored_sources import StoredSources
+from branchline.trains.wagons.wagons import Wagon, load_wagons
 
 PROCESS = """
 
@@ -102,8 +102,8 @@ def test_modules_of_a_script_and_of_a_notebook_travel(folders: Folders) -> None:
         body="import finder_late\n        from finder_pack import inner\n        finder_cuts.LARGEST"
     )
     source += (
-        "\nfrom branchline.train.shipping import sources_of\n"
-        "from branchline.train.wagons import Wagon\n"
+        "\nfrom branchline.trains.reuse.shipping import sources_of\n"
+        "from branchline.trains.wagons.wagons import Wagon\n"
         "print(*(one.path for one in sources_of([Wagon(Counts())], [])))\n"
     )
     run = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folders.other)!r})\n{source}"]

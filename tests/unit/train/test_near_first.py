@@ -18,11 +18,11 @@ from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.train.locality import Locality
-from branchline.train.near_first import NearFirst
-from branchline.train.recovery import Recovery
-from branchline.train.shares import Share, cut
-from branchline.train.subjobs import SubJobQueue
+from branchline.trains.running.recovery import Recovery
+from branchline.trains.subjobs.locality import Locality
+from branchline.trains.subjobs.near_first import NearFirst
+from branchline.trains.subjobs.shares import Share, cut
+from branchline.trains.subjobs.subjob_queue import SubJobQueue
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AT_A, AT_B, AT_C = Spot(site="A"), Spot(site="B"), Spot(site="C")

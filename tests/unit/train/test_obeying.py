@@ -14,8 +14,8 @@ from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.records.sensors.job_measures import AVOID, STAGE, JobMeasure, JobMeasures
-from branchline.train.locality import Locality
-from branchline.train.obeying import MeasuresTold, Obedience
+from branchline.trains.subjobs.locality import Locality
+from branchline.trains.subjobs.obeying import MeasuresTold, Obedience
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AVOID_A = JobMeasure(1, AVOID, "root://se.a", seconds_left=60.0)

@@ -12,8 +12,8 @@ import uproot
 from tests.peers.peers import imported
 
 from branchline.errors import BranchlineError
-from branchline.train.processor import ProcessorEvents
-from branchline.train.wagons import Wagon
+from branchline.trains.wagons.coffea_events import ProcessorEvents
+from branchline.trains.wagons.wagons import Wagon
 
 
 def test_columns_are_read_when_looked_into(folder: Path, first_chunk: Any) -> None:

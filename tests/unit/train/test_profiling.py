@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from branchline.train.profiling import Profile, Profiler
+from branchline.trains.testing.profiling import Profile, Profiler
 
 
 def spin(seconds: float) -> None:
@@ -51,7 +51,7 @@ def test_what_takes_most_of_the_time_is_seen_most() -> None:
 
 
 def test_of_many_stacks_the_longest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.train.profiling.PROFILE_STACKS_MAX", 1)
+    monkeypatch.setattr("branchline.trains.testing.profiling.PROFILE_STACKS_MAX", 1)
     profiler = Profiler()
     with profiler.during():
         dear()

@@ -12,9 +12,9 @@ import pytest
 from tests.unit.train.conftest import run_in_chunks
 
 from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN
-from branchline.train.plan import LoadedWagons
-from branchline.train.provenance import Inquiry, _source_records
-from branchline.train.stored_sources import StoredModule
+from branchline.trains.plan import LoadedWagons
+from branchline.trains.reuse.provenance import Inquiry, _source_records
+from branchline.trains.reuse.stored_sources import StoredModule
 
 HELPER = "helper_of_provenance"
 WAGONS = f"""
@@ -78,7 +78,7 @@ def test_a_train_does_not_wait_long_for_git_and_says_what_is_not_known(
     (programs / "git").write_text("#!/bin/sh\nexec sleep 60\n")
     (programs / "git").chmod(0o700)
     loaded = LoadedWagons.of(f"{tmp_path / 'wagons.py'}:total")
-    monkeypatch.setattr("branchline.train.provenance.PROVENANCE_GIT_S", 0.1)
+    monkeypatch.setattr("branchline.trains.reuse.provenance.PROVENANCE_GIT_S", 0.1)
     for path in (f"{programs}:{os.environ['PATH']}", str(tmp_path)):
         monkeypatch.setenv("PATH", path)
         (source,) = Inquiry(loaded).answer().sources

@@ -12,8 +12,8 @@ from branchline.records.sensors.record import (
     StorageRemark,
     WagonRecord,
 )
-from branchline.train.job_record import _check_events
-from branchline.train.records import RecordTable, storage_elements, storage_remarks, totals_of
+from branchline.trains.running.job_record import _check_events
+from branchline.trains.subjobs.record_sums import RecordTable, storage_elements, storage_remarks, totals_of
 
 
 def test_a_remark_is_told_once_with_the_number_of_its_files() -> None:

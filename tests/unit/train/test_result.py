@@ -12,7 +12,7 @@ import pytest
 
 import branchline
 from branchline.records.sensors.record import JobRecord, SkippedFile, WagonFault, WagonRecord
-from branchline.train.result import NAMES_SHOWN, incomplete
+from branchline.trains.running.result import NAMES_SHOWN, incomplete
 
 SCRIPT = """
 import sys, branchline

@@ -17,9 +17,9 @@ import pytest
 
 from branchline.reading.datasets.companions import Companion
 from branchline.reading.datasets.data_file import DataFile
-from branchline.train.canonical import Canonical, UnknownValueError
-from branchline.train.result_keys import ShareKeys
-from branchline.train.shares import Share
+from branchline.trains.reuse.canonical import Canonical, UnknownValueError
+from branchline.trains.reuse.result_keys import ShareKeys
+from branchline.trains.subjobs.shares import Share
 
 WAGONS = '''"""Wagons."""
 import json
@@ -105,8 +105,8 @@ FILES = {
 ALL = {"spectrum", "etas", "chosen", "rescaled", "follower"}
 DRIVER = """
 import json, os, sys
-from branchline.train.result_keys import WagonKeys
-from branchline.train.wagons import load_wagons
+from branchline.trains.reuse.result_keys import WagonKeys
+from branchline.trains.wagons.wagons import load_wagons
 for folder in sys.argv[1:]:
     child = os.fork()
     if child == 0:
@@ -318,7 +318,8 @@ def test_a_source_that_changed_after_it_was_loaded_is_unknown(tmp_path: Path) ->
 def test_a_class_of_an_interactive_session_is_unknown(tmp_path: Path) -> None:
     script = (
         "class Here:\n    def process(self, events):\n        return 1\n"
-        "from branchline.train.wagons import wagons_of\nfrom branchline.train.result_keys import WagonKeys\n"
+        "from branchline.trains.reuse.result_keys import WagonKeys\n"
+        "from branchline.trains.wagons.wagons import wagons_of\n"
         "print(WagonKeys(wagons_of([Here()])[0])['Here'])"
     )
     ended = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)

@@ -14,8 +14,8 @@ from tests.unit.train.conftest import run_in_chunks, write_file
 
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access
-from branchline.train.digests import digest_of
-from branchline.train.result import TrainResult
+from branchline.trains.running.result import TrainResult
+from branchline.trains.sums.digests import digest_of
 
 SEEDS = range(int(os.environ.get("BRANCHLINE_REUSE_SEEDS", "6")))
 WAGONS = """
@@ -137,7 +137,7 @@ def test_only_the_wagon_that_changed_runs_and_its_branches_alone_are_read(
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_parts_without_entries_are_kept_too(bench: Bench, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 2000)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 2000)
     for other in sorted(bench.data.iterdir())[1:]:
         other.unlink()
     parts = bench.compared(workers=workers).record.subjobs

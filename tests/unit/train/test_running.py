@@ -16,8 +16,8 @@ import uproot
 from tests.unit.train.conftest import run_in_chunks
 
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, NoSuchKeyError
-from branchline.train.result import TrainResult
-from branchline.train.running import _Run
+from branchline.trains.running.result import TrainResult
+from branchline.trains.running.train_run import _Run
 
 EVENTS = 5 * 1500
 Run = Callable[..., TrainResult]
@@ -306,7 +306,7 @@ def test_entry_ranges_of_a_fileset_are_kept_to(run: Run, folder: Path) -> None:
 
 
 def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 2500)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 2500)
     results = [run([Spectra(), FailsAt()], str(folder / "f2.root"), workers=workers) for workers in (1, 2)]
     for result in results:
         assert result.job["subjobs"] > 3
@@ -322,7 +322,7 @@ def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch:
 def test_parts_without_entries_are_finished_without_a_worker(
     run: Run, folder: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", 500)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 500)
     came: list[int] = []
     take = _Run._take_result
 

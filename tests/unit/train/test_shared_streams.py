@@ -16,10 +16,10 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.train.result import TrainResult
-from branchline.train.shared_streams import StreamPart, parts_of
-from branchline.train.shares import Share
-from branchline.train.subjobs import SubJobQueue
+from branchline.trains.running.result import TrainResult
+from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.subjob_queue import SubJobQueue
+from branchline.trains.worker.shared_streams import StreamPart, parts_of
 
 # So many requests at a time are asked for ahead only where files are far away, or where somebody says so.
 FAR = Access(requests_in_flight=4)
@@ -42,7 +42,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for number in range(FILES):
         write_file(folder / f"f{number:02}.root", number)
-    monkeypatch.setattr("branchline.train.shares.SUBJOB_MIN_BYTES", (folder / "f00.root").stat().st_size)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", (folder / "f00.root").stat().st_size)
     return folder
 
 
@@ -55,7 +55,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(len(stops))
         return parts_of(stream, stops)
 
-    monkeypatch.setattr("branchline.train.work.parts_of", counted)
+    monkeypatch.setattr("branchline.trains.worker.train_worker.parts_of", counted)
     return counts
 
 

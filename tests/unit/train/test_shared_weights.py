@@ -14,7 +14,7 @@ import pytest
 from tests.unit.train.conftest import by_hand, run_in_chunks
 
 import branchline
-from branchline.train.digests import digest_of
+from branchline.trains.sums.digests import digest_of
 
 BINS = hist.axis.Regular(10, 0, 5, name="pt", label="p [GeV]")
 WEIGHTS: dict[str, Callable[[Any], Any]] = {"up": lambda events: 1 + events.px**2, "down": lambda events: events.run}

@@ -16,8 +16,8 @@ from branchline.base.limits import (
 )
 from branchline.jobs.subjob import WAIT
 from branchline.reading.datasets.data_file import DataFile
-from branchline.train.shares import cut, empty_parts, entry_range
-from branchline.train.subjobs import SubJobQueue
+from branchline.trains.subjobs.shares import cut, empty_parts, entry_range
+from branchline.trains.subjobs.subjob_queue import SubJobQueue
 
 
 def files_of(sizes_bytes: list[int | None]) -> list[DataFile]:

@@ -13,8 +13,8 @@ from tests.unit.train.test_companions import EVENTS, FILES, particles_of, write_
 
 import branchline
 from branchline import Shared
-from branchline.train.accumulators import CannotAddError
-from branchline.train.sharing import without_shared
+from branchline.trains.sums.accumulators import CannotAddError
+from branchline.trains.wagons.sharing import without_shared
 
 WAGONS = """
 import awkward as ak

@@ -13,8 +13,8 @@ from tests.unit.train.conftest import run_in_chunks
 
 import branchline
 from branchline.errors import MissingFileError, OptionError
-from branchline.train.wagon_parameters import settings_of, settings_of_file, settings_of_texts, with_settings
-from branchline.train.wagons import load_wagons, wagons_of
+from branchline.trains.wagons.wagon_settings import settings_of, settings_of_file, settings_of_texts, with_settings
+from branchline.trains.wagons.wagons import load_wagons, wagons_of
 
 SOURCE = '''
 import dataclasses

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from branchline.errors import WagonError
-from branchline.train.wagons import load_wagons, wagons_of
+from branchline.trains.wagons.wagons import load_wagons, wagons_of
 
 
 class Plain:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from branchline.base.limits import DATASET_LINES_MAX, DESCRIPTION_LENGTH_MAX, LOCATION_LENGTH_MAX, REQUIRED_WAGONS_MAX
 from branchline.errors import OptionError
-from branchline.train.parameters import Value
+from branchline.trains.wagons.parameters import Value
 
 # Names become parts of addresses, paths and modules of Python.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")

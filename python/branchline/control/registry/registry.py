@@ -24,7 +24,7 @@ from branchline.control.registry.entries import Activation, DatasetEntry, WagonE
 from branchline.control.registry.sources import SourceStore
 from branchline.control.registry.wagon_source import WagonClass
 from branchline.errors import OptionError
-from branchline.train.parameters import Value
+from branchline.trains.wagons.parameters import Value
 
 #: ``changes`` has every state that an entry ever had; ``entries`` has those of now.
 TABLES = """

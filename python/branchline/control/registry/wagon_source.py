@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from branchline.base.limits import SOURCE_PARTS_MAX, WAGON_CLASSES_MAX, WAGON_SOURCE_MAX_BYTES
 from branchline.errors import OptionError, WagonError
-from branchline.train.parameters import KINDS, SIMPLE_KINDS, Parameter, Value
+from branchline.trains.wagons.parameters import KINDS, SIMPLE_KINDS, Parameter, Value
 
 _NAMES_MAX = 20 * SOURCE_PARTS_MAX
 

@@ -26,7 +26,7 @@ from branchline.control.trains.taken import receive_results
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.errors import OptionError, StorageError
 from branchline.records.sensors.status import TrainStatus
-from branchline.running.standing import job_of, status_at_end
+from branchline.trains.out_folder.state import job_of, status_at_end
 
 _REQUEST = "sent.json"
 

@@ -20,9 +20,9 @@ from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
 from branchline.control.trains.runner import is_resumable
 from branchline.control.trains.taken import send_results
 from branchline.errors import BranchlineError, OptionError, StorageError
-from branchline.running.claim import JOBS, SUBMISSION
-from branchline.running.state import state_of
-from branchline.running.submitted.handle import SubmittedTrain
+from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.state import state_of
 
 _PROCESS, _RESULTS = "process", "results"
 

@@ -13,10 +13,10 @@ from branchline.control.trains.running import ReportTo
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.status import TrainStatus
-from branchline.running.claim import JOBS, SUBMISSION
-from branchline.running.standing import job_of
-from branchline.running.state import state_of
-from branchline.running.submitted.handle import SubmittedTrain
+from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.state import job_of
+from branchline.trains.submitted.handle import SubmittedTrain
+from branchline.trains.submitted.state import state_of
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from branchline.control.trials.sandbox import Sandbox
 from branchline.errors import BranchlineError, StorageError
 from branchline.records.sensors.record import RUNNING
 from branchline.records.sensors.status import DIED, TrainStatus
-from branchline.running.standing import job_of, status_at_end
+from branchline.trains.out_folder.state import job_of, status_at_end
 
 #: In the folder of a train: what its code writes, how it is run, and why it was ended.
 WRITTEN, SETTINGS, WHY = "written", "sandbox.json", "why.txt"

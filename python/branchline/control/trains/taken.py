@@ -29,8 +29,8 @@ from branchline.errors import StorageError
 from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.status import TrainStatus
-from branchline.running.claim import JOBS
-from branchline.running.status_file import STATUS
+from branchline.trains.out_folder.lock import JOBS
+from branchline.trains.out_folder.status_file import STATUS
 
 _LINE_MAX_BYTES = 4 * TAKEN_NAME_MAX + 200
 

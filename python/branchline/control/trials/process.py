@@ -11,8 +11,8 @@ from pathlib import Path
 
 from branchline.control.trials.trial import Blame, TrialFrame, TrialOutcome, TrialProfile, TrialRequest, WagonTrial
 from branchline.errors import BranchlineError
-from branchline.train.forecasting import Forecast, WagonForecast, forecast
-from branchline.train.profiling import Profile
+from branchline.trains.testing.cost_forecast import Forecast, WagonForecast, forecast
+from branchline.trains.testing.profiling import Profile
 
 
 def tried(request: TrialRequest) -> TrialOutcome:

@@ -12,7 +12,7 @@ from branchline.control.trains.compared import SAME, RunsCompared
 from branchline.control.trains.comparing import compare_runs
 from branchline.control.trains.train import Train
 from branchline.records.sensors.record import JobRecord
-from branchline.running.standing import job_of
+from branchline.trains.out_folder.state import job_of
 from branchline.web.bin_pictures import bins_picture
 from branchline.web.pages.page import Ask, Page
 

@@ -14,7 +14,7 @@ from branchline.control.trials.trial import DONE, WARNED
 from branchline.records.report.sites import site_table
 from branchline.records.sensors.record import FailureGroup, JobRecord
 from branchline.records.sensors.status import TrainStatus
-from branchline.running.standing import job_of
+from branchline.trains.out_folder.state import job_of
 from branchline.web.pages.page import Ask, Page
 from branchline.web.train_files import PICTURE_TYPES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from branchline.errors import OptionError
-from branchline.train.parameters import KINDS, Parameter, Value
+from branchline.trains.wagons.parameters import KINDS, Parameter, Value
 
 GOOD: list[tuple[str, str, Value]] = [
     ("int", " 42 ", 42),

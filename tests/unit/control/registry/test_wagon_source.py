@@ -8,7 +8,7 @@ import pytest
 
 from branchline.control.registry.wagon_source import wagon_classes
 from branchline.errors import OptionError, WagonError
-from branchline.train.parameters import Parameter
+from branchline.trains.wagons.parameters import Parameter
 
 FILE = '''
 from dataclasses import dataclass, field

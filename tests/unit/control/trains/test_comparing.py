@@ -19,7 +19,7 @@ from branchline.control.trains.comparing import compare_runs
 from branchline.records.result_files.formats import write_part, write_plain
 from branchline.records.result_files.outputs import take_apart
 from branchline.records.sensors.record import JobRecord, TableRecord
-from branchline.running.standing import job_of
+from branchline.trains.out_folder.state import job_of
 
 
 def run(folder: Path, output: dict[str, Any], **costs: float) -> tuple[Path, JobRecord]:
@@ -227,5 +227,5 @@ def test_a_record_that_has_no_end_is_none(tmp_path: Path, monkeypatch: pytest.Mo
     assert job_of(tmp_path) is None
     (tmp_path / "job.json").write_text(json.dumps({"status": "finished"}))
     assert job_of(tmp_path) is not None
-    monkeypatch.setattr("branchline.running.standing.JOB_FILE_MAX_BYTES", 10)
+    monkeypatch.setattr("branchline.trains.out_folder.state.JOB_FILE_MAX_BYTES", 10)
     assert job_of(tmp_path) is None

@@ -29,7 +29,7 @@ from branchline.records.sending.message import ReportBatch
 from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading, WagonRecord, WorkerPhases
 from branchline.records.sensors.status import TrainStatus
 from branchline.records.sensors.this_process import host
-from branchline.running.standing import job_of
+from branchline.trains.out_folder.state import job_of
 
 # Code of a wagon that writes the record of its train anew, once the train is over.
 TAMPERING = """

@@ -16,7 +16,7 @@ from branchline.control.trains.limits import TrainLimits
 from branchline.control.trains.results import files_of
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING
 from branchline.errors import OptionError
-from branchline.running.standing import job_of
+from branchline.trains.out_folder.state import job_of
 
 # In a trial there is no folder of results, by which code knows that it is in a train.
 SOURCE = """

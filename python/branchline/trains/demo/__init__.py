@@ -1,0 +1,1 @@
+"""The demo: simulated collisions, and a train of three wagons over them."""

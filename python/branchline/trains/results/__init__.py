@@ -1,0 +1,1 @@
+"""Results of finished trains: loaded, scaled to a luminosity, and drawn."""

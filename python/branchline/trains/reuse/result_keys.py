@@ -1,0 +1,304 @@
+"""Keys of results: hashes of all that a wagon's result of a sub-job depends on.
+
+Two results with one key are the same. What cannot be known gives no key and a reason in words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.locations import is_url
+from branchline.records.sensors.versions import branchline_version
+from branchline.trains.reuse.canonical import Canonical, UnknownValueError, attributes_of
+from branchline.trains.reuse.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
+from branchline.trains.reuse.source_code import (
+    LIST_OF_WAGONS,
+    ModuleSource,
+    files_named,
+    is_definition,
+    is_import,
+    is_side_effect,
+    names_in,
+)
+from branchline.trains.reuse.unknown_reads import unknown_reads
+from branchline.trains.subjobs.shares import Share
+from branchline.trains.wagons.wagons import Wagon
+
+#: Raised when Branchline makes other results of the same wagons and files, as by another way of adding.
+RESULT_VERSION = 2
+_PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
+
+
+@dataclass(frozen=True)
+class WagonKey:
+    """The key of a wagon, without a dataset; ``unknown`` says why there is none."""
+
+    key: str | None
+    unknown: str = ""
+
+
+class WagonKeys:
+    """The keys of the wagons of a train."""
+
+    def __init__(self, wagons: Sequence[Wagon]) -> None:
+        self._sources: dict[str, ModuleSource] = {}
+        self.by_name: dict[str, WagonKey] = {}
+        for wagon in wagons:
+            self.by_name[wagon.name] = self._key_of(wagon)
+
+    def __getitem__(self, name: str) -> WagonKey:
+        return self.by_name[name]
+
+    def _key_of(self, wagon: Wagon) -> WagonKey:
+        required: dict[str, str | None] = {name: self.by_name[name].key for name in wagon.requires}
+        missing = [name for name, key in required.items() if key is None]
+        if missing:
+            return WagonKey(None, f"it requires wagon {missing[0]}, which cannot be reused")
+        try:
+            code = _CodeUsed(self._sources, wagon.thing).content()
+        except UnknownValueError as error:
+            return WagonKey(None, str(error))
+        content = {"version": RESULT_VERSION, "code": code, "requires": required, "versions": _versions()}
+        return WagonKey(_digest(content | {"branches": sorted(wagon.branches or ())}))
+
+
+@dataclass
+class _ModuleUse:
+    """What of a module is used: names, statements, and names whose values count."""
+
+    source: ModuleSource
+    is_all: bool = False
+    names: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    statements: set[int] = field(default_factory=set)
+
+
+class _CodeUsed:
+    """Follows a wagon through classes, functions, globals and imports to all code and all values that it uses."""
+
+    def __init__(self, sources: dict[str, ModuleSource], thing: Any) -> None:
+        self._sources = sources
+        self._thing = thing
+        self._uses: dict[str, _ModuleUse] = {}
+        self._versions: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        self._files: dict[str, str] = {}
+        self._wanted: list[tuple[ModuleType, str | None]] = []
+
+    def content(self) -> dict[str, Any]:
+        """Everything by name, as JSON has it. Raises UnknownValueError."""
+        self._add_value(type(self._thing).__name__, self._thing)
+        while self._wanted:
+            module, name = self._wanted.pop()
+            self._use(module.__name__, module, name)
+        for use in self._uses.values():
+            self._check_reads(use)
+        code = {name: use.source.digest_of(use.statements) for name, use in self._uses.items()}
+        return {"code": code, "values": self._values, "versions": self._versions, "files": self._files}
+
+    def _add_value(self, where: str, value: Any) -> None:
+        canonical = Canonical(lambda module, name: self._wanted.append((module, name)))
+        canonical.add(value, where)
+        self._values[where] = canonical.hexdigest()
+
+    def _use(self, name: str, module: ModuleType | None, used: str | None) -> None:
+        """A class or a function of a module is used, or the whole module."""
+        found = find_module(name) or FoundModule(name, getattr(module, "__file__", None), module)
+        path = found.path
+        if name == "__main__" and path is None:
+            raise UnknownValueError(f"{used} is written in an interactive session")
+        if found.top == OWN_PACKAGE:
+            self._versions[OWN_PACKAGE] = str(RESULT_VERSION)
+            return
+        if found.is_folder:
+            # Only the modules in it have code.
+            return
+        if found.installed_version is not None:
+            self._versions[found.top] = found.installed_version
+            return
+        if path is None or not path.endswith(".py"):
+            what = "is compiled" if path and not path.endswith(".pyc") else "has no source"
+            raise UnknownValueError(f"module {name} {what} and belongs to no installed package")
+        use = self._uses.get(name)
+        if use is None:
+            if path not in self._sources:
+                self._sources[path] = ModuleSource.of(name, path, module)
+            use = self._uses[name] = _ModuleUse(self._sources[path])
+            is_script = name == "__main__"
+            effects = {index for index, one in enumerate(use.source.statements) if is_side_effect(one, is_script)}
+            self._add_statements(use, effects, with_values=False)
+        if used is None and not use.is_all:
+            use.is_all = True
+            self._add_names(use, set(use.source.bound), with_values=False)
+            for index in sorted(use.statements):
+                if is_definition(use.source.statements[index]):
+                    self._add_names(use, names_in(use.source.statements[index]), with_values=True)
+        if used is not None:
+            self._add_names(use, {used}, with_values=True)
+
+    def _add_names(self, use: _ModuleUse, names: set[str], *, with_values: bool) -> None:
+        # The list of wagons leads to all of them; what a statement did to a wagon of it is seen in the wagon.
+        ignored = set() if with_values else {LIST_OF_WAGONS}
+        for name in sorted((names & set(use.source.bound)) - ignored):
+            new_value = with_values and name not in use.values
+            if name in use.names and not new_value:
+                continue
+            use.names.add(name)
+            if new_value:
+                use.values.add(name)
+                self._add_global(use, name)
+            self._add_statements(use, set(use.source.bound[name]), with_values=with_values)
+
+    def _add_statements(self, use: _ModuleUse, indices: set[int], *, with_values: bool) -> None:
+        for index in sorted(indices):
+            statement = use.source.statements[index]
+            is_new = index not in use.statements
+            use.statements.add(index)
+            if is_new:
+                self._files |= files_named([statement], os.path.dirname(use.source.path))
+                self._add_imports(use, index)
+                self._add_values_read(use, index)
+            self._add_names(use, names_in(statement), with_values=with_values)
+
+    def _add_imports(self, use: _ModuleUse, index: int) -> None:
+        package = package_of(use.source.name, use.source.path)
+        for imported, may_be_name in imported_by(use.source.statements[index], package):
+            found = find_module(imported)
+            if found is not None:
+                self._use(imported, found.module, None)
+            elif not may_be_name:
+                self._versions[imported] = "missing"
+
+    def _add_values_read(self, use: _ModuleUse, index: int) -> None:
+        """The values that a statement of a module read from elsewhere when it ran, as from the environment."""
+        statement = use.source.statements[index]
+        libraries = {} if use.source.module is None else vars(use.source.module)
+        if is_definition(statement) or not any(unknown_reads(statement, self._files, {}, libraries)):
+            return
+        for name in use.source.names_bound_by(index):
+            if use.source.module is None:
+                what = f"{name} of module {use.source.name} is not in the source, and the module is not loaded yet"
+                raise UnknownValueError(what)
+            if name not in use.values:
+                use.values.add(name)
+                self._add_global(use, name)
+
+    def _add_global(self, use: _ModuleUse, name: str) -> None:
+        """The value of a name of a module, which may be another than its source says."""
+        module = use.source.module
+        if module is None or name not in vars(module):
+            return
+        value = vars(module)[name]
+        if getattr(value, "__module__", None) == module.__name__:
+            use.source.check_loaded(name, value)
+        if self._is_of_packages(use, name):
+            return
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            for attribute, one in sorted(vars(value).items()):
+                if isinstance(one, int | float | str | list | tuple | dict | set) and not attribute.startswith("__"):
+                    self._add_value(f"{module.__name__}.{name}.{attribute}", one)
+            return
+        self._add_value(f"{module.__name__}.{name}", value)
+
+    def _is_of_packages(self, use: _ModuleUse, name: str) -> bool:
+        """Whether a name is imported from an installed package: then its version says what it is."""
+        statements = [use.source.statements[index] for index in use.source.bound[name]]
+        if not all(is_import(one) for one in statements):
+            return False
+        imported = [module for one in statements for module, _ in imported_by(one, use.source.name)]
+        return bool(imported) and all(one.partition(".")[0] in self._versions for one in imported)
+
+    def _check_reads(self, use: _ModuleUse) -> None:
+        own = {f"self.{name}": value for name, value in attributes_of(self._thing).items()}
+        values = {**(vars(use.source.module) if use.source.module is not None else {}), **own}
+        for index in sorted(use.statements):
+            statement = use.source.statements[index]
+            if is_definition(statement):
+                for what in unknown_reads(statement, self._files, values, values):
+                    raise UnknownValueError(f"{os.path.basename(use.source.path)} {what}")
+
+
+class ShareKeys:
+    """The keys of shares: which entries of which files are read, in which chunks.
+
+    ``skipping`` are the branches by which files are skipped, None where none are: then they are part of the key.
+    """
+
+    def __init__(self, skipping: Sequence[str] | None) -> None:
+        self._skipping = skipping
+
+    def key_of(self, share: Share, step: int | None) -> str:
+        """The key of a share read in chunks of this many entries, None for what does not depend on them.
+
+        Raises UnknownValueError for a file that may have changed without anybody seeing it.
+        """
+        content = {
+            "files": [_file_content(one) for one in share.files],
+            "part": [share.part, share.parts],
+            "learns": share.learn,
+            "step": step,
+            "skipping": None if self._skipping is None else sorted(self._skipping),
+        }
+        return _digest(content)
+
+
+def result_key(wagon: str, share: str) -> bytes:
+    """The key of a wagon's result of a share, from the keys of both."""
+    return hashlib.sha256(f"result {wagon} {share}".encode()).digest()
+
+
+def other_key(what: str, *parts: object) -> bytes:
+    """The key of something else that is kept."""
+    return hashlib.sha256(json.dumps([what, *parts], sort_keys=True).encode()).digest()
+
+
+def _file_content(one: DataFile) -> dict[str, Any]:
+    if one.size_bytes is None or not one.version:
+        raise UnknownValueError(f"of {one.path} it is not known when it was written")
+    metadata = Canonical(_refuse_code)
+    metadata.add(dict(one.metadata), f"the metadata of {one.path}")
+    return {
+        "file": [one.path, one.tree, one.dataset, one.entry_start, one.entry_stop],
+        "version": [one.size_bytes, one.version],
+        "metadata": metadata.hexdigest(),
+        "companions": [_companion_content(one, index) for index in range(len(one.companions))],
+    }
+
+
+def _companion_content(one: DataFile, index: int) -> list[Any]:
+    companion = one.companions[index]
+    path, tree = companion.path_for(one.path)
+    if is_url(path):
+        raise UnknownValueError(f"of the companion {path} it is not known when it was written")
+    try:
+        status = os.stat(path)
+    except OSError:
+        return [companion.name, path, tree, None]
+    return [companion.name, path, tree, [status.st_size, status.st_mtime_ns]]
+
+
+def _refuse_code(module: ModuleType, name: str | None) -> None:
+    raise UnknownValueError(f"the metadata of a file hold {module.__name__}.{name or ''}")
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), OWN_PACKAGE: branchline_version()}
+    for name in _PACKAGES_OF_RESULTS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,182 @@
+"""Which code a wagon's result depends on, as a digest: its class, what that uses in its module, and imported modules.
+
+Of the module of a wagon only those statements count that the wagon can use, so that a change of one wagon of a file
+leaves the others as they are. Of a module that is imported all statements count. Comments, blank lines and docstrings
+do not. Of packages that are installed the version counts, and not the code.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from branchline.trains.reuse.canonical import UnknownValueError, digest_of_file
+from branchline.trains.reuse.module_finder import parsed
+
+# Decorators that only change what they decorate.
+HARMLESS_DECORATORS = {"dataclass", "njit", "jit", "vectorize", "guvectorize", "cache", "lru_cache", "total_ordering"}
+HARMLESS_DECORATORS |= {"varied"}
+# The list of a train's wagons: what is done with it changes none of them.
+LIST_OF_WAGONS = "wagons"
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+@dataclass
+class ModuleSource:
+    """The source of a module of the user: its statements, and which of them bind which names."""
+
+    name: str
+    path: str
+    module: ModuleType | None
+    statements: list[ast.stmt]
+    bound: dict[str, list[int]] = field(default_factory=dict)
+    compiled: dict[str, list[CodeType]] = field(default_factory=dict)
+    _dumps: dict[int, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, path: str, module: ModuleType | None) -> ModuleSource:
+        """That of a file. Raises UnknownValueError for what cannot be read."""
+        try:
+            content = Path(path).read_bytes()
+            tree = parsed(content)
+            code = compile(content, path, "exec", dont_inherit=True)
+        except (OSError, SyntaxError, ValueError) as error:
+            raise UnknownValueError(f"the source of module {name} cannot be read: {error}") from None
+        made = cls(name, path, module, tree.body)
+        for index, statement in enumerate(tree.body):
+            for one in _names_bound(statement):
+                made.bound.setdefault(one, []).append(index)
+        for part in _code_in(code):
+            made.compiled.setdefault(part.co_qualname, []).append(part)
+        if any(isinstance(one, ast.Name) and one.id == "__doc__" for one in ast.walk(tree)):
+            return made
+        for node in ast.walk(tree):
+            _drop_docstring(node)
+        return made
+
+    def names_bound_by(self, index: int) -> list[str]:
+        """The names to which a statement gives values."""
+        return sorted(name for name, indices in self.bound.items() if index in indices)
+
+    def digest_of(self, indices: Iterable[int]) -> str:
+        """A digest of statements, in their order, without their places in the file."""
+        digest = hashlib.sha256()
+        for index in sorted(indices):
+            if index not in self._dumps:
+                text = ast.dump(self.statements[index], annotate_fields=False)
+                self._dumps[index] = text.encode(errors="surrogatepass")
+            digest.update(self._dumps[index])
+        return digest.hexdigest()
+
+    def check_loaded(self, name: str, value: Any) -> None:
+        """Raises UnknownValueError if a class or function was loaded before the file was changed."""
+        functions = [value] if isinstance(value, FunctionType) else []
+        if isinstance(value, type):
+            functions = [one for one in vars(value).values() if isinstance(one, FunctionType)]
+        for function in functions:
+            if function.__module__ != self.name or function.__code__.co_filename != self.path:
+                continue
+            known = self.compiled.get(function.__code__.co_qualname, [])
+            if function.__code__ not in known:
+                raise UnknownValueError(f"{self.path} has changed since {name} was loaded")
+
+
+def is_import(statement: ast.stmt) -> bool:
+    """Whether a statement imports modules or names of them."""
+    return isinstance(statement, _IMPORTS)
+
+
+def names_in(statement: ast.AST) -> set[str]:
+    """All names that a statement mentions."""
+    return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name)}
+
+
+def is_definition(statement: ast.stmt) -> bool:
+    """Whether a statement defines a class or a function."""
+    return isinstance(statement, _DEFINITIONS)
+
+
+def is_side_effect(statement: ast.stmt, is_script: bool) -> bool:
+    """Whether a statement may do more than give names to values. The end of a script, which runs the train, does not
+    count.
+    """
+    if isinstance(statement, _DEFINITIONS):
+        return not is_script and any(_last_name(one) not in HARMLESS_DECORATORS for one in statement.decorator_list)
+    if isinstance(statement, (*_IMPORTS, ast.Pass)):
+        return isinstance(statement, _IMPORTS)
+    if is_script or _is_main_block(statement):
+        return False
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return False
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return not all(isinstance(one, ast.Name | ast.Tuple | ast.List) for one in targets)
+    return _changed_by(statement) != {LIST_OF_WAGONS}
+
+
+def _last_name(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
+def _is_main_block(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and "__name__" in names_in(statement.test)
+
+
+def _changed_by(statement: ast.stmt) -> set[str]:
+    """What a statement adds to or calls a method of, if that is all that it does; something else otherwise."""
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        return {statement.target.id}
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+        return {call.func.value.id}
+    if isinstance(statement, ast.For) and not statement.orelse:
+        return set().union(*(_changed_by(one) for one in statement.body))
+    return {""}
+
+
+def files_named(statements: Iterable[ast.stmt], folder: str) -> dict[str, str]:
+    """The files that texts in statements name, with their digests."""
+    found = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                content = digest_of_file(node.value, folder)
+                if content is not None:
+                    found[node.value] = content
+    return found
+
+
+def _names_bound(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, _DEFINITIONS):
+        yield statement.name
+        return
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, _DEFINITIONS):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]
+
+
+def _code_in(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _code_in(one)
+
+
+def _drop_docstring(node: ast.AST) -> None:
+    # That of a module is no statement that anything uses.
+    if not isinstance(node, _DEFINITIONS):
+        return
+    first = node.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]

@@ -1,0 +1,1 @@
+"""One run of a train: progress, recovery, missing parts, and the record of the job."""

@@ -1,0 +1,108 @@
+"""The tables of a train at its end: their pieces are merged, and the sums of wagons get the places of their files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from branchline.errors import StorageError, TableError
+from branchline.jobs.in_process import InThisProcess
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.subjob import AfterLoss, Place
+from branchline.records.sensors.record import WagonFault
+from branchline.records.sensors.result_record import TableRecord
+from branchline.trains.subjobs.folding import FoldedResult
+from branchline.trains.tables.piece_merging import INTERRUPTED, MergedTable, TableMerging
+from branchline.trains.tables.pieces import TableFile, TablePieces
+from branchline.trains.tables.publishing import TableNames, publish, record_of
+from branchline.trains.tables.table_folder import TABLES, TableFolder
+from branchline.trains.tables.walking import Key, found, replaced
+
+#: Of a run that keeps its results in memory.
+NO_DIRECTORY = TableFolder(refused="there is no directory for its file: name one, as the argument out or with -o")
+
+#: Makes the place of merging, for a job that hears of lost workers and has this many tasks at a time.
+MakePlace = Callable[[AfterLoss, int, Interruption], Place]
+
+
+def merge_tables(
+    merged: FoldedResult, folder: TableFolder, memory_limit_bytes: int, make_place: MakePlace
+) -> list[TableRecord]:
+    """Merges the tables in the sums of all wagons, and puts the places of the files into these sums.
+
+    A table that cannot be merged is a fault of its wagon: its pieces are kept. Ctrl-C ends the merging.
+    """
+    every = [
+        (wagon, key, rows) for wagon, share in merged.wagons.items() for key, rows in found(share.total, TablePieces)
+    ]
+    if not every:
+        return []
+    tables = [rows for _, _, rows in every]
+    interruption = Interruption()
+
+    def listen(place: Place) -> None:
+        interruption.when_asked = place.stop
+        if interruption.asked:
+            place.stop()
+
+    with interruption.installed():
+        merging = TableMerging(tables, memory_limit_bytes, folder.keeps)
+        done = merging.run(lambda after_loss, count: make_place(after_loss, count, interruption), listen)
+    # Those of an earlier end of the same train.
+    shutil.rmtree(Path(folder.out, TABLES), ignore_errors=True)
+    records: list[TableRecord] = []
+    files: dict[tuple[str, Key], TableFile | None] = {}
+    names = TableNames()
+    for (wagon, key, rows), table in zip(every, done, strict=True):
+        path = names.path_of(wagon, key)
+        files[wagon, key] = made = _published(merged, folder, path, wagon, table, records, key)
+        if made is not None and not made.is_merged:
+            what = f"table {rows.name} is not one file: {table.failed}; its rows are in {made.path}, in their order"
+            _blame(merged, wagon, what, KeyboardInterrupt if table.failed == INTERRUPTED else TableError)
+    for wagon, share in merged.wagons.items():
+        share.total = _with_files(wagon, share.total, files)
+    return records
+
+
+def merge_neighbours(folded: FoldedResult, folder: TableFolder, memory_limit_bytes: int) -> None:
+    """Merges the pieces of each table in the result of some neighbouring sub-jobs, in this process. Those that cannot
+    be merged, as for want of room, stay as they are.
+    """
+
+    def merged(_key: Key, rows: TablePieces) -> TablePieces:
+        merging = TableMerging([rows], memory_limit_bytes, folder.keeps)
+        [table] = merging.run(lambda _after_loss, _count: InThisProcess(), lambda _place: None)
+        return replace(rows, pieces=tuple(table.pieces))
+
+    for share in folded.wagons.values():
+        share.total = replaced(share.total, TablePieces, merged)
+
+
+def _published(
+    merged: FoldedResult,
+    folder: TableFolder,
+    path: Path,
+    wagon: str,
+    table: MergedTable,
+    records: list[TableRecord],
+    key: Key,
+) -> TableFile | None:
+    try:
+        made, names = publish(folder, path, table)
+    except StorageError as error:
+        _blame(merged, wagon, f"table {table.rows.name}: {error}")
+        return None
+    records.append(record_of(wagon, key, table, made, names))
+    return made
+
+
+def _with_files(wagon: str, total: Any, files: Mapping[tuple[str, Key], TableFile | None]) -> Any:
+    return replaced(total, TablePieces, lambda key, _rows: files[wagon, key])
+
+
+def _blame(merged: FoldedResult, wagon: str, what: str, kind: type[BaseException] = TableError) -> None:
+    share = merged.wagons[wagon]
+    share.error = share.error or WagonFault(kind.__name__, what)

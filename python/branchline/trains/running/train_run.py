@@ -1,0 +1,525 @@
+"""One train run: from wagons and a dataset to results, with a record of where the time went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from branchline.base.limits import FOLD_FAN_IN
+from branchline.base.quantities import counted
+from branchline.errors import InternalError
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.in_process import InThisProcess
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.ledger import Ledger, LedgerError
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.sites.spot import Spot
+from branchline.jobs.subjob import AfterLoss, Finished, Folded, FromPlace, Lost, Place, Repeated, SubJob, Wait
+from branchline.jobs.where import Terms, clock_of, place_on
+from branchline.reading.access import longest_wait_s
+from branchline.records.sensors.troubles import take_troubles
+from branchline.trains.plan import TrainPlan, TrainRequest
+from branchline.trains.preload import load_ahead
+from branchline.trains.reuse.provenance import Inquiry
+from branchline.trains.reuse.reuse import KeptNeighbours, KeptResult, Reuse
+from branchline.trains.reuse.shipping import load_names, sources_of
+from branchline.trains.running.failures import Failure
+from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
+from branchline.trains.running.missing import Missing, SetAside
+from branchline.trains.running.progress import OnProgress, ProgressLog
+from branchline.trains.running.recovery import Recovery
+from branchline.trains.running.result import TrainResult
+from branchline.trains.running.table_files import NO_DIRECTORY, merge_tables
+from branchline.trains.subjobs.folding import FoldedResult
+from branchline.trains.subjobs.merging import Merger
+from branchline.trains.subjobs.obeying import MeasuresTold
+from branchline.trains.subjobs.share_result import (
+    EmptyParts,
+    JobError,
+    Learned,
+    OnReads,
+    Progress,
+    ShareResult,
+    WorkerTimes,
+)
+from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.subjob_queue import SubJobQueue
+from branchline.trains.tables.table_folder import TableFolder
+from branchline.trains.worker.train_worker import TrainWork
+
+
+def run_train(
+    request: TrainRequest,
+    interruption: Interruption,
+    *,
+    progress: OnProgress | None = None,
+    reads: OnReads | None = None,
+    ledger: Path | None = None,
+    tables: TableFolder = NO_DIRECTORY,
+    begin: Callable[[TrainPlan], None] | None = None,
+    stopping: Callable[[], None] | None = None,
+    told: MeasuresTold | None = None,
+) -> TrainResult:
+    """Runs wagons over a dataset; ``branchline.run`` says what is raised.
+
+    ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
+    signal's handler when the run is interrupted. ``reads`` gets the records of what each sub-job read. ``ledger`` is
+    the file in which results of sub-jobs are kept.
+    ``tables`` is where tables that wagons return are written; it is removed at the end. ``told`` has the measures of a
+    control room, which may change at any time.
+    """
+    start = JobStart.now()
+    if request.settings.starts_processes:
+        load_ahead()
+    with interruption.allowed():
+        with start.clock.during("start"):
+            loaded = request.load()
+        with start.clock.during("plan"):
+            take_troubles()  # What went wrong before is not of this job.
+            plan = request.plan(loaded)
+            inquiry = Inquiry(loaded)
+        obeyed = told or MeasuresTold()
+        run = _Run(plan, start, request.command, interruption, progress, tables, reads, obeyed, inquiry)
+        try:
+            with start.clock.during("start"):
+                run.place.prepare()
+            with start.clock.during("write"):
+                if begin is not None:
+                    begin(plan)
+                tables.make()
+        except BaseException:
+            run.place.close()
+            raise
+    if ledger is not None:
+        run.use_ledger(ledger, takes=request.takes_kept, notes=request.reuse_notes(ledger))
+    try:
+        return run.go(stopping)
+    finally:
+        tables.remove()
+
+
+class _Run:
+    """A run at work: hands out sub-jobs, takes what comes back, and makes the record of the job."""
+
+    def __init__(
+        self,
+        plan: TrainPlan,
+        start: JobStart,
+        command: str,
+        interruption: Interruption,
+        progress: OnProgress | None,
+        tables: TableFolder,
+        reads: OnReads | None,
+        told: MeasuresTold,
+        inquiry: Inquiry,
+    ) -> None:
+        wagons = plan.loaded.wagons
+        self._tables = tables
+        self._reads = reads or (lambda _: None)
+        self._told = told
+        self._inquiry = inquiry
+        self._plan = plan
+        self._start = start
+        self._command = command
+        self._interruption = interruption
+        self._times: dict[int, WorkerTimes] = {}
+        self._workers_count = plan.workers
+        self._lost: list[Lost] = []
+        self._repeated: list[Repeated] = []
+        self._stopped_by: JobError | None = None
+        self._queue = SubJobQueue(
+            plan.shares,
+            plan.named_branches,
+            plan.step,
+            wagons_count=len(wagons),
+            workers_count=plan.workers,
+            stopped=plan.faults,
+            now_s=clock_of(plan.settings.on),
+        )
+        self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
+        self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
+        self.place = self._place()
+        self._log = ProgressLog(
+            start.clock.begin_s, plan.dataset.size_bytes, len(plan.shares), progress, self._merger.costs
+        )
+        self._reuse: Reuse | None = None
+        self._reuse_notes: list[str] = []
+        # The sub-jobs that are at work, with what is kept of them.
+        self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
+        self._done: set[int] = set()
+        # Sub-jobs in which there is nothing to read: those that nobody has yet are not handed out.
+        self._empty: set[int] = set()
+        self._kept_nodes: dict[FoldNode, KeptNeighbours] = {}
+
+    def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
+        """Keeps results in a file, and takes from it what is there; without it if it cannot be used. ``notes`` say
+        what kept results from being taken.
+        """
+        self._reuse_notes += notes
+        with self._start.clock.during("plan"):
+            try:
+                self._reuse = Reuse(Ledger(path, self._command), self._plan, takes=takes)
+            except LedgerError as error:
+                self._reuse_notes.append(f"results are not kept: {error}")
+                return
+            self._reuse.keep_train(self._inquiry.stored)
+            if self._plan.step is not None:
+                self._reuse.begin(self._plan.named_branches, self._plan.step)
+                return
+            before = self._reuse.learned_before()
+            if before.step is not None:
+                branches = {one for names in before.touched.values() for one in names}
+                self._learned(Learned(tuple(sorted({*branches, *self._plan.named_branches})), before.step))
+            elif before.touched:
+                self._queue.learn_apart(before.touched, before.unknown_of(self._plan.loaded.wagons))
+
+    def go(self, stopping: Callable[[], None] | None = None) -> TrainResult:
+        """Runs the sub-jobs, adds up what comes back, and makes the record of the job."""
+        clock, interruption, wagons = self._start.clock, self._interruption, self._plan.loaded.wagons
+        clock.switch("run")
+        try:
+            # Workers are not started for a train of which nothing is left to do.
+            first = self._draw()
+            if first is None:
+                self.place.close()
+            else:
+                assert isinstance(first, SubJob)
+                self._queue.put_first(first)
+                self._listen(self.place, stopping)
+        except KeyboardInterrupt:
+            interruption.asked = True
+        except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
+            self._stopped_by = JobError.of(error)
+        was_cut_off = interruption.asked
+        clock.switch("merge")
+        self._log.phase("merge")
+        # What was finished is kept, however often it is interrupted; only what wagons do with it may be cut off.
+        merged = self._merger.finish()
+        missing = self._missing()
+        merged.skipped += missing.skipped()
+        tables = merge_tables(merged, self._tables, self._plan.settings.memory_limit_bytes, self._merging_place)
+        with clock.during("wagons"):
+            outputs = postprocess(wagons, merged)
+        was_cut_off |= any(one.error is not None and one.error.is_interruption for one in merged.wagons.values())
+        self._stopped_by = merged.error or self._stopped_by or missing.error()
+        if self._stopped_by is None and not was_cut_off:
+            self._stopped_by = self._unaccounted()
+        interrupted = was_cut_off and not self._stopped_by
+        if self._reuse is not None:
+            self._reuse.close(is_whole=not interrupted and self._stopped_by is None)
+        maker = self._record_maker(missing, interrupted=interrupted)
+        record = maker.record(merged, outputs, self._stopped_by)
+        record.tables = tables
+        record.merge_stages = self._merger.costs.stages()
+        clock.switch("write")
+        self._log.phase("write")
+        return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
+
+    def _unaccounted(self) -> JobError | None:
+        """An error if sub-jobs are neither done nor set aside, though nothing stopped the run: no loss is silent."""
+        left = [(index, one) for index, one in enumerate(self._plan.shares) if index not in self._done]
+        wagons = {one.name for one in self._plan.loaded.wagons}
+        lost = [one.label for index, one in left if not self._queue.stopped_at(index) >= wagons]
+        if not lost:
+            return None
+        what = f"{counted(len(lost), 'sub-job')} came to no end, the first {lost[0]}"
+        return JobError.of(InternalError(what, hint="please report this, with job.json; what is done is kept"))
+
+    def _place(self) -> Place:
+        settings, loaded = self._plan.settings, self._plan.loaded
+        if self._plan.is_in_this_process:
+            return InThisProcess(self._interruption)
+        if settings.on is not None:
+            terms = Terms(
+                load=load_names(loaded.modules),
+                sources=sources_of(loaded.wagons, loaded.modules),
+                timeout_s=settings.worker_timeout_s,
+                reading_timeout_s=longest_wait_s(),
+                after_loss=self._recovery.worker_lost,
+                failed=_has_failed,
+            )
+            return place_on(settings.on, terms)
+        return LocalProcesses(
+            self._plan.workers,
+            loaded.modules,
+            settings.worker_timeout_s,
+            longest_wait_s(),
+            after_loss=self._recovery.worker_lost,
+        )
+
+    def _merging_place(self, after_loss: AfterLoss, tasks_count: int, interruption: Interruption) -> Place:
+        """The same place for the merging of tables, which needs nothing of the wagons."""
+        settings = self._plan.settings
+        if self._plan.is_in_this_process:
+            return InThisProcess(interruption)
+        if settings.on is not None:
+            timeouts_s = (settings.worker_timeout_s, longest_wait_s())
+            return place_on(settings.on, Terms((), (), *timeouts_s, after_loss, lambda _: False))
+        workers = min(self._plan.workers, tasks_count)
+        return LocalProcesses(workers, (), settings.worker_timeout_s, longest_wait_s(), after_loss=after_loss)
+
+    def _listen(self, place: Place, stopping: Callable[[], None] | None) -> None:
+        def stop() -> None:
+            place.stop()
+            if stopping is not None:
+                stopping()
+
+        self._interruption.when_asked = stop
+        if self._interruption.asked:
+            place.stop()
+        settings = self._plan.settings
+        work = TrainWork(
+            wagons=self._plan.loaded.wagons,
+            named_branches=self._plan.named_branches,
+            step_size=settings.step_size,
+            memory_limit_bytes=settings.memory_limit_bytes,
+            threads=self._plan.threads,
+            skip_bad_files=settings.skip_bad_files,
+            access=settings.access,
+            tables=self._tables,
+            faults=self._plan.faults,
+        )
+        # In this process the second signal often comes while the first one closes what is open.
+        with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):
+            for message in place.run(work, self._draw):
+                with self._interruption.held():
+                    self._take(message, place)
+                    self._workers_count = max(self._workers_count, place.workers_seen)
+                    self._queue.workers_count = place.workers
+                    self._log.workers(place.workers)
+
+    def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
+        drawn = self._next(spot, spots)
+        if not isinstance(drawn, SubJob):
+            return drawn
+        self._log.handed_out(drawn.index, drawn.label)
+        share: Share = replace(drawn.payload, measures=self._told.now())
+        return replace(drawn, payload=share, neighbours=self._neighbours_of(drawn))
+
+    def _neighbours_of(self, drawn: SubJob) -> range | None:
+        """The neighbours with which a worker elsewhere may fold the result of a sub-job. At the end of a job work is
+        handed out in smaller pieces, so that all workers end together.
+        """
+        share: Share = drawn.payload
+        indices, left_to = self._node_of(drawn.index)[1], FOLD_FAN_IN * self._queue.workers_count
+        # Where other wagons do not run, their sums are known, or will be marked as those of a wagon that killed.
+        is_usual = share.stopped <= self._queue.stopped_at(drawn.index) - set(self._recovery.culprits)
+        is_usual &= not (share.is_trial or share.is_lean)
+        is_early = indices.stop <= len(self._plan.shares) - left_to
+        return indices if self._plan.settings.on is not None and is_usual and is_early else None
+
+    def _node_of(self, index: int) -> tuple[FoldNode, range]:
+        """The node in which the result of a sub-job is folded first, and the indices of its sub-jobs."""
+        node = FoldNode(1, index // FOLD_FAN_IN)
+        return node, self._merger.tree.shares_of(node)
+
+    def _next(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Wait | None:
+        """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""
+        wagons = self._plan.loaded.wagons
+        while True:
+            drawn = self._queue.draw(spot, spots)
+            if not isinstance(drawn, SubJob) or self._interruption.asked:
+                return drawn
+            if self._reuse is None:
+                if drawn.index not in self._empty:
+                    return drawn
+                self._finished_here(drawn.index, ShareResult.without_entries(wagons, drawn.payload.stopped))
+                continue
+            share: Share = drawn.payload
+            # One that is run again has been looked up before.
+            if drawn.index >= len(self._plan.shares) or drawn.index in self._at_work:
+                return drawn
+            together = self._kept_together(drawn.index, share, self._reuse)
+            if drawn.index in self._done:
+                continue
+            wagons_kept = frozenset[str]() if together is None else frozenset(together.wagons)
+            share = replace(share, stopped=share.stopped | wagons_kept)
+            found = self._reuse.find(drawn.index, share)
+            if found is None and together is not None:
+                found = together.of(drawn.index)
+            self._at_work[drawn.index] = (share, found)
+            if drawn.index in self._empty and (found is None or found.missing):
+                known = set() if found is None else set(found.wagons)
+                self._finished_here(drawn.index, ShareResult.without_entries(wagons, share.stopped | known))
+                continue
+            if found is None:
+                return drawn
+            if found.missing:
+                branches = self._reuse.branches_of(found.missing, share)
+                stopped = share.stopped | set(found.wagons)
+                return replace(drawn, payload=replace(share, branches=branches, stopped=stopped))
+            self._log.reused(_size_bytes(share))
+            self._finished_here(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
+
+    def _finished_here(self, index: int, result: ShareResult) -> None:
+        """A sub-job that no worker has to run."""
+        with self._interruption.held():
+            self._finished(index, result)
+
+    def _kept_together(self, index: int, share: Share, reuse: Reuse) -> KeptNeighbours | None:
+        """What is kept of a sub-job and its neighbours as one. If none of these need run, they are done then."""
+        node, indices = self._node_of(index)
+        if index == indices.start and self._done.isdisjoint(indices) and not self._at_work.keys() & set(indices):
+            found = reuse.find_neighbours(indices, share)
+            if found is not None and found.missing:
+                self._kept_nodes[node] = found
+                self._merger.complete(node, found.wagons)
+            elif found is not None:
+                self._log.reused(sum(_size_bytes(self._plan.shares[one]) for one in found.indices))
+                self._done_together(found.indices, found.as_result(self._plan))
+        return self._kept_nodes.get(node)
+
+    def _take(self, message: FromPlace, place: Place) -> None:
+        if isinstance(message, Repeated):
+            self._repeated.append(message)
+            self._log.repeated()
+            return
+        if isinstance(message, Lost):
+            self._lost.append(message)
+            self._log.worker_lost()
+            self._times.pop(message.worker, None)
+            self._leave_out()
+            return
+        value = message.value
+        if isinstance(message, Folded):
+            self._note_times(message.worker, value.times)
+            for cost in value.merge_stages:
+                self._merger.costs.add(cost)
+            self._done_together(message.indices, value.result)
+            self._reads(value.result)
+            if self._reuse is not None:
+                self._reuse.keep_neighbours(self._node_of(message.indices.start)[1], value)
+        elif isinstance(message, Finished):
+            self._note_times(message.worker, value.times)
+            self._take_result(message.index, value, place)
+        elif isinstance(value, Learned):
+            self._learned(value)
+        elif isinstance(value, EmptyParts):
+            # Workers elsewhere say so only when a group is done, and fold the results of neighbours, of which none may
+            # lack.
+            self._empty.update(value.indices if self._plan.settings.on is None else ())
+        elif isinstance(value, WorkerTimes):
+            self._note_times(message.worker, value)
+        elif isinstance(value, Progress):
+            self._log.take(message.worker, value)
+
+    def _take_result(self, index: int, result: ShareResult, place: Place) -> None:
+        if self._queue.learns_apart(index):
+            self._queue.finished(index)
+        elif self._recovery.is_trial(index):
+            self._recovery.trial_finished(index)
+        elif result.error is not None and self._may_be_missing():
+            self._recovery.leave(index, SetAside(Failure.of(result.error)))
+            self._leave_out()
+        else:
+            self._finished(index, result)
+            if result.error is not None or result.interrupted:
+                place.stop()
+
+    def _may_be_missing(self) -> bool:
+        """Whether one more sub-job may be missing."""
+        return len(self._recovery.set_aside) + 1 <= self._plan.settings.allow_missing * len(self._plan.shares)
+
+    def _leave_out(self) -> None:
+        """The results behind sub-jobs that were set aside do not wait for them any more."""
+        for index in self._recovery.take_set_aside():
+            self._at_work.pop(index, None)
+            self._queue.finished(index)
+            if index >= len(self._plan.shares):
+                # It was to learn branches for others, which the first of them does now.
+                del self._recovery.set_aside[index]
+                continue
+            self._merger.leave_out(index)
+            self._done.add(index)
+            self._log.left_out(index, self._recovery.set_aside[index].cause)
+
+    def _missing(self) -> Missing:
+        shares, allowed = self._plan.shares, self._plan.settings.allow_missing
+        hint = "what is done is kept: run it again, or allow so much with --allow-missing"
+        return Missing(shares, self._recovery.set_aside, allowed, hint)
+
+    def _note_times(self, worker: int, times: WorkerTimes) -> None:
+        # The clock of another machine began elsewhere.
+        is_far = self._plan.settings.on is not None
+        self._times[worker] = replace(times, until_s=time.monotonic()) if is_far else times
+
+    def _learned(self, learned: Learned) -> None:
+        if self._queue.step is not None:
+            return
+        self._queue.learned(learned.branches, learned.step)
+        if self._reuse is not None:
+            self._reuse.begin(learned.branches, learned.step)
+            self._reuse.keep_learned(learned)
+
+    def _finished(self, index: int, result: ShareResult) -> None:
+        if index in self._done:
+            return  # The first result of a sub-job counts.
+        self._done.add(index)
+        self._log.finished(index, result)
+        self._recovery.finished(index)
+        self._recovery.mark(result)
+        share, kept = self._at_work.pop(index, (self._plan.shares[index], None))
+        if kept is not None and not result.is_reused:
+            kept.complete(result)
+        if not result.is_reused:
+            self._reads(result)
+        if self._reuse is not None:
+            self._reuse.keep(index, share, result)
+        self._queue.finished(index)
+        self._learn_from(index, result)
+        self._merger.take(index, result)
+        if result.interrupted and not self._interruption.asked:
+            # A signal that reached this worker alone, as when a batch system signals every process.
+            self._interruption.asked = result.error is None and self._stopped_by is None
+
+    def _done_together(self, indices: range, result: FoldedResult) -> None:
+        """Takes the results of neighbours as one; none of them has come before."""
+        self._done.update(indices)
+        self._log.folded(indices, result)
+        for index in indices:
+            self._recovery.finished(index)
+            self._queue.finished(index)
+            self._at_work.pop(index, None)
+        self._learn_from(indices.start, result)
+        self._merger.take_neighbours(result)
+
+    def _learn_from(self, index: int, result: ShareResult | FoldedResult) -> None:
+        """Sub-jobs to come use what this one found: round trips, branches, wagons that stopped."""
+        if self._reuse is not None:
+            self._reuse.missed(result.wagons)
+        for link in result.links:
+            self._queue.distances.measured(link.site, link.name, link.round_trip_s)
+        self._queue.missed(one for wagon in result.wagons.values() if not wagon.reused_count for one in wagon.misses)
+        for name, share in result.wagons.items():
+            if share.error is not None:
+                self._queue.wagon_failed(name, index)
+
+    def _record_maker(self, missing: Missing, *, interrupted: bool) -> RecordMaker:
+        return RecordMaker(
+            plan=self._plan,
+            start=self._start,
+            times=self._times,
+            workers_count=self._workers_count,
+            timeline=self._log.timeline(),
+            step_entries=self._queue.step or 0,
+            interrupted=interrupted,
+            lost=self._lost,
+            missing=missing,
+            repeated=self._repeated,
+            told=self._told,
+            provenance=self._inquiry.answer(),
+            command=self._command,
+            not_reusable=self._reuse.unknown if self._reuse is not None else {},
+            reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],
+        )
+
+
+def _size_bytes(share: Share) -> int:
+    return sum(one.size_bytes or 0 for one in share.files) // share.parts
+
+
+def _has_failed(result: ShareResult) -> bool:
+    """Whether a sub-job could not read all of its files, which may be for its machine."""
+    return result.error is not None or (bool(result.skipped) and not result.interrupted)

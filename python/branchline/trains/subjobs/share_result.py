@@ -1,0 +1,154 @@
+"""What one sub-job of a train brings back: for each wagon its sum, and the records of what was read."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from branchline.errors import BranchlineError
+from branchline.records.sensors.job_measures import MeasureRecord
+from branchline.records.sensors.record import (
+    BranchRecord,
+    FileRecord,
+    JobFault,
+    LinkRecord,
+    MemoryRetry,
+    MissingCompanion,
+    SiteReading,
+    SkippedFile,
+    TroubleRecord,
+    WagonFault,
+)
+from branchline.trains.wagons.wagons import Wagon
+
+
+@dataclass
+class WagonShare:
+    """What a wagon did in one sub-job. ``total`` is in the end the sum over its chunks, up to its error;
+    ``reused_count`` is 1 where it comes from an earlier run.
+    """
+
+    total: Any = None
+    events: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    core_wait_s: float = 0.0
+    touched: set[str] = field(default_factory=set)
+    misses: dict[str, int] = field(default_factory=dict)
+    error: WagonFault | None = None
+    requires: tuple[str, ...] = ()
+    reused_count: int = 0
+
+
+@dataclass
+class JobError:
+    """What stopped a sub-job, or the whole job, in a form that travels between processes."""
+
+    error: BaseException
+    traceback: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> JobError:
+        """With the traceback that the error has now."""
+        return cls(error, "".join(traceback.format_exception(error)))
+
+    def fault(self) -> JobFault:
+        """For the record of the job."""
+        path = getattr(self.error, "path", None)
+        message = str(self.error) or type(self.error).__name__
+        if not isinstance(self.error, BranchlineError):
+            message = f"{type(self.error).__name__}: {message}"
+        kind = type(self.error).__name__
+        return JobFault(kind, message, None if path is None else str(path), self.traceback)
+
+
+@dataclass
+class WorkerTimes:
+    """Where the time of a worker went so far, and what it needed. ``until_s`` is now by ``time.monotonic``."""
+
+    until_s: float
+    host: str
+    phases: dict[str, float]
+    cpu_s: float
+    memory_peak_bytes: int
+    threads: int = 1
+    site: str = ""
+
+
+@dataclass(kw_only=True)
+class ReadRecords:
+    """The records of what was read, by one sub-job or by several, and what stopped them."""
+
+    files: list[FileRecord] = field(default_factory=list)
+    branches: list[BranchRecord] = field(default_factory=list)
+    skipped: list[SkippedFile] = field(default_factory=list)
+    companions_missing: list[MissingCompanion] = field(default_factory=list)
+    # Files that were never closed, with how many keys were found again.
+    recovered: dict[str, int] = field(default_factory=dict)
+    troubles: list[TroubleRecord] = field(default_factory=list)
+    links: list[LinkRecord] = field(default_factory=list)
+    sites: list[SiteReading] = field(default_factory=list)
+    measures: list[MeasureRecord] = field(default_factory=list)
+    events: int = 0
+    error: JobError | None = None
+
+    def take(self, other: ReadRecords) -> None:
+        """Has the records of the other one from now on."""
+        for one in fields(ReadRecords):
+            setattr(self, one.name, getattr(other, one.name))
+
+
+#: Gets the records of what was read, as results come; they do not change any more.
+OnReads = Callable[[ReadRecords], None]
+
+
+@dataclass
+class ShareResult(ReadRecords):
+    """The outcome of a sub-job; ``is_whole`` is False if it was interrupted, stopped by ``error``, or left because all
+    wagons had stopped, ``is_reused`` is True if all of it comes from an earlier run.
+    """
+
+    wagons: dict[str, WagonShare]
+    # The wagons that did not run, for they had stopped before.
+    not_run: frozenset[str] = frozenset()
+    is_whole: bool = True
+    interrupted: bool = False
+    is_reused: bool = False
+    memory_retry: MemoryRetry | None = None
+    times: WorkerTimes | None = None
+
+    @classmethod
+    def without_entries(cls, wagons: Sequence[Wagon], not_run: frozenset[str]) -> ShareResult:
+        """That of a part of a file without entries, as a worker would make it."""
+        return cls({one.name: WagonShare(requires=one.requires) for one in wagons}, not_run=not_run)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Cumulative counts of one worker."""
+
+    events: int
+    bytes_read: int
+    plain_bytes: int
+    size_bytes_done: int
+
+
+@dataclass(frozen=True)
+class EmptyParts:
+    """The sub-jobs (by index) that are parts of a file without entries, as the worker found that opened the file."""
+
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The branches that the wagons touched on the first chunk, and the entries per chunk that follow from it;
+    ``touched`` are those of each wagon.
+    """
+
+    branches: tuple[str, ...]
+    step: int
+    touched: dict[str, tuple[str, ...]] = field(default_factory=dict)

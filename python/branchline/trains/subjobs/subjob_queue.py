@@ -1,0 +1,160 @@
+"""The queue of a train's sub-jobs: in the order of the dataset, each with the branches that are known by then."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from branchline.base.limits import ROUND_TRIPS_SENT_MAX, SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
+from branchline.jobs.sites.nearness import Distances
+from branchline.jobs.sites.spot import Spot
+from branchline.jobs.subjob import WAIT, SubJob, Wait
+from branchline.trains.subjobs.near_first import NearFirst
+from branchline.trains.subjobs.shares import Share
+
+
+class SubJobQueue:
+    """The shares still to be worked on.
+
+    While the branches have to be learned, only one share is handed out: the others are read with the branches that it
+    finds. ``stopped`` are the wagons that do not run in any sub-job to come.
+    """
+
+    def __init__(
+        self,
+        shares: Sequence[Share],
+        branches: Iterable[str],
+        step: int | None,
+        *,
+        wagons_count: int,
+        workers_count: int = 1,
+        stopped: Iterable[str] = (),
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``now_s`` is the clock of the place. Raises OptionError for a site's file that is wrong."""
+        self.shares = shares
+        self.branches = list(branches)
+        self.step = step
+        self.stopped = set(stopped)
+        # Where wagons failed first: sums end there, and have all sub-jobs before it.
+        self._failed_at: dict[str, int] = {}
+        self._wagons_count = wagons_count
+        self.workers_count = workers_count
+        self._left = NearFirst(shares, now_s)
+        self._learning: int | None = None
+        self._first: deque[SubJob] = deque()
+        self._indices_count = len(shares)
+        # The first share begins with a small chunk also where its outcome is known: its chunks are those of every run.
+        self._learns_first = step is None
+
+    def new_index(self) -> int:
+        """A number for a sub-job that is none of the shares."""
+        self._indices_count += 1
+        return self._indices_count - 1
+
+    def put_first(self, subjob: SubJob) -> None:
+        """The next to be handed out, before all shares and behind those put here before."""
+        self._first.append(subjob)
+
+    @property
+    def distances(self) -> Distances:
+        """The round trips from the sites of workers to storage elements."""
+        return self._left.distances
+
+    def draw(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+        """The next sub-job, WAIT while the branches are being learned or others should have what is left, None at the
+        end, or when no wagon runs on.
+        """
+        if self._first:
+            return self._first.popleft()
+        while self._left.count:
+            if self.step is None and self._learning is not None:
+                return WAIT
+            drawn = self._draw_near(spot, spots)
+            if drawn is WAIT or len(drawn.payload.stopped) < self._wagons_count:
+                return drawn
+        return None
+
+    def _draw_near(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Literal[Wait.WAIT]:
+        # Branches are learned on the first shares, whoever is near to them: chunks are those of every run.
+        learns = self.step is None or (self._learns_first and self._left.has_first)
+        index = self._left.take(None if learns else spot, spots)
+        if index is None:
+            return WAIT
+        learn = self.step is None or (self._learns_first and index == 0)
+        stopped = self.stopped_at(index)
+        if self.step is None and len(stopped) < self._wagons_count:
+            self._learning = index
+        share = replace(
+            self.shares[index],
+            branches=tuple(self.branches),
+            learn=learn,
+            step=self.step or 1,
+            learned_step=self.step if learn else None,
+            stopped=stopped,
+            together=1 if learn else self._together(index, self._left.count + 1),
+            round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
+        )
+        return SubJob(index, share.label, share, hosts=share.hosts)
+
+    def wagon_failed(self, name: str, index: int) -> None:
+        """A wagon failed in a sub-job: it does not run in later ones."""
+        self._failed_at[name] = min(index, self._failed_at.get(name, index))
+
+    def stopped_at(self, index: int) -> frozenset[str]:
+        """The wagons that do not run in a sub-job any more."""
+        return frozenset(self.stopped).union(name for name, failed in self._failed_at.items() if failed < index)
+
+    def _together(self, index: int, left_count: int) -> int:
+        """How many shares from this one on a worker may take at a time: of what is left not more than half its part, so
+        that all workers have something to do to the end, and not more bytes than the largest share.
+        """
+        own_count = left_count if self.workers_count == 1 else left_count // (2 * self.workers_count)
+        count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)
+        count, size_bytes = 0, 0
+        for share in self.shares[index : index + count_max]:
+            size_bytes += sum(one.size_bytes or 0 for one in share.files)
+            if share.parts > 1 or size_bytes > SUBJOB_MAX_BYTES:
+                break
+            count += 1
+        return max(1, count)
+
+    def learned(self, branches: Iterable[str], step: int) -> None:
+        """The branches to read from now on, and the entries of a chunk. They stay when a sub-job that learned is run
+        again, since chunks have the same borders in the whole job.
+        """
+        if self.step is None:
+            self.branches = list(branches)
+            self.step = step
+
+    def learn_apart(self, known: Mapping[str, Sequence[str]], running: Iterable[str]) -> None:
+        """Has the branches of some wagons learned before anything else; those of the others are ``known``."""
+        index = self.new_index()
+        share = replace(
+            self.shares[0],
+            branches=tuple(self.branches),
+            learn=True,
+            step=1,
+            stopped=frozenset({*self.stopped, *known} - set(running)),
+            is_trial=True,
+            only_learns=True,
+            known_branches=tuple(sorted({one for names in known.values() for one in names})),
+        )
+        self._learning = index
+        self.put_first(SubJob(index, f"{share.label} (learning its branches)", share))
+
+    def learns_apart(self, index: int) -> bool:
+        """Whether a sub-job is the one of ``learn_apart``."""
+        return index == self._learning and index >= len(self.shares)
+
+    def finished(self, index: int) -> None:
+        """A sub-job is back; if nothing could be learned on it, the next one tries."""
+        if index == self._learning:
+            self._learning = None
+
+    def missed(self, branches: Iterable[str]) -> None:
+        """Branches that wagons turned out to need are read at once in all sub-jobs that are still to come."""
+        self.branches += sorted(set(branches) - set(self.branches))

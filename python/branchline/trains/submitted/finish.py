@@ -1,0 +1,198 @@
+"""The last steps of a submitted train: neighbours are folded in stages, then the directory of results is written."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from branchline.base.limits import TABLE_FOLD_STAGES
+from branchline.errors import BadFileError, MissingFileError, StorageError
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.subjob import AfterLoss, Place
+from branchline.reading.access import longest_wait_s
+from branchline.records.sensors.this_process import cpu_s, host
+from branchline.trains.out_folder.lock import claimed
+from branchline.trains.out_folder.write_results import write
+from branchline.trains.plan import TrainPlan
+from branchline.trains.reuse.reuse import NO_ROWS_KEPT
+from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
+from branchline.trains.running.missing import Missing, SetAside
+from branchline.trains.running.result import TrainResult
+from branchline.trains.running.table_files import MakePlace, merge_neighbours, merge_tables
+from branchline.trains.subjobs.folding import fold
+from branchline.trains.subjobs.merge_costs import MergeCosts
+from branchline.trains.subjobs.merging import Merger
+from branchline.trains.subjobs.share_result import WorkerTimes
+from branchline.trains.submitted.activity import activity_of, restarted_tasks, retries_of
+from branchline.trains.submitted.ledger_rows import enter_rows
+from branchline.trains.submitted.submission import Submission
+from branchline.trains.submitted.submission_folder import BatchFolder
+from branchline.trains.submitted.unit_failures import causes_of, failures_of
+from branchline.trains.submitted.units import MergeSpan, UnitResult, has_result, joined_workers, subjob_nodes
+from branchline.trains.wagons.clock import PhaseClock
+
+
+@dataclass
+class Collected:
+    """The results found: those of the highest nodes of the tree, the units without one, and the sub-jobs of these that
+    have one.
+    """
+
+    parts: list[UnitResult] = field(default_factory=list)
+    missing: dict[FoldNode, str] = field(default_factory=dict)
+    done_alone: set[int] = field(default_factory=set)
+
+
+def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
+    """Folds the results below a node into one; False if one of them is missing, or it is done."""
+    if has_result(folder, node, submission.id):
+        return False
+    begin_s = time.time()
+    submission.sources.install()
+    parts = [_result(folder, one) for one in submission.tree.parts_of(node)]
+    found = [one for one in parts if isinstance(one, UnitResult)]
+    if len(found) < len(parts):
+        return False
+    lost = [one for part in found for one in part.lost]
+    costs = MergeCosts(one for part in found for one in part.merge_stages)
+    with costs.folding(node.stage, len(found), nodes=1):
+        folded = fold([one.folded for one in found])
+        # Pieces of two stages at a time: each byte is copied once in them.
+        if node.stage % TABLE_FOLD_STAGES == 0:
+            merge_neighbours(folded, folder.tables, submission.train_plan().settings.memory_limit_bytes)
+    merges = [one for part in found for one in part.merges]
+    merges.append(MergeSpan(host(), node.stage, begin_s, time.time()))
+    result = UnitResult(node, folded, joined_workers(found), lost, merges, tuple(costs.stages()))
+    return result.write(folder, submission.id)
+
+
+def _result(folder: BatchFolder, node: FoldNode) -> UnitResult | str:
+    """The result of a node, or the reason why there is none."""
+    try:
+        return UnitResult.read(folder, node)
+    except MissingFileError:
+        return ""
+    except (BadFileError, StorageError) as error:
+        return str(error)
+
+
+def collect(folder: BatchFolder, submission: Submission) -> Collected:
+    """Reads the results. A node whose result is missing or damaged is folded from the nodes below it."""
+    collected = Collected()
+
+    def look(node: FoldNode) -> None:
+        found = _result(folder, node)
+        if isinstance(found, UnitResult):
+            collected.parts.append(found)
+        elif node.stage > submission.unit_stage:
+            for part in submission.tree.parts_of(node):
+                look(part)
+        else:
+            collected.missing[node] = found
+            alone = [_result(folder, one) for one in subjob_nodes(submission.tree, node)]
+            collected.parts += (results := [one for one in alone if isinstance(one, UnitResult)])
+            collected.done_alone |= {one.node.index for one in results}
+
+    look(submission.tree.root)
+    return collected
+
+
+def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
+    """Folds all results and writes the directory, as a run on one machine does. Raises what claiming it raises."""
+    interruption = Interruption()
+    with interruption.installed(), claimed(folder.out, force=True) as claim:
+        begin_s = time.time()
+        plan = submission.train_plan()
+        collected = collect(folder, submission)
+        missing = _missing(folder, submission, plan, collected)
+        clock = PhaseClock("run", time.monotonic() - (begin_s - submission.submitted_s))
+        merger = Merger(plan.loaded.wagons, plan.shares, plan.faults, plan.looked_at)
+        for part in collected.parts:
+            for cost in part.merge_stages:
+                merger.costs.add(cost)
+            merger.take_folded(part.node, part.folded)
+        clock.switch("merge")
+        merged = merger.finish()
+        merged.skipped += missing.skipped()
+        stopped_by = merged.error or missing.error()
+        tables = merge_tables(merged, folder.tables, plan.settings.memory_limit_bytes, _merging_place(submission, plan))
+        with clock.during("wagons"):
+            outputs = postprocess(plan.loaded.wagons, merged)
+        is_whole = stopped_by is None and not missing.set_aside
+        notes = enter_rows(folder.out, is_whole=is_whole) if submission.wagon_keys else []
+        maker = replace(
+            _record_maker(submission, plan, collected, missing, clock),
+            not_reusable={name: one.unknown for name, one in submission.wagon_keys.items() if one.key is None}
+            | {one.wagon: NO_ROWS_KEPT for one in tables},
+            reuse_notes=[*submission.reuse_notes, *notes],
+        )
+        record = maker.record(merged, outputs, stopped_by)
+        record.tables = tables
+        record.merge_stages = merger.costs.stages()
+        record.restarted = restarted_tasks(folder)
+        record.retries = retries_of(folder, submission)
+        record.activity = activity_of(submission, collected.parts, begin_s)
+        clock.switch("write")
+        result = TrainResult(outputs, record, stopped_by, _close_clock=maker.close_clock)
+        write(result, claim, submission.pictures)
+        if is_whole and not record.errors:
+            folder.tables.remove()
+    return result
+
+
+def _merging_place(submission: Submission, plan: TrainPlan) -> MakePlace:
+    """Processes of this task."""
+
+    def make(after_loss: AfterLoss, tasks_count: int, _interruption: Interruption) -> Place:
+        workers, timeout_s = min(submission.site.cpus, tasks_count), plan.settings.worker_timeout_s
+        return LocalProcesses(workers, (), timeout_s, longest_wait_s(), after_loss=after_loss)
+
+    return make
+
+
+def is_good(result: TrainResult) -> bool:
+    """Whether a train ended well: nothing failed, and no more is missing than may be."""
+    record = result.record
+    failed = record.errors or record.interrupted or any(one.error is not None for one in record.wagons)
+    # What is skipped by --skip-bad-files is not in the count of what may be missing.
+    return not failed and (not record.skipped or record.allow_missing > 0)
+
+
+def _missing(folder: BatchFolder, submission: Submission, plan: TrainPlan, collected: Collected) -> Missing:
+    """The sub-jobs without a result."""
+    causes = causes_of(folder, submission, collected.missing)
+    failures = failures_of(folder, submission, causes, collected.done_alone)
+    set_aside = {index: SetAside(failure) for index, failure in failures.items()}
+    hint = f"send them again: branchline resume {folder.out}"
+    return Missing(plan.shares, set_aside, plan.settings.allow_missing, hint)
+
+
+def _record_maker(
+    submission: Submission, plan: TrainPlan, collected: Collected, missing: Missing, clock: PhaseClock
+) -> RecordMaker:
+    """The record begins with the submission: what a worker waited in the queue, and after its end, is idle."""
+    workers = joined_workers(collected.parts)
+    lost = [one for part in collected.parts for one in part.lost]
+    run_s = clock.spent("run")
+    times: dict[int, WorkerTimes] = {}
+    for number, span in enumerate(sorted(workers, key=lambda one: (one.begin_s, one.attempt, one.worker))):
+        phases = dict(span.times.phases)
+        phases["idle"] += max(0.0, run_s - sum(phases.values()))
+        times[number] = replace(span.times, until_s=time.monotonic(), phases=phases)
+    count = max(1, len(times))
+    return RecordMaker(
+        plan=replace(plan, settings=replace(plan.settings, workers=count)),
+        start=JobStart(datetime.fromisoformat(submission.started), clock, cpu_s(), None),
+        times=times,
+        workers_count=count,
+        timeline=[],
+        step_entries=submission.learning.step or 0,
+        interrupted=False,
+        lost=lost,
+        missing=missing,
+        command=submission.command,
+        provenance=submission.provenance,
+    )

@@ -1,0 +1,171 @@
+"""A submitted train for its user: its status, resume and cancel."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from branchline.base.checks import folder_path
+from branchline.base.limits import BATCH_LOOK_INTERVAL_S
+from branchline.errors import BatchError, BranchlineError
+from branchline.jobs.batch.system import TaskState, batch_system
+from branchline.jobs.fold_tree import FoldNode
+from branchline.records.sensors.record import RUNNING
+from branchline.records.sensors.status import STOPPED, TrainStatus
+from branchline.trains.out_folder.state import job_of
+from branchline.trains.running.progress import ElementReads
+from branchline.trains.running.result import errors_of
+from branchline.trains.subjobs.merge_costs import MergeCosts
+from branchline.trains.submitted.done import DoneUnits
+from branchline.trains.submitted.submission import JobsRecord, Submission
+from branchline.trains.submitted.submission_folder import BatchFolder
+from branchline.trains.submitted.unit_failures import causes_of, failures_of
+
+
+class SubmittedTrain:
+    """A train that was submitted into a directory, from any process that sees it.
+
+    Raises MissingFileError where nothing was submitted, BadFileError for a damaged directory, OptionError for a value
+    that is no path.
+
+    ::
+
+        train = branchline.run("wagons.py", "data/*.root", "out", on="slurm")
+        print(train.status())
+        train.wait(timeout_s=3600)
+    """
+
+    def __init__(self, out: Path) -> None:
+        """Raises MissingFileError if nothing was submitted there, BadFileError if that is damaged, OptionError for a
+        value that is no path.
+        """
+        self.out = folder_path("the directory of a submitted train", out).absolute()
+        self._folder = BatchFolder(self.out)
+        self._submission = Submission.read(self._folder)
+
+    def __repr__(self) -> str:
+        return f"<SubmittedTrain {self.out}: {self.subjobs_count} sub-jobs>"
+
+    @property
+    def tasks_count(self) -> int:
+        """The number of tasks submitted last, including those that fold and write results."""
+        records = JobsRecord.read_all(self._folder)
+        return sum(len(step.tasks) for step in records[-1].steps) if records else 0
+
+    @property
+    def subjobs_count(self) -> int:
+        """The number of sub-jobs of the train."""
+        return len(self._submission.plan.shares)
+
+    def status(self) -> TrainStatus:
+        """The status, from the files in the directory and from the batch system if it answers; ``silence`` says why it
+        did not. ``seconds`` count from the submission; those of a train that ended are in its record. Raises
+        BadFileError.
+
+            status = branchline.SubmittedTrain("out").status()
+            print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events")
+        """
+        tasks, silence = self._tasks()
+        done = DoneUnits.of(self._folder, self._submission)
+        units = list(self._submission.tree.nodes(self._submission.unit_stage))
+        missing = [unit for unit in units if unit not in done.units]
+        at_work = self._units_of(tasks, "running")
+        waiting = self._units_of(tasks, "queued", "held")
+        for jobs in {id(jobs): jobs for jobs, one in tasks if one.step < 0}.values():
+            waiting |= self._not_begun(jobs)
+        failed = [] if silence else [one for one in missing if one not in at_work | waiting]
+        causes = causes_of(self._folder, self._submission, dict.fromkeys(failed, ""))
+        failures = failures_of(self._folder, self._submission, causes, done.subjobs)
+        reads = ElementReads()
+        for element in (one for summary in done.summaries for one in summary.elements):
+            reads.add_element(element)
+        elements = reads.all()
+        merge_costs = MergeCosts(cost for summary in done.summaries for cost in summary.merge_stages)
+        job = job_of(self.out)
+        is_at_work = bool(tasks or silence)
+        ended = None if is_at_work or job is None or job.status == RUNNING else job.status
+        return TrainStatus(
+            seconds=job.wall_s if job and ended else time.time() - self._submission.submitted_s,
+            events=sum(one.events for one in done.summaries),
+            bytes_read=sum(one.bytes_read for one in elements),
+            status=RUNNING if is_at_work else ended or STOPPED,
+            phase="run" if missing else "merge" if is_at_work else "write",
+            subjobs=self.subjobs_count,
+            done=len(done.subjobs),
+            running=self._count([one for one in missing if one in at_work], done),
+            queued=self._count([one for one in missing if one in waiting - at_work], done),
+            failed=len(failures),
+            workers=sum(one.state == "running" for _, one in tasks),
+            merge_stages=job.merge_stages if job and ended else merge_costs.stages(),
+            causes=dict(Counter(one.cause for one in failures.values())),
+            elements=elements,
+            errors=errors_of(job) if job and ended else [],
+            started=self._submission.started,
+            updated=datetime.now(UTC).isoformat(timespec="seconds"),
+            tasks=len(tasks),
+            waiting=dict(Counter(one.reason for _, one in tasks if one.state != "running" and one.reason)),
+            excluded_nodes=next((list(one.excluded) for one in JobsRecord.read_all(self._folder)[-1:]), []),
+            silence=silence,
+        )
+
+    def wait(self, timeout_s: float) -> TrainStatus:
+        """Waits until no task waits or runs any more, without ``timeout_s`` for any time. Raises BranchlineError after
+        ``timeout_s`` seconds.
+        """
+        end_s = time.monotonic() + timeout_s
+        while True:
+            status = self.status()
+            if status.is_over:
+                return status
+            if time.monotonic() > end_s:
+                what = f"the train has not ended after {timeout_s:.0f} s"
+                raise BranchlineError(what, path=str(self.out), hint=status.silence or None, retry=True)
+            time.sleep(min(BATCH_LOOK_INTERVAL_S, max(0.0, end_s - time.monotonic())))
+
+    def cancel(self) -> None:
+        """Ends all of its tasks. Finished units are kept, and ``resume`` submits the others. Raises BatchError."""
+        for jobs in JobsRecord.read_all(self._folder):
+            batch_system(self._submission.system).cancel(jobs.submitted)
+
+    def resume(self) -> int:
+        """Sends again what is missing, nothing else, and says how many sub-jobs that are. Nothing is sent if the
+        results are written and whole.
+
+        Raises WagonError if the wagons' files have changed since, BranchlineError while tasks wait or run, BatchError.
+        """
+        from branchline.trains.submitted.resume import resume
+
+        return resume(self._folder, self._submission)
+
+    def _tasks(self) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
+        """The tasks that have not ended, and the error of a batch system that did not answer."""
+        system = batch_system(self._submission.system)
+        try:
+            return [
+                (jobs, one) for jobs in JobsRecord.read_all(self._folder) for one in system.states(jobs.submitted)
+            ], ""
+        except BatchError as error:
+            return [], str(error)
+
+    def _units_of(self, tasks: list[tuple[JobsRecord, TaskState]], *states: str) -> set[FoldNode]:
+        found: set[FoldNode] = set()
+        for jobs, one in tasks:
+            if one.state in states and 0 <= one.step < len(jobs.steps) and one.task < len(jobs.steps[one.step].tasks):
+                found.update(jobs.steps[one.step].tasks[one.task])
+        return found
+
+    def _not_begun(self, jobs: JobsRecord) -> set[FoldNode]:
+        """The units of tasks that have not ended, where the batch system does not list those to come."""
+        first = jobs.steps[0]
+        return {
+            unit
+            for task, units in enumerate(first.tasks)
+            if not (self._folder.accounts / f"{first.label}.{task}.exit").exists()
+            for unit in units
+        }
+
+    def _count(self, units: list[FoldNode], done: DoneUnits) -> int:
+        tree = self._submission.tree
+        return sum(index not in done.subjobs for unit in units for index in tree.shares_of(unit))

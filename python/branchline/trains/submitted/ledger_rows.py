@@ -1,0 +1,200 @@
+"""The results that a submitted train takes from the ledger at its start, and adds to it at its end.
+
+Jobs do not open the ledger: SQLite admits one process at a time on a file system of a network. They write their rows to
+files, and the last job, or the next run into the same directory, brings these into the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from branchline.base.limits import FOLD_FAN_IN
+from branchline.errors import BadFileError, MissingFileError, StorageError
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError, remove_ledger
+from branchline.trains.plan import TrainPlan
+from branchline.trains.reuse.reuse import KeptResult, LedgerRows, Reuse
+from branchline.trains.subjobs.folding import FoldedResult, fold
+from branchline.trains.submitted.submission import Submission
+from branchline.trains.submitted.submission_folder import BatchFolder, framed, read_framed, write_again
+from branchline.trains.submitted.task_log import log
+from branchline.trains.submitted.units import UnitResult
+
+_ROWS, _KEPT = "rows", "kept"
+
+
+@dataclass(frozen=True)
+class OpenedLedger:
+    """The ledger of a directory for a train that is being submitted; without one ``trouble`` says why."""
+
+    reuse: Reuse | None
+    trouble: str = ""
+
+    @classmethod
+    def of(cls, out: Path, plan: TrainPlan, command: str, *, takes: bool) -> OpenedLedger:
+        """That of a directory. ``takes`` says whether results of earlier runs are taken."""
+        try:
+            return cls(Reuse(Ledger(out / LEDGER_NAME, command), plan, takes=takes))
+        except LedgerError as error:
+            return cls(None, f"results are not kept: {error}")
+
+
+@contextmanager
+def undone_if_new(out: Path, *, is_new: bool) -> Iterator[None]:
+    """Removes the ledger of a train that cannot begin, if it was made for it."""
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError, LedgerError):  # the error that stopped the train is the one to report
+                remove_ledger(out)
+        raise
+
+
+class _Taking:
+    """Goes through the tree; in memory are the results of one group at each stage."""
+
+    def __init__(self, folder: BatchFolder, submission: Submission, plan: TrainPlan, reuse: Reuse) -> None:
+        self._folder = folder
+        self._submission = submission
+        self._plan = plan
+        self._reuse = reuse
+        self._names = [one.name for one in plan.loaded.wagons]
+        self._group: dict[int, KeptResult] = {}
+
+    def take(self, node: FoldNode) -> FoldedResult | None:
+        """The result of a node of which all is kept; of another one what is kept of its parts is written."""
+        if node.stage == 0:
+            return self._subjob(node.index)
+        if node.stage == 1 and (folded := self._neighbours(node)) is not None:
+            return folded
+        parts = {part: self.take(part) for part in self._submission.tree.parts_of(node)}
+        group, self._group = self._group, {}
+        whole = {part: folded for part, folded in parts.items() if folded is not None}
+        if len(whole) == len(parts):
+            return fold(list(whole.values()))
+        for part, folded in whole.items():
+            if part.stage >= self._submission.unit_stage:
+                self.write(part, folded)
+                group.pop(part.index, None)
+        if node.stage == 1 and group:
+            write_again(self._folder.kept_folder / str(node.index), framed(_KEPT, group))
+        return None
+
+    def write(self, node: FoldNode, folded: FoldedResult) -> None:
+        """The result of a node."""
+        UnitResult(node, folded).write(self._folder, self._submission.id)
+
+    def _neighbours(self, node: FoldNode) -> FoldedResult | None:
+        """The result of sub-jobs that was kept as one, if it has all of them and all wagons."""
+        indices = self._submission.tree.shares_of(node)
+        first = self._submission.learning.share(indices.start, self._plan.shares[indices.start], (), self._plan.faults)
+        kept = self._reuse.find_neighbours(indices, first)
+        return None if kept is None or kept.missing or kept.indices != indices else kept.as_result(self._plan)
+
+    def _subjob(self, index: int) -> FoldedResult | None:
+        share = self._submission.learning.share(index, self._plan.shares[index], (), self._plan.faults)
+        kept = self._reuse.find(index, share)
+        if kept is None:
+            return None
+        self._group[index] = kept
+        if kept.missing:
+            return None
+        result = kept.as_result(self._names)
+        self._reuse.keep(index, share, result)  # notes that this run used it
+        return FoldedResult.of(index, share, result, self._plan.faults)
+
+
+def take_kept(folder: BatchFolder, submission: Submission, plan: TrainPlan, reuse: Reuse) -> None:
+    """Writes the results of nodes of which the ledger has all, and what it has of others, for their jobs.
+
+    Raises StorageError.
+    """
+    taking = _Taking(folder, submission, plan, reuse)
+    root = submission.tree.root
+    folded = taking.take(root)
+    if folded is not None:
+        taking.write(root, folded)
+
+
+class KeptForJobs:
+    """What the ledger had of sub-jobs, as a job reads it: one group of neighbours after the other."""
+
+    def __init__(self, folder: BatchFolder, reuse: Reuse | None) -> None:
+        self._folder = folder
+        self._reuse = reuse
+        self._number = -1
+        self._group: dict[int, KeptResult] = {}
+
+    def of(self, index: int, share_key: str | None) -> KeptResult | None:
+        """What is kept of a sub-job; None if that is nothing, or its files are not those of the submission."""
+        if self._reuse is None:
+            return None
+        if index // FOLD_FAN_IN != self._number:
+            self._number = index // FOLD_FAN_IN
+            try:
+                self._group = read_framed(self._folder.kept_folder / str(self._number), _KEPT, dict)
+            except MissingFileError:
+                self._group = {}
+            except (BadFileError, StorageError) as error:
+                log(f"what is kept of sub-jobs cannot be read, they run again: {error}")
+                self._group = {}
+        kept = self._group.get(index)
+        return kept if kept is not None and kept.share_key == share_key else None
+
+
+def reuse_in_job(submission: Submission, plan: TrainPlan) -> Reuse | None:
+    """What makes rows in a job; None where nothing is kept."""
+    if not submission.wagon_keys or submission.learning.step is None:
+        return None
+    reuse = Reuse(None, plan, takes=False, keys=submission.wagon_keys)
+    reuse.begin(submission.learning.branches, submission.learning.step, submission.learning.touched)
+    return reuse
+
+
+def write_rows(folder: BatchFolder, node: FoldNode, rows: Sequence[LedgerRows]) -> None:
+    """Writes what the sub-jobs of a node add to the ledger. Raises StorageError."""
+    together = LedgerRows(tuple(row for one in rows for row in one.new), tuple(key for one in rows for key in one.used))
+    if together.new or together.used:
+        write_again(folder.rows(node), framed(_ROWS, together))
+
+
+def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
+    """Brings what jobs wrote into the ledger, and says what kept it from being brought there. ``is_whole`` says that
+    the train is done, so that rows that nobody used lately are removed.
+    """
+    paths = sorted(BatchFolder(out).rows_folder.glob("[0-9]*"))
+    if not paths and not is_whole:
+        return []
+    notes = []
+    try:
+        ledger = Ledger(out / LEDGER_NAME, is_new_run=False)
+        if ledger.replaced:
+            notes.append(f"what was kept of earlier runs is not used: {ledger.replaced}")
+        for path in paths:
+            try:
+                rows = _read_rows(path)
+            except (BadFileError, StorageError) as error:
+                notes.append(f"results of {path.name} are not kept: {error}")
+                continue
+            ledger.put(rows.new)
+            ledger.used(rows.used)
+            path.unlink(missing_ok=True)
+        if is_whole:
+            ledger.remove_old()
+        ledger.close()
+    except (LedgerError, OSError) as error:
+        notes.append(f"results are not kept: {error}")
+    return notes
+
+
+def _read_rows(path: Path) -> LedgerRows:
+    status = path.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise BadFileError("others than you can write to it, and what is in it is run as code", path=str(path))
+    return read_framed(path, _ROWS, LedgerRows)

@@ -1,0 +1,85 @@
+"""Submits the missing units of a train again, for the user or by its last job."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from branchline.errors import BranchlineError, WagonError
+from branchline.jobs.batch.system import batch_system
+from branchline.jobs.fold_tree import FoldNode
+from branchline.records.result_files.job_files import read_status
+from branchline.records.sensors.record import FINISHED
+from branchline.trains.submitted.done import DoneUnits
+from branchline.trains.submitted.retrying import bad_nodes, memory_to_request, save_memory
+from branchline.trains.submitted.submission import JobsRecord, Submission
+from branchline.trains.submitted.submission_folder import BatchFolder
+from branchline.trains.submitted.submit import send
+from branchline.trains.submitted.unit_failures import causes_of, deaths_of, failures_of
+from branchline.trains.submitted.units import UnitFailure, subjob_nodes
+
+
+def resume(folder: BatchFolder, submission: Submission) -> int:
+    """As `SubmittedTrain.resume`."""
+    changed = submission.sources.changed()
+    if changed:
+        raise WagonError(
+            f"{', '.join(changed)} changed since the train was submitted, and its results are of the code before",
+            path=changed[0],
+            hint="bring the file back as it was, or submit a new train",
+        )
+    system = batch_system(submission.system)
+    alive = [one for jobs in JobsRecord.read_all(folder) for one in system.states(jobs.submitted)]
+    if alive:
+        what = f"{len(alive)} tasks of this train wait or run"
+        raise BranchlineError(what, path=str(folder.out), hint="wait for them, or branchline cancel", retry=True)
+    done = DoneUnits.of(folder, submission).units
+    missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
+    if not missing and read_status(folder.out) == FINISHED:
+        return 0
+    return _send_again(folder, submission, missing, retry=0)
+
+
+def to_retry(folder: BatchFolder, submission: Submission) -> list[FoldNode]:
+    """The units that are sent again without a word of the user, when no other task is left.
+
+    There are none after as many retries as the submission has, nor where nothing has a result: then it is not for some
+    nodes or files. From the second retry on a unit that failed by an error, and not by the death of its task, is left:
+    it fails everywhere.
+    """
+    before = _retries_so_far(folder)
+    done = DoneUnits.of(folder, submission).units
+    if not done or before >= submission.retries:
+        return []
+    missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
+    if before:
+        missing = [unit for unit in missing if UnitFailure.read(folder.failed(unit)) is None]
+    return missing
+
+
+def retry(folder: BatchFolder, submission: Submission, units: list[FoldNode]) -> int:
+    """Sends units of ``to_retry`` again, and says how many sub-jobs that are.
+
+    Raises BatchError where this machine cannot submit, StorageError.
+    """
+    return _send_again(folder, submission, units, retry=_retries_so_far(folder) + 1)
+
+
+def _retries_so_far(folder: BatchFolder) -> int:
+    return max((one.retry for one in JobsRecord.read_all(folder)[-1:]), default=0)
+
+
+def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldNode], *, retry: int) -> int:
+    causes = causes_of(folder, submission, dict.fromkeys(missing, ""))
+    done = DoneUnits.of(folder, submission).subjobs
+    counts = Counter(one.message for one in failures_of(folder, submission, causes, done).values())
+    deaths = deaths_of(folder, submission, missing)
+    memory = memory_to_request(folder, submission, deaths)
+    save_memory(folder, deaths)
+    for unit in missing:
+        # No task is alive. A damaged result would keep a new one from being written.
+        for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
+            path.unlink(missing_ok=True)
+        for node in subjob_nodes(submission.tree, unit):
+            folder.failed(node).unlink(missing_ok=True)
+    send(folder, submission, bad_nodes(folder), retry, counts, memory)
+    return counts.total()

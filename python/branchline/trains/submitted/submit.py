@@ -1,0 +1,298 @@
+"""Submits a train to a batch system: plans it, learns its branches, writes what its jobs need, and sends them."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cloudpickle
+
+from branchline.base.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
+from branchline.base.processes import own_python
+from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.jobs.batch.site_settings import Site, load_site
+from branchline.jobs.batch.system import Step, Submitted, TooManyJobsError, batch_system
+from branchline.jobs.fold_tree import FoldNode, FoldTree
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.ledger import LEDGER_NAME
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.subjob import Finished, Note
+from branchline.reading.access import longest_wait_s
+from branchline.trains.out_folder.batch_settings import BatchSettings
+from branchline.trains.out_folder.live_report import ReportsTo
+from branchline.trains.out_folder.lock import claimed
+from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest
+from branchline.trains.reuse.provenance import Provenance
+from branchline.trains.reuse.reuse import LearnedBefore, Reuse
+from branchline.trains.reuse.stored_sources import StoredSources
+from branchline.trains.reuse.stored_train import Learning
+from branchline.trains.running.recovery import Recovery
+from branchline.trains.subjobs.share_result import Learned
+from branchline.trains.subjobs.subjob_queue import SubJobQueue
+from branchline.trains.submitted.done import folded_nodes, is_done
+from branchline.trains.submitted.ledger_rows import OpenedLedger, enter_rows, take_kept, undone_if_new
+from branchline.trains.submitted.reports import SubmittedReports, check_token_travels, keep_reports
+from branchline.trains.submitted.submission import JobsRecord, StepRecord, Submission
+from branchline.trains.submitted.submission_folder import BatchFolder
+from branchline.trains.worker.train_worker import TrainWork
+
+if TYPE_CHECKING:
+    from branchline.records.output import Pictures
+
+TASK_MODULE = "branchline.trains.submitted.tasks.task"
+AFTERWARDS_MODULE = "branchline.trains.submitted.afterwards"
+
+
+def submit(
+    request: TrainRequest,
+    out: Path,
+    *,
+    system: str,
+    batch: BatchSettings,
+    force: bool,
+    pictures: Pictures,
+    reports: ReportsTo | None = None,
+) -> None:
+    """Submits a train and returns at once. ``branchline.run`` says what the arguments are, and what is raised;
+    BatchError is raised where the batch system is missing or refuses.
+    """
+    if request.settings.workers is not None:
+        raise OptionError("the number of workers is that of the batch system", hint="give --tasks, or cpus of the site")
+    check_token_travels(reports, system)
+    site = load_site(system).with_options(batch.options)
+    began_s, started = time.time(), datetime.now(UTC).isoformat()
+    folder = BatchFolder(out.absolute())
+    interruption = Interruption()
+    with interruption.installed(), claimed(folder.out, force=force) as claim:
+        is_new = not (folder.out / LEDGER_NAME).exists()
+        batch_system(system).check(folder.out)
+        _refuse_live(folder)
+        with interruption.allowed():
+            loaded = request.load()
+            plan = request.plan(loaded)
+            notes = [*request.reuse_notes(folder.out / LEDGER_NAME), *enter_rows(folder.out, is_whole=False)]
+            opened = OpenedLedger.of(folder.out, plan, request.command, takes=request.takes_kept)
+            ledger = opened.reuse
+            with undone_if_new(folder.out, is_new=is_new):
+                learning = _learned(plan, ledger)
+        tasks_max = batch.tasks or _tasks_wanted(plan)
+        unit_stage = 1 if len(plan.shares) >= FOLD_FAN_IN * tasks_max else 0
+        number = uuid.uuid4().hex
+        submission = Submission(
+            id=number,
+            system=system,
+            site=site,
+            started=started,
+            submitted_s=began_s,
+            directory=os.getcwd(),
+            command=request.command,
+            pictures=pictures,
+            plan=replace(plan, loaded=LoadedWagons((), ())),
+            wagons=cloudpickle.dumps(loaded.wagons),
+            sources=StoredSources.of(loaded.wagons, loaded.modules),
+            provenance=replace(Provenance.of(loaded), stored=None),
+            learning=learning,
+            unit_stage=unit_stage,
+            merge_stages=_merge_stages(FoldTree(len(plan.shares)), unit_stage),
+            tasks_max=tasks_max,
+            wagon_keys={} if ledger is None else dict(ledger.keys),
+            reuse_notes=tuple(notes + ([opened.trouble] if opened.trouble else [])),
+            retries=batch.retries,
+            reports=SubmittedReports.of(reports, plan, request.command, folder.out, system=system, job=number),
+        )
+        keep_reports(folder.out)
+        claim.begin(request.command)
+        folder.make()
+        if ledger is not None:
+            with interruption.allowed():
+                take_kept(folder, submission, plan, ledger)
+            ledger.close(is_whole=False)
+            submission = replace(submission, reuse_notes=submission.reuse_notes + tuple(ledger.notes))
+        submission.write(folder)
+        send(folder, submission)
+        if submission.reports is not None and reports is not None:
+            submission.reports.report_submission(folder, reports, plan)
+
+
+def _refuse_live(folder: BatchFolder) -> None:
+    """Raises BranchlineError if jobs of an earlier train wait or run here, BatchError if that is not known."""
+    for jobs in JobsRecord.read_all(folder):
+        if batch_system(jobs.submitted.system).states(jobs.submitted):
+            what = "jobs of an earlier train wait or run in this directory"
+            raise BranchlineError(what, path=str(folder.out), hint=f"end them: branchline cancel {folder.out}")
+
+
+def _tasks_wanted(plan: TrainPlan) -> int:
+    by_bytes = -(-plan.dataset.size_bytes // BATCH_TASK_BYTES)
+    return max(1, min(by_bytes or len(plan.shares), len(plan.shares), BATCH_TASKS_WANTED_MAX))
+
+
+def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
+    """The stages that jobs fold before the last one, which has few enough parts then."""
+    stages = []
+    for stage in range(unit_stage + 1, tree.stages):
+        if sum(1 for _ in tree.nodes(stage - 1)) <= BATCH_FINAL_PARTS_MAX:
+            break
+        stages.append(stage)
+    return tuple(stages)
+
+
+def _learned(plan: TrainPlan, ledger: Reuse | None) -> Learning:
+    """What the first sub-jobs find out, as far as the ledger does not know it; it is kept there."""
+    before = LearnedBefore() if ledger is None or plan.step is not None else ledger.learned_before()
+    learning = learn(plan, before)
+    if ledger is not None and learning.step is not None:
+        ledger.begin(learning.branches, learning.step, learning.touched)
+        if plan.step is None and before.step is None:
+            ledger.keep_learned(Learned(learning.branches, learning.step, learning.touched))
+    return learning
+
+
+def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
+    """What the first sub-jobs find out on their first events, in a worker process as in a run on this machine.
+    ``before`` is what earlier runs found out.
+
+    Raises what reading them raises.
+    """
+    if plan.step is not None:
+        return Learning(plan.named_branches, plan.step, 0)
+    if before.step is not None:
+        branches = {*plan.named_branches, *(one for names in before.touched.values() for one in names)}
+        return Learning(tuple(sorted(branches)), before.step, 1, before.touched)
+    settings, wagons = plan.settings, plan.loaded.wagons
+    queue = SubJobQueue(plan.shares, plan.named_branches, None, wagons_count=len(wagons), stopped=plan.faults)
+    if before.touched:
+        queue.learn_apart(before.touched, before.unknown_of(wagons))
+    recovery = Recovery(wagons, queue)
+    place = LocalProcesses(
+        1, plan.loaded.modules, settings.worker_timeout_s, longest_wait_s(), after_loss=recovery.worker_lost
+    )
+    work = TrainWork(
+        wagons=wagons,
+        named_branches=plan.named_branches,
+        step_size=settings.step_size,
+        memory_limit_bytes=settings.memory_limit_bytes,
+        threads=1,
+        skip_bad_files=settings.skip_bad_files,
+        access=settings.access,
+    )
+    count = 0
+    messages = place.run(work, queue.draw)
+    with closing(messages):  # type: ignore[type-var]  # ends the process; it is a generator
+        for message in messages:
+            for index in recovery.take_set_aside():
+                queue.finished(index)
+                count = index + 1
+            if not isinstance(message, Finished | Note):
+                continue
+            if isinstance(message.value, Learned):
+                touched = {**before.touched, **message.value.touched}
+                return Learning(message.value.branches, message.value.step, count + 1, touched)
+            if not isinstance(message, Finished):
+                continue
+            if queue.learns_apart(message.index):
+                queue.finished(message.index)
+                continue
+            if recovery.is_trial(message.index):
+                recovery.trial_finished(message.index)
+                continue
+            if message.value.error is not None:
+                raise message.value.error.error
+            recovery.mark(message.value)
+            queue.stopped |= {name for name, share in message.value.wagons.items() if share.error is not None}
+            queue.finished(message.index)
+            count = message.index + 1
+    return Learning(plan.named_branches, None, len(plan.shares))
+
+
+def send(
+    folder: BatchFolder,
+    submission: Submission,
+    excluded: tuple[str, ...] = (),
+    retry: int = 0,
+    causes: Mapping[str, int] | None = None,
+    memory: str | None = None,
+) -> JobsRecord:
+    """Submits tasks for the units that have no result, the stages of merging, and the last job. Where the batch system
+    takes fewer tasks than are wanted, each does more. None runs on a node that is ``excluded``; each requests
+    ``memory`` if that is given, else that of the site. ``retry`` and ``causes`` are for the record.
+
+    Raises BatchError and StorageError.
+    """
+    number = max((one.number for one in JobsRecord.read_all(folder)), default=-1) + 1
+    nodes = _nodes_to_do(folder, submission)
+    site = submission.site if memory is None else replace(submission.site, memory=memory)
+    system = batch_system(submission.system)
+    room = system.room()
+    tasks_max = submission.tasks_max
+    while True:
+        records = _records(number, nodes, tasks_max)
+        widest = max(len(one.tasks) for one in records)
+        tasks = sum(len(one.tasks) for one in records)
+        try:
+            if room is not None and tasks > room:
+                what = f"{system.name} takes {room} more tasks now, and this train has {tasks}"
+                raise TooManyJobsError(what, hint="wait until other jobs have ended", retry=True)
+            submitted = _submit(folder, submission, site, records, excluded)
+        except TooManyJobsError:
+            if widest == 1:
+                raise
+            tasks_max = -(-widest // 2)
+            # Tasks that had begun are cancelled.
+            for unit in nodes[0]:
+                folder.lease(unit).unlink(missing_ok=True)
+            continue
+        jobs = JobsRecord(number, submitted, time.time(), records, excluded, retry, dict(causes or {}), memory)
+        jobs.write(folder)
+        return jobs
+
+
+def _nodes_to_do(folder: BatchFolder, submission: Submission) -> list[list[FoldNode]]:
+    """The units that have no result, then the nodes of each stage that jobs fold."""
+    tree, done = submission.tree, folded_nodes(folder, submission)
+    stages = (submission.unit_stage, *submission.merge_stages)
+    return [[one for one in tree.nodes(stage) if not is_done(tree, one, done)] for stage in stages]
+
+
+def _records(number: int, nodes: Sequence[Sequence[FoldNode]], tasks_max: int) -> tuple[StepRecord, ...]:
+    work = [_spread(one, tasks_max) for one in nodes if one]
+    work.append([()])
+    return tuple(
+        StepRecord(f"{number}.{position}", tuple(tuple(one) for one in tasks)) for position, tasks in enumerate(work)
+    )
+
+
+def _submit(
+    folder: BatchFolder, submission: Submission, site: Site, records: Sequence[StepRecord], excluded: Sequence[str]
+) -> Submitted:
+    system = batch_system(submission.system)
+    steps = []
+    for record in records:
+        # Written first: a task may begin before this returns.
+        record.write(folder)
+        words = (*own_python(site.python), "-m", TASK_MODULE, str(folder.out), record.label)
+        steps.append(Step(record.label, len(record.tasks), words, folder.logs, folder.accounts))
+    if submission.retries and not system.can_submit_from_nodes:
+        afterwards = (*own_python(), "-m", AFTERWARDS_MODULE, str(folder.out), steps[-1].label)
+        steps[-1] = replace(steps[-1], afterwards=afterwards)
+    name = f"branchline-{folder.out.name}"
+    try:
+        return system.submit(name, steps, folder.jobs, site, excluded)
+    except OSError as error:
+        what = f"the scripts of the jobs cannot be written: {error.strerror}"
+        raise StorageError(what, path=error.filename or str(folder.jobs)) from None
+
+
+def _spread(nodes: Sequence[FoldNode], tasks_max: int) -> list[Sequence[FoldNode]]:
+    """Neighbours together, as evenly as can be."""
+    count = min(tasks_max, len(nodes))
+    borders = [len(nodes) * one // count for one in range(count + 1)]
+    return [nodes[first:last] for first, last in pairwise(borders)]

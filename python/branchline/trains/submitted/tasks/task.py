@@ -1,0 +1,100 @@
+"""The process of a task: ``python -m branchline.trains.submitted.tasks.task OUT STEP TASK``.
+
+The exit code is 0 if all of the task's units have a result, else as of `branchline run`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from contextlib import closing, suppress
+from pathlib import Path
+
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
+from branchline.errors import BranchlineError
+from branchline.jobs.batch.system import batch_system
+from branchline.jobs.interruption import Interruption
+from branchline.records.sensors.this_process import host
+from branchline.trains.submitted.finish import finish, is_good, merge
+from branchline.trains.submitted.reports import reports_of_job
+from branchline.trains.submitted.resume import retry, to_retry
+from branchline.trains.submitted.submission import StepRecord, Submission
+from branchline.trains.submitted.submission_folder import BatchFolder, wait_until_there
+from branchline.trains.submitted.task_log import log
+from branchline.trains.submitted.tasks.leases import Holder, Leases
+from branchline.trains.submitted.tasks.task_work import UnitWorker
+
+
+def main(words: list[str]) -> int:
+    """Works on a task."""
+    out, label, task = words
+    folder = BatchFolder(Path(out))
+    name = f"{label}.{task}"
+    log(f"task {name} on {host()}, process {os.getpid()}")
+    try:
+        wait_until_there(folder.out)
+        submission = Submission.read(folder)
+        # The dataset may be named from where it was submitted.
+        with suppress(OSError):
+            os.chdir(submission.directory)
+        step = StepRecord.read(folder, label)
+        nodes = step.tasks[int(task)]
+        if not nodes:
+            return _finish(folder, submission, label)
+        if nodes[0].stage > submission.unit_stage:
+            for node in nodes:
+                log(f"{node}: {'folded' if merge(folder, submission, node) else 'not folded'}")
+            return EXIT_OK
+        holder = Holder(name, uuid.uuid4().hex, host(), os.getpid())
+        clock = folder.accounts / f"{name}.{holder.attempt}"
+        clock.write_text(f"{holder.host} {holder.process}\n")
+        interruption = Interruption()
+        reports = reports_of_job(submission.reports, folder, f"{name}.{holder.attempt}")
+        with interruption.installed(), reports as train, closing(Leases(holder, clock)) as leases:
+            log_file = folder.logs / f"{name}.log"
+            worker = UnitWorker(folder, submission, leases, name, log_file, train.read, train.told)
+            worker.work(nodes, interruption)
+    except BranchlineError as error:
+        log(f"error: {error}")
+        return EXIT_ERROR
+    if interruption.asked:
+        log("interrupted by a signal")
+        return EXIT_INTERRUPTED
+    return EXIT_ERROR if worker.failed else EXIT_OK
+
+
+def _finish(folder: BatchFolder, submission: Submission, label: str) -> int:
+    if _is_sent_again(folder, submission, label):
+        return EXIT_OK
+    with reports_of_job(submission.reports, folder, f"{label}.{uuid.uuid4().hex}") as train:
+        result = finish(folder, submission)
+        train.end(result.record)
+    for sentence in result.errors:
+        log(sentence)
+    log(f"{result.record.status}: {result.record.events} events")
+    return EXIT_OK if is_good(result) else result.exit_code or EXIT_ERROR
+
+
+def _is_sent_again(folder: BatchFolder, submission: Submission, label: str) -> bool:
+    """Whether other jobs are to write the results, since something is missing that is tried once more."""
+    units = to_retry(folder, submission)
+    if not units:
+        return False
+    try:
+        if batch_system(submission.system).can_submit_from_nodes:
+            log(f"sent again: {retry(folder, submission, units)} sub-jobs; the last of the new jobs writes the results")
+            return True
+    except BranchlineError as error:
+        log(f"what is missing cannot be sent again: {error}")
+        return False
+    with suppress(OSError):
+        refused = folder.retry_refused(label).read_text(encoding="utf-8")
+        log(f"what is missing could not be sent again: {refused}")
+        return False
+    log("what is missing is sent again from where the train was submitted")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,323 @@
+"""A task at work: runs the sub-jobs of its units in worker processes, and writes the result of each unit."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import cloudpickle
+
+from branchline.base.limits import UNIT_FIRST_FAILURES_MAX
+from branchline.errors import BadFileError, BranchlineError, StorageError
+from branchline.jobs.fold_tree import FoldNode
+from branchline.jobs.interruption import Interruption
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.sites.spot import Spot
+from branchline.jobs.subjob import Context, Draw, Finished, FromPlace, Lost, Message, Repeated, SubJob, Wait, Work
+from branchline.reading.access import longest_wait_s
+from branchline.trains.reuse.reuse import LedgerRows
+from branchline.trains.reuse.stored_sources import StoredSources
+from branchline.trains.running.missing import MissingSubJobsError
+from branchline.trains.running.recovery import Recovery
+from branchline.trains.subjobs.folding import FoldedResult, fold
+from branchline.trains.subjobs.merge_costs import MergeCosts
+from branchline.trains.subjobs.obeying import MeasuresTold
+from branchline.trains.subjobs.share_result import EmptyParts, JobError, OnReads, ShareResult, WorkerTimes
+from branchline.trains.submitted.ledger_rows import KeptForJobs, reuse_in_job, write_rows
+from branchline.trains.submitted.retrying import LessMemory
+from branchline.trains.submitted.submission import Submission
+from branchline.trains.submitted.submission_folder import BatchFolder, wait_until_there
+from branchline.trains.submitted.task_log import log
+from branchline.trains.submitted.tasks.leases import Leases
+from branchline.trains.submitted.tasks.unit_queue import UnitCalls, UnitQueue
+from branchline.trains.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
+from branchline.trains.worker.train_worker import TrainWork
+
+
+@dataclass(frozen=True)
+class StoredWork:
+    """The callable of a worker, unpickled only when its modules are at hand."""
+
+    sources: StoredSources
+    pickled: bytes
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        self.sources.install()
+        work: Work = cloudpickle.loads(self.pickled)
+        return work(context)
+
+
+@dataclass
+class _OpenUnit:
+    """What is known of a unit, by sub-job. ``before`` are results that an earlier task left of single sub-jobs."""
+
+    shares: range
+    before: dict[int, UnitResult] = field(default_factory=dict)
+    results: dict[int, FoldedResult] = field(default_factory=dict)
+    failed: dict[int, JobError] = field(default_factory=dict)
+    lost: list[Lost] = field(default_factory=list)
+    rows: dict[int, LedgerRows] = field(default_factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of its sub-jobs came to an end."""
+        return len(self.results) + len(self.failed) == len(self.shares)
+
+
+class UnitWorker:
+    """Works on the units of a task. ``failed`` are those that came to no result; ``reads`` gets what was read, ``told``
+    has the measures of a control room.
+    """
+
+    def __init__(
+        self,
+        folder: BatchFolder,
+        submission: Submission,
+        leases: Leases,
+        task: str,
+        log: Path,
+        reads: OnReads,
+        told: MeasuresTold,
+    ) -> None:
+        self._folder = folder
+        self._submission = submission
+        self._plan = submission.train_plan()
+        self._tree = submission.tree
+        self._leases = leases
+        self._task = task
+        self._attempt = leases.attempt
+        self._reuse = reuse_in_job(submission, self._plan)
+        self._kept = KeptForJobs(folder, self._reuse)
+        self._log = log
+        self._reads = reads
+        self._told = told
+        self._open: dict[FoldNode, _OpenUnit] = {}
+        self._spans: dict[int, WorkerSpan] = {}
+        self._begin_s = time.time()
+        self._workers_before = 0
+        self.done = 0
+        self.failed: dict[FoldNode, str] = {}
+
+    def work(self, units: Iterable[FoldNode], interruption: Interruption) -> None:
+        """Works until all units have a result or failed, or a signal asks to stop."""
+        left = deque(units)
+        while left and not interruption.asked:
+            queue = self._queue(left)
+            try:
+                self._run(queue, interruption)
+            except Exception as error:  # noqa: BLE001 - it is of the units at work; the others go on
+                # Where no worker lived to ask for a unit, none would for the others.
+                for unit in list(self._open) or list(left):
+                    self._fail(unit, JobError.of(error))
+                left = deque(unit for unit in left if unit not in self.failed)
+            for unit, opened in list(self._open.items()):
+                self._write_alone(unit, opened)
+                self._drop(unit)
+
+    def _queue(self, left: deque[FoldNode]) -> UnitQueue:
+        def reused(index: int, result: ShareResult) -> None:
+            self._finished(index, result, queue)
+
+        calls = UnitCalls(
+            begin=lambda unit: self._begin(unit, left),
+            less=lambda unit: LessMemory.read(self._folder, unit),
+            reused=reused,
+        )
+        queue = UnitQueue(self._submission, self._plan, list(left), calls, self._reuse, self._kept)
+        return queue
+
+    def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> list[int]:
+        left.remove(unit)
+        if has_result(self._folder, unit, self._submission.id):
+            log(f"{self._label(unit)}: done before")
+            return []
+        if not self._leases.take(self._folder.lease(unit)):
+            log(f"{self._label(unit)}: another task works on it")
+            return []
+        opened = self._open[unit] = _OpenUnit(self._tree.shares_of(unit))
+        for node in subjob_nodes(self._tree, unit):
+            if has_result(self._folder, node, self._submission.id):
+                with suppress(BadFileError, StorageError):  # it runs again
+                    opened.before[node.index] = UnitResult.read(self._folder, node)
+        opened.results = {index: one.folded for index, one in opened.before.items()}
+        opened.lost = [lost for one in opened.before.values() for lost in one.lost]
+        if opened.is_over:
+            self._write(unit, opened)
+        return [index for index in opened.shares if index not in opened.results]
+
+    def _run(self, queue: UnitQueue, interruption: Interruption) -> None:
+        settings, site = self._plan.settings, self._submission.site
+        recovery = Recovery(self._plan.loaded.wagons, queue)
+        place = LocalProcesses(
+            site.cpus, (), settings.worker_timeout_s, longest_wait_s(), after_loss=recovery.worker_lost
+        )
+        work = TrainWork(
+            wagons=self._plan.loaded.wagons,
+            named_branches=self._plan.named_branches,
+            step_size=settings.step_size,
+            memory_limit_bytes=settings.memory_limit_bytes,
+            threads=1,
+            skip_bad_files=settings.skip_bad_files,
+            access=settings.access,
+            tables=self._folder.tables,
+        )
+        self._begin_s = time.time()
+        interruption.when_asked = place.stop
+        if interruption.asked:
+            return
+        for message in place.run(StoredWork(self._submission.sources, cloudpickle.dumps(work)), self._drawing(queue)):
+            with interruption.held():
+                self._take(message, queue, recovery)
+        self._workers_before += site.cpus
+
+    def _drawing(self, queue: UnitQueue) -> Draw:
+        """Draws from a queue; each sub-job has the measures that are in force when it is handed out."""
+
+        def draw(spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
+            drawn = queue.draw(spot, spots)
+            if not isinstance(drawn, SubJob):
+                return drawn
+            return replace(drawn, payload=replace(drawn.payload, measures=self._told.now()))
+
+        return draw
+
+    def _take(self, message: FromPlace, queue: UnitQueue, recovery: Recovery) -> None:
+        if isinstance(message, Repeated):
+            log(f"{message.subjob} ran twice: {message.why}")
+        elif isinstance(message, Lost):
+            for opened in self._open.values():
+                opened.lost.append(message)
+            log(message)
+            for index in recovery.take_set_aside():
+                why = recovery.set_aside[index]
+                what = f"{self._plan.shares[index].label} was set aside after {why.attempts} attempts: {why.cause}"
+                at = f", at: {why.doing}" if why.doing else ""
+                self._fail_subjob(index, JobError.of(MissingSubJobsError(f"{what}{at}")), queue)
+        elif isinstance(message, Finished):
+            self._note_times(message.worker, message.value.times)
+            if recovery.is_trial(message.index):
+                recovery.trial_finished(message.index)
+            else:
+                recovery.finished(message.index)
+                recovery.mark(message.value)
+                self._finished(message.index, message.value, queue)
+                ran = [one for one in message.value.wagons.values() if not one.reused_count]
+                queue.missed(branch for share in ran for branch in share.misses)
+        elif isinstance(message.value, EmptyParts):
+            queue.empty.update(message.value.indices)
+        elif isinstance(message.value, WorkerTimes):
+            self._note_times(message.worker, message.value)
+
+    def _note_times(self, worker: int, times: WorkerTimes | None) -> None:
+        if times is not None:
+            number = self._workers_before + worker
+            until_s = time.time() - (time.monotonic() - times.until_s)
+            self._spans[number] = WorkerSpan(self._attempt, number, self._begin_s, until_s, times)
+
+    def _finished(self, index: int, result: ShareResult, queue: UnitQueue) -> None:
+        unit = self._unit_of(index)
+        opened = self._open.get(unit)
+        share, kept = queue.at_work.pop(index, (self._plan.shares[index], None))
+        if opened is None or index in opened.results:
+            return
+        if kept is not None and not result.is_reused:
+            kept.complete(result)
+        if not result.is_reused:
+            self._reads(result)
+        if result.error is not None:
+            self._fail_subjob(index, result.error, queue)
+        elif result.interrupted:
+            self._write_alone(unit, opened)
+            self._drop(unit)
+        else:
+            if self._reuse is not None:
+                self._reuse.missed(result.wagons)
+                opened.rows[index] = self._reuse.rows_of(index, share, result)
+            opened.results[index] = FoldedResult.of(index, self._plan.shares[index], result, self._plan.faults)
+            self._close_if_over(unit, opened)
+
+    def _fail_subjob(self, index: int, error: JobError, queue: UnitQueue) -> None:
+        """The others of its unit go on, unless all of the first ones failed."""
+        unit = self._unit_of(index)
+        opened = self._open.get(unit)
+        if opened is None or index in opened.results:
+            return
+        opened.failed[index] = error
+        if not opened.results and len(opened.failed) >= UNIT_FIRST_FAILURES_MAX:
+            queue.drop(unit)
+            self._fail(unit, error)
+        else:
+            self._close_if_over(unit, opened)
+
+    def _close_if_over(self, unit: FoldNode, opened: _OpenUnit) -> None:
+        if opened.is_over and opened.failed:
+            self._fail(unit, next(iter(opened.failed.values())))
+        elif opened.is_over:
+            self._write(unit, opened)
+
+    def _unit_of(self, index: int) -> FoldNode:
+        unit = FoldNode(0, index)
+        while unit.stage < self._submission.unit_stage:
+            unit = self._tree.parent_of(unit) or unit
+        return unit
+
+    def _write(self, unit: FoldNode, opened: _OpenUnit) -> None:
+        parts = [opened.results[index] for index in sorted(opened.results)]
+        costs = MergeCosts()
+        with costs.folding(unit.stage, len(parts), nodes=1):
+            folded = parts[0] if unit.stage == 0 else fold(parts)
+        stages = tuple(one for one in costs.stages() if one.stage)
+        workers = [span for one in opened.before.values() for span in one.workers]
+        result = UnitResult(unit, folded, [*workers, *self._spans.values()], opened.lost, merge_stages=stages)
+        wait_until_there(self._folder.out)
+        try:
+            write_rows(self._folder, unit, list(opened.rows.values()))
+            is_first = result.write(self._folder, self._submission.id)
+        except BranchlineError as error:
+            self._fail(unit, JobError.of(error))
+            return
+        self._folder.failed(unit).unlink(missing_ok=True)
+        for index in opened.before:
+            self._folder.result(FoldNode(0, index)).unlink(missing_ok=True)
+        self._drop(unit)
+        self.done += 1
+        log(f"{self._label(unit)}: {folded.events} events{'' if is_first else ', as another task had it'}")
+
+    def _write_alone(self, unit: FoldNode, opened: _OpenUnit) -> None:
+        """Writes the sub-jobs that are done of a unit of several, each as a result of its own."""
+        lost = opened.lost
+        for node in subjob_nodes(self._tree, unit):
+            folded = opened.results.get(node.index)
+            if folded is None or node.index in opened.before:
+                continue
+            try:
+                write_rows(self._folder, node, [opened.rows[node.index]] if node.index in opened.rows else [])
+                UnitResult(node, folded, list(self._spans.values()), lost).write(self._folder, self._submission.id)
+            except BranchlineError as error:
+                log(f"the result of sub-job {node.index} is not kept: {error}")
+            lost = []
+
+    def _fail(self, unit: FoldNode, error: JobError) -> None:
+        """The unit has no result, for this reason; those of its sub-jobs that are done are kept."""
+        opened = self._open.get(unit)
+        if opened is not None and unit.stage:
+            self._write_alone(unit, opened)
+            for index, why in opened.failed.items():
+                UnitFailure.of(why, self._task, self._log).write(self._folder.failed(FoldNode(0, index)))
+        self._drop(unit)
+        failure = UnitFailure.of(error, self._task, self._log)
+        self.failed[unit] = failure.message
+        log(f"{self._label(unit)} failed: {failure.message}\n{failure.traceback}")
+        failure.write(self._folder.failed(unit))
+
+    def _drop(self, unit: FoldNode) -> None:
+        if self._open.pop(unit, None) is not None:
+            self._leases.give_back(self._folder.lease(unit))
+
+    def _label(self, unit: FoldNode) -> str:
+        shares = self._tree.shares_of(unit)
+        return f"sub-jobs {shares.start} to {shares.stop - 1}"

@@ -1,0 +1,312 @@
+"""`branchline test`: what every wagon costs alone, and what the whole train will cost, before anyone waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from branchline.base.checks import whole_number
+from branchline.base.limits import (
+    CHUNKS_HELD,
+    FORECAST_FILES,
+    MB,
+    PICTURE_S,
+    RECORDS_S,
+    STEP_MAX_ENTRIES,
+    memory_limit_bytes,
+    parse_bytes,
+)
+from branchline.base.quantities import count
+from branchline.errors import BranchlineError
+from branchline.jobs.local import LocalProcesses
+from branchline.jobs.program import ModuleFile
+from branchline.jobs.subjob import Finished, SubJob, WorkerDiedError
+from branchline.reading.access import Access, access_of
+from branchline.reading.datasets.companions import CompanionsLike
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.dataset import Dataset
+from branchline.records.sensors.record import WagonFault
+from branchline.records.sensors.this_process import cpu_count
+from branchline.trains.testing.comparing import Difference, differences
+from branchline.trains.testing.profiling import Profile
+from branchline.trains.testing.wagon_trial import TrialInput, TrialRun, TrialWork
+from branchline.trains.wagons.faults import because_of
+from branchline.trains.wagons.wagon_settings import settings_of, with_settings
+from branchline.trains.wagons.wagons import Wagon, wagons_of, with_required
+
+
+@dataclass(frozen=True)
+class WagonForecast:
+    """A wagon alone on the sample, and its output after the whole dataset.
+
+    ``seconds_per_event`` and ``cpu_s_per_event`` are without reading and without the first chunk, which took
+    ``first_s``; ``memory_bytes`` is what the process grew by.
+    """
+
+    name: str
+    events: int
+    first_s: float
+    seconds_per_event: float
+    cpu_s_per_event: float
+    memory_bytes: int
+    output_bytes: int
+    output_bytes_forecast: int
+    output_grows: bool
+    branches: tuple[str, ...]
+    error: WagonFault | None
+    profile: Profile | None = None
+    variations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The whole train, extrapolated from the wagons alone; ``basis`` says how, one sentence per line.
+
+    ``differences`` are the wagons whose results in the train differ from those alone. Times are in seconds.
+    """
+
+    wagons: tuple[WagonForecast, ...]
+    workers: int
+    events: int
+    read_s_per_event: float
+    seconds: float
+    memory_bytes: int
+    output_bytes: int
+    basis: tuple[str, ...]
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """True if a wagon does not run, or does not give in the train the result that it gives alone."""
+        return bool(self.differences) or any(wagon.error is not None for wagon in self.wagons)
+
+
+def forecast(
+    wagons: Any,
+    dataset: Any,
+    *,
+    workers: int | None = None,
+    tree: str | None = None,
+    companions: CompanionsLike = None,
+    step_size: int | str = "100 MB",
+    memory_limit: int | str = "1 GiB",
+    access: Access | str | None = None,
+    parameters: object = None,
+    profile: bool = False,
+) -> Forecast:
+    """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
+
+    Then all wagons run together on the same chunks, and each result is compared bit by bit with that of the wagon
+    alone: the ``differences`` of the forecast name the wagons that differ, and which other wagon changed them.
+
+    Takes what ``run`` takes. With ``profile`` each wagon has the profile of its time. Raises what the reading of the
+    sample raises; a wagon that fails is in the forecast.
+
+        outcome = branchline.forecast("wagons.py", "data/*.root", workers=8)
+        print(outcome.seconds, outcome.memory_bytes, [one.sentence() for one in outcome.differences])
+    """
+    workers_count = whole_number("number of workers", workers or cpu_count(), 1)
+    given, modules = wagons_of(wagons)
+    found = with_settings(given, settings_of(parameters))
+    data = Dataset.of(dataset, tree, companions=companions)
+    data.require_present()
+    limit_bytes = memory_limit_bytes(memory_limit)
+    sample = TrialInput(_sample(data), limit_bytes, access_of(access), profile)
+    by_name = {wagon.name: wagon for wagon in found}
+    trials: list[TrialRun] = []
+    for wagon in found:
+        failed = [trial.name for trial in trials if trial.error is not None and trial.name in wagon.requires]
+        if failed:
+            trials.append(TrialRun(wagon.name, error=because_of(failed[0])))
+        else:
+            own = with_required(wagon, by_name)
+            trials.append(_try(own, wagon.branches or (), sample, modules))
+    branches = tuple(sorted({branch for trial in trials for branch in trial.branches}))
+    reading = _try((), branches, sample, modules)
+
+    def run_together(some: tuple[Wagon, ...]) -> TrialRun:
+        named = tuple(sorted({branch for wagon in some for branch in wagon.branches or ()}))
+        return _try(some, named, sample, modules, is_train=True)
+
+    found_differences = differences(found, {trial.name: trial for trial in trials}, run_together)
+    extrapolation = _Extrapolation(data, trials, reading, step_size, limit_bytes, workers_count)
+    outcome = extrapolation.forecast()
+    alone = tuple(replace(one, variations=by_name[one.name].variations) for one in outcome.wagons)
+    return replace(outcome, wagons=alone, differences=tuple(found_differences))
+
+
+def _sample(dataset: Dataset) -> tuple[DataFile, ...]:
+    count = min(FORECAST_FILES, len(dataset))
+    last = len(dataset) - 1
+    positions = sorted({round(index * last / max(1, count - 1)) for index in range(count)})
+    return tuple(dataset.files[position] for position in positions)
+
+
+def _try(
+    wagons: tuple[Wagon, ...],
+    branches: Sequence[str],
+    sample: TrialInput,
+    modules: Sequence[ModuleFile],
+    *,
+    is_train: bool = False,
+) -> TrialRun:
+    """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
+    name = wagons[-1].name if wagons else "reading"
+    subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {sample.files[0].path}")])
+    work = TrialWork(wagons, tuple(branches), sample, is_train)
+    try:
+        for message in LocalProcesses(1, modules).run(work, lambda *_: next(subjobs, None)):
+            if isinstance(message, Finished):
+                trial: TrialRun = message.value
+                return trial
+    except WorkerDiedError as error:
+        fault = WagonFault(type(error).__name__, str(error), sample.files[0].path)
+        return TrialRun(name, error=fault)
+    raise BranchlineError(f"the trial of {name} ended without a result")
+
+
+class _Extrapolation:
+    """From the trials to the whole train."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        trials: Sequence[TrialRun],
+        reading: TrialRun,
+        step_size: int | str,
+        limit_bytes: int,
+        workers: int,
+    ) -> None:
+        self._trials = trials
+        self._reading = reading
+        self._workers = workers
+        self._limit_bytes = limit_bytes
+        self._events, self._events_basis = _events_in(dataset, reading.entries)
+        self._plain_bytes_per_event = reading.plain_bytes / max(1, reading.events)
+        self._step_entries = self._entries_in(step_size)
+
+    def _entries_in(self, step_size: int | str) -> int:
+        if isinstance(step_size, int):
+            return step_size
+        if not self._plain_bytes_per_event:
+            return STEP_MAX_ENTRIES
+        return max(1, int(parse_bytes(step_size) / self._plain_bytes_per_event))
+
+    def forecast(self) -> Forecast:
+        wagons = tuple(self._wagon(trial) for trial in self._trials)
+        read_s = self._reading.read_s / max(1, self._reading.events)
+        return Forecast(
+            wagons=wagons,
+            workers=self._workers,
+            events=self._events,
+            read_s_per_event=read_s,
+            seconds=self._seconds(wagons, read_s),
+            memory_bytes=self._memory_bytes(wagons),
+            output_bytes=sum(wagon.output_bytes_forecast for wagon in wagons),
+            basis=self._basis(),
+        )
+
+    def _wagon(self, trial: TrialRun) -> WagonForecast:
+        size, expected, grows = _output(trial.sizes, self._events)
+        return WagonForecast(
+            name=trial.name,
+            events=trial.events,
+            first_s=trial.first_s,
+            seconds_per_event=trial.seconds / max(1, trial.events),
+            cpu_s_per_event=trial.cpu_s / max(1, trial.events),
+            memory_bytes=max(0, trial.memory_peak_bytes - trial.memory_start_bytes),
+            output_bytes=size,
+            output_bytes_forecast=expected,
+            output_grows=grows,
+            branches=trial.branches,
+            error=trial.error,
+            profile=trial.profile,
+        )
+
+    @property
+    def _overlaps(self) -> bool:
+        """True if there are cores left for reading while the wagons work."""
+        return cpu_count() > self._workers
+
+    def _seconds(self, wagons: Sequence[WagonForecast], read_s: float) -> float:
+        per_event = sum(wagon.seconds_per_event for wagon in wagons)
+        both = max(per_event, read_s) if self._overlaps else per_event + read_s
+        work_s = self._events * both / self._workers + sum(wagon.first_s for wagon in wagons)
+        return self._start_s + work_s + self._write_s
+
+    @property
+    def _start_s(self) -> float:
+        """Until the workers run: they are started at once and share the cores."""
+        return self._reading.start_s * max(1.0, self._workers / cpu_count())
+
+    @property
+    def _write_s(self) -> float:
+        return RECORDS_S + PICTURE_S * self._histograms
+
+    @property
+    def _histograms(self) -> int:
+        return sum(trial.histograms for trial in self._trials)
+
+    @property
+    def _chunk_entries(self) -> int:
+        """The entries of a large chunk: those of the step, or of the largest file tried if no file has this many."""
+        return max(1, min(self._step_entries, max(self._reading.entries.values(), default=1)))
+
+    def _memory_bytes(self, wagons: Sequence[WagonForecast]) -> int:
+        chunk_bytes = int(self._chunk_entries * self._plain_bytes_per_event)
+        reading = min(self._limit_bytes, CHUNKS_HELD * chunk_bytes)
+        once = sum(trial.memory_first_bytes - trial.memory_start_bytes for trial in self._trials)
+        temporary = max([self._temporary_bytes(trial) for trial in self._trials], default=0)
+        outputs = sum(wagon.output_bytes_forecast for wagon in wagons)
+        return self._workers * (self._reading.memory_start_bytes + reading + once + temporary + outputs) + outputs
+
+    def _temporary_bytes(self, trial: TrialRun) -> int:
+        """What a wagon needs for a chunk beyond what its first, small one took, in proportion to the chunk."""
+        tried = max(1, trial.chunk_entries)
+        return (trial.memory_peak_bytes - trial.memory_first_bytes) * max(tried, self._chunk_entries) // tried
+
+    def _basis(self) -> tuple[str, ...]:
+        how = "the longer of the two counts, for cores are left to read ahead" if self._overlaps else "added up"
+        tried = [*self._trials, self._reading]
+        calls, read_mb = sum(one.read_calls for one in tried), sum(one.bytes_read for one in tried) / MB
+        return (
+            f"tried: each wagon alone and reading alone, for which {read_mb:.1f} MB were read in {count(calls)} calls",
+            self._events_basis,
+            f"time: wagons and reading per event on {count(self._reading.events)} events, {how}, times the events, "
+            f"divided by {self._workers} workers, plus each wagon's first chunk, {self._start_s:.1f} s to start them "
+            f"and {self._write_s:.1f} s to write results (histograms: {self._histograms})",
+            f"memory: for each worker Python and libraries, {CHUNKS_HELD} chunks of {count(self._chunk_entries)} "
+            "events but not more than the limit, what each wagon's first chunk took, what the hungriest needs beyond "
+            "it in proportion to the chunk, and the outputs",
+            "output: as it is after the sample if it did not grow, otherwise in proportion to the events",
+        )
+
+
+def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
+    """The events of a dataset from those of a sample of its files, and a sentence that says how."""
+    sampled = [one for one in dataset if one.path in entries]
+    known = sum(entries[one.path] for one in sampled)
+    if len(sampled) == len(dataset):
+        return known, f"events: {count(known)} in all {len(dataset)} files"
+    sampled_bytes = sum(one.size_bytes or 0 for one in sampled)
+    if sampled_bytes and dataset.size_bytes:
+        events = round(known * dataset.size_bytes / sampled_bytes)
+        how = f"the bytes of {len(sampled)} of {len(dataset)} files"
+    else:
+        events = round(known * len(dataset) / max(1, len(sampled)))
+        how = f"{len(sampled)} of {len(dataset)} files"
+    return events, f"events: about {count(events)}, extrapolated from {how}"
+
+
+def _output(sizes: Sequence[tuple[int, int]], events: int) -> tuple[int, int, bool]:
+    """The size of an output now and after ``events``, and whether it grows with the events."""
+    if not sizes:
+        return 0, 0, False
+    (first_events, first_bytes), (last_events, last_bytes) = sizes[0], sizes[-1]
+    if last_events == first_events:
+        return last_bytes, last_bytes, False
+    slope = (last_bytes - first_bytes) / (last_events - first_events)
+    # An output that is a histogram stays as large as it is, up to a number that needs a digit more.
+    grows = slope * last_events > 0.1 * last_bytes
+    return last_bytes, round(last_bytes + slope * max(0, events - last_events)) if grows else last_bytes, grows

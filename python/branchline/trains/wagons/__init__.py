@@ -1,0 +1,1 @@
+"""Wagons and what they see: events, parameters, variations, companions and shared columns."""

@@ -1,0 +1,266 @@
+"""What a wagon gets to see of a chunk: columns that are made when they are touched, and who touched them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import awkward as ak
+import numpy as np
+
+from branchline.errors import BadFileError, MissingFileError, NoSuchKeyError, StorageError
+from branchline.reading.expressions.name_filters import near_names_hint
+from branchline.reading.trees.stream import Chunk
+from branchline.trains.wagons.clock import PhaseClock
+from branchline.trains.wagons.companions import CompanionsOfEvents, OpenCompanions
+from branchline.trains.wagons.varied_columns import VariedColumns
+from branchline.trains.wagons.views import array_view, output_view
+
+#: The name of what is not varied.
+NOMINAL = "nominal"
+
+
+class NoSuchBranchError(NoSuchKeyError, AttributeError):
+    """A wagon asked its events for a branch that the tree does not have."""
+
+
+class Columns:
+    """The columns of one chunk, shared by all wagons: made once, with a note of each wagon's touches and misses.
+
+    ``read_error`` is what went wrong while a column was read in a wagon: the fault of a file, not of the wagon.
+    """
+
+    def __init__(
+        self, chunk: Chunk, clock: PhaseClock, learning: bool = False, companions: OpenCompanions | None = None
+    ) -> None:
+        self.chunk = chunk
+        self._companions = companions
+        self.touched_in_companions: dict[str, set[str]] = {}
+        self.wagon = ""
+        self.touched: dict[str, set[str]] = {}
+        self.misses: dict[str, set[str]] = {}
+        self.read_error: BadFileError | MissingFileError | StorageError | None = None
+        self._clock = clock
+        self._learning = learning
+        self._late: set[str] = set()
+
+    @property
+    def names(self) -> list[str]:
+        """Every branch that can be had."""
+        return self.chunk.all_branches
+
+    def array(self, name: str) -> ak.Array:
+        """The column of a branch. Raises NoSuchBranchError with the nearest names if the tree has no such branch."""
+        late_before = len(self.chunk.late_branches)
+        try:
+            with self.reading():
+                array = self.chunk.array(name)
+        except NoSuchBranchError as error:
+            # Wagons may ask for groups of branches, too.
+            groups = [one for one, group in self.chunk.shape.groups.items() if not isinstance(group, str)]
+            error.hint = near_names_hint(name, [*groups, *self.names])
+            raise
+        self.touched.setdefault(self.wagon, set()).add(name)
+        if len(self.chunk.late_branches) > late_before:
+            self._late.add(name)
+        if name in self._late and not self._learning:
+            self.misses.setdefault(self.wagon, set()).add(name)
+        return array
+
+    @property
+    def companion_names(self) -> list[str]:
+        """The companions that the dataset declares."""
+        return [] if self._companions is None else self._companions.names()
+
+    def fields_of_companion(self, companion: str) -> list[str]:
+        """The branches of a companion."""
+        with self.reading():
+            return list(self._open_companions().range(companion).companion.shape.readable)
+
+    def of_companion(self, companion: str, name: str) -> ak.Array:
+        """The column or the group of branches of a companion that a name means. Raises NoSuchBranchError."""
+        companions = self._open_companions()
+
+        def read(path: str) -> None:
+            with self.reading():
+                companions.read(companion, path)
+            self.touched_in_companions.setdefault(self.wagon, set()).add(f"{companion}:{path}")
+
+        with self.reading():
+            of_chunk = companions.range(companion)
+            group = of_chunk.group(name, read)
+            path = of_chunk.path_of(name) if group is None else ""
+        if group is not None:
+            return group
+        read(path)
+        return of_chunk.array(path)
+
+    def _open_companions(self) -> OpenCompanions:
+        assert self._companions is not None
+        return self._companions
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """The time counts as reading, and errors of files as theirs."""
+        with self._clock.during("reading"):
+            try:
+                yield
+            except NoSuchKeyError as error:
+                raise NoSuchBranchError(error.what, path=error.path or self.chunk.path, hint=error.hint) from None
+            except (BadFileError, MissingFileError, StorageError) as error:
+                self.read_error = error
+                raise
+
+    def group(self, name: str) -> ak.Array | None:
+        """Branches that belong together, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``; None if it is no such name."""
+        return self.chunk.group(name, self.array)
+
+
+class Events:
+    """A chunk of events: ``events.px`` and ``events["px"]`` are awkward arrays with one element per event.
+
+    ``events[["px", "py"]]`` is a record array of these, ``events[mask]`` and ``events[:100]`` are the events selected.
+    What belongs together by the names and counters of branches comes as records: ``events.Muon.pt`` is ``Muon_pt``, and
+    ``events.Tracks.fP`` is ``Tracks/Tracks.fP[5]``; of these too only what is touched is read.
+    ``events.metadata`` says where they come from (dataset, filename, treename, entrystart, entrystop, and what the
+    fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk,
+    ``events.companion["Kinematics"]`` has the entry of a companion file for each event.
+    Each wagon has events of its own: what it assigns to them, as ``events.Muon["pt"] = ...``, or changes in
+    ``events.outputs`` and ``events.metadata``, no other wagon sees. ``events.variation`` is the name of the variation
+    that they are in, ``"nominal"`` otherwise; ``events.weight`` is the weight that ``branchline.varied`` gives.
+    """
+
+    __slots__ = (
+        "_asked_for_variation",
+        "_columns",
+        "_made",
+        "_originals",
+        "_selections",
+        "_variation",
+        "_varied",
+        "metadata",
+        "outputs",
+    )
+
+    def __init__(
+        self,
+        columns: Columns,
+        metadata: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        selections: tuple[Any, ...] = (),
+        varied: VariedColumns | None = None,
+        variation: str = NOMINAL,
+    ) -> None:
+        self._columns = columns
+        self._varied = varied
+        self._variation = variation
+        self._asked_for_variation: Callable[[], object] | None = None
+        self._selections = selections
+        self._made: dict[str, ak.Array] = {}
+        # All events of the chunk, for the variations and selections of these, too.
+        self._originals: dict[str, ak.Array] = {}
+        self.metadata = metadata
+        self.outputs = outputs or {}
+
+    @property
+    def variation(self) -> str:
+        """The name of the variation."""
+        if self._asked_for_variation is not None:
+            self._asked_for_variation()
+        return self._variation
+
+    def when_asked_for_variation(self, call: Callable[[], object]) -> None:
+        """Calls a function when somebody asks for the name of the variation."""
+        self._asked_for_variation = call
+
+    def __len__(self) -> int:
+        return (
+            len(self._selected(np.arange(len(self._columns.chunk)))) if self._selections else len(self._columns.chunk)
+        )
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of all branches that can be read, whether they are read already or not."""
+        return list(self._columns.names)
+
+    @property
+    def companion(self) -> CompanionsOfEvents:
+        """The entries of companion files for these events, read when they are used."""
+        return CompanionsOfEvents(self._columns, self._selected)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self.fields]
+
+    def __getattr__(self, name: str) -> ak.Array:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._column(name)
+
+    def __getitem__(self, where: Any) -> Any:
+        if isinstance(where, str):
+            return self._column(where)
+        if isinstance(where, (list, tuple)) and where and all(isinstance(name, str) for name in where):
+            return ak.zip({name: self._column(name) for name in where}, depth_limit=1)
+        if isinstance(where, (int, np.integer, tuple)):
+            raise TypeError(
+                "events are selected by a mask, a slice or an array of positions: events[i:i+1], not events[i]"
+            )
+        return self._changed((*self._selections, where), self._varied, self._variation)
+
+    def varied(self, variation: str, columns: Mapping[str, Any]) -> Events:
+        """The same events under the name of a variation, with other arrays for some columns.
+
+        ``columns`` are of all events of the chunk: a branch (``"MET_pt"``), a group (``"Jet"``), or a member of a group
+        (``"Jet.pt"``); by each other name of it these are found, too. ``"weight"`` need not be there. Raises
+        NoSuchBranchError for what is not there, and WagonError for arrays of another length.
+
+            shifted = events.varied("jes_up", {"Jet.pt": events.Jet.pt * 1.02})
+        """
+        with self._columns.reading():
+            varied = (self._varied or VariedColumns(self._columns.chunk)).with_columns(columns)
+        events = self._changed(self._selections, varied, variation)
+        events.metadata = copy.deepcopy(self.metadata)
+        events.outputs = {name: output_view(output) for name, output in self.outputs.items()}
+        return events
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise TypeError("events are columns: loop over events.px or over events[['px', 'py']], not over events")
+
+    def __repr__(self) -> str:
+        return f"<Events: {len(self)} events, {len(self.fields)} branches>"
+
+    def _column(self, name: str) -> ak.Array:
+        if name not in self._made:
+            self._made[name] = self._selected(array_view(self._whole(name)))
+        return self._made[name]
+
+    def _whole(self, name: str) -> Any:
+        if self._varied is None:
+            return self._original(name)
+        with self._columns.reading():
+            return self._varied.array(name, self._original)
+
+    def _original(self, name: str) -> ak.Array:
+        group = self._group(name)
+        return self._columns.array(name) if group is None else group
+
+    def _group(self, name: str) -> ak.Array | None:
+        if name not in self._originals:
+            group = self._columns.group(name)
+            if group is None:
+                return None
+            self._originals[name] = group
+        return self._originals[name]
+
+    def _changed(self, selections: tuple[Any, ...], varied: VariedColumns | None, variation: str) -> Events:
+        events = Events(self._columns, self.metadata, self.outputs, selections, varied, variation)
+        events._asked_for_variation = self._asked_for_variation
+        events._originals = self._originals
+        return events
+
+    def _selected(self, array: Any) -> Any:
+        for selection in self._selections:
+            array = array[selection]
+        return array

@@ -1,0 +1,241 @@
+"""Runs all wagons of a train on one chunk, each behind those it requires, and adds up what they return."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from branchline.errors import BranchlineError, TableError
+from branchline.jobs.interruption import Interruption
+from branchline.reading.access import Access
+from branchline.reading.attribution import reading_for
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.trees.stream import Chunk
+from branchline.records.sensors.record import WagonFault
+from branchline.trains.subjobs.pickling import CannotPickleError, pickled_bytes, send_and_return
+from branchline.trains.subjobs.share_result import WagonShare
+from branchline.trains.sums.accumulators import CannotAddError, Total, shares_objects
+from branchline.trains.tables.piece_writer import TableWriters
+from branchline.trains.tables.table import Table
+from branchline.trains.tables.walking import found
+from branchline.trains.wagons.clock import PhaseClock
+from branchline.trains.wagons.coffea_events import ProcessorEvents
+from branchline.trains.wagons.companions import OpenCompanions
+from branchline.trains.wagons.events import Columns, Events
+from branchline.trains.wagons.faults import because_of, fault_of, wagon_step
+from branchline.trains.wagons.sharing import without_shared
+from branchline.trains.wagons.views import output_view
+from branchline.trains.wagons.wagons import Wagon
+
+
+class UnreadableColumnError(Exception):
+    """A column could not be read while a wagon ran. The chunk counts for no wagon; ``cause`` says what happened."""
+
+    def __init__(self, cause: BranchlineError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Coupling:
+    """The wagons of a worker. What they return for a chunk is added for all of them or, if interrupted, for none."""
+
+    def __init__(
+        self,
+        wagons: tuple[Wagon, ...],
+        clock: PhaseClock,
+        interruption: Interruption,
+        access: Access,
+        at: Callable[[str], None] | None = None,
+        out_of_memory: Callable[[], None] | None = None,
+        tables: TableWriters | None = None,
+    ) -> None:
+        """``at`` is called with the name of each step before it begins, ``out_of_memory`` when a wagon has none left:
+        it does not return where the sub-job can be tried with less. ``tables`` writes tables that wagons return;
+        without it their rows are only counted.
+        """
+        self._tables = tables or TableWriters()
+        self._at = at
+        self._out_of_memory = out_of_memory
+        self._wagons = wagons
+        self._clock = clock
+        self._interruption = interruption
+        self._stopped: frozenset[str] = frozenset()
+        self._totals: dict[str, Total] = {}
+        self._dataset = ""
+        self._previous: dict[str, Any] = {}
+        self._processor_events = ProcessorEvents()
+        self.companions = OpenCompanions(access)
+        self._last_place: dict[str, Any] = {}
+        #: By wagon.
+        self.touched: dict[str, set[str]] = {}
+        # Of the chunk with most of them.
+        self.companion_bytes_per_event = 0.0
+
+    def begin(self, stopped: frozenset[str], index: int = 0, *, counts_only: bool = False) -> dict[str, WagonShare]:
+        """Starts the sub-job ``index``, in which the wagons ``stopped`` do not run, for they failed before it; with
+        ``counts_only`` tables are not written.
+        """
+        self._tables.begin(index, counts_only=counts_only)
+        self._stopped = stopped
+        self._totals = {wagon.name: Total() for wagon in self._wagons}
+        for wagon in self._wagons:
+            if wagon.name not in stopped:
+                self.touched.setdefault(wagon.name, set())
+        return {wagon.name: WagonShare(requires=wagon.requires) for wagon in self._wagons}
+
+    @property
+    def touched_by_all(self) -> set[str]:
+        """The branches that any wagon touched."""
+        return {one for names in self.touched.values() for one in names}
+
+    def settle(self, shares: dict[str, WagonShare]) -> None:
+        """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker, or whose tables
+        cannot be written, stops its wagon.
+        """
+        for wagon in self._wagons:
+            share = shares[wagon.name]
+            try:
+                share.total = self._tables.settle(wagon.name, self._totals[wagon.name].value)
+                pickled_bytes(share.total)
+            except (CannotAddError, CannotPickleError, TableError) as error:
+                fault = share.error or replace(fault_of(error, wagon), **self._last_place)
+                shares[wagon.name] = replace(share, total=None, events=0, chunks=0, error=fault)
+
+    def all_stopped(self, shares: dict[str, WagonShare]) -> bool:
+        """True if nobody wants to see the rest of a sub-job."""
+        return all(name in self._stopped or share.error is not None for name, share in shares.items())
+
+    def use(self, clock: PhaseClock) -> PhaseClock:
+        """Goes on with another clock."""
+        self._clock = clock
+        return clock
+
+    def run(self, chunk: Chunk, file: DataFile, shares: dict[str, WagonShare], *, learning: bool) -> None:
+        """Runs the wagons on a chunk. Raises UnreadableColumnError and KeyboardInterrupt, both of which leave the
+        sums as they were.
+        """
+        self.companions.begin(file, chunk)
+        self._dataset = file.dataset
+        columns = Columns(chunk, self._clock, learning, self.companions)
+        metadata = metadata_of(chunk, file)
+        outputs: dict[str, Any] = {}
+        faults: dict[str, WagonFault] = {}
+        for wagon in self._wagons:
+            if wagon.name in self._stopped or shares[wagon.name].error is not None:
+                continue
+            missing = [name for name in wagon.requires if name not in outputs]
+            if missing:
+                faults[wagon.name] = because_of(missing[0], chunk)
+                continue
+            self._run_one(wagon, columns, metadata, shares[wagon.name], outputs, faults)
+            if columns.read_error is not None:
+                raise UnreadableColumnError(columns.read_error)
+        if self._at is not None:
+            self._at(f"adding what wagons made of {chunk.path}")
+        with self._clock.during("merge"), self._interruption.held():
+            self._add(chunk, shares, outputs, faults)
+            self._note_touches(columns, shares)
+        per_event = self.companions.size_bytes / max(1, len(chunk)) if learning else 0.0
+        self.companion_bytes_per_event = max(self.companion_bytes_per_event, per_event)
+        self._last_place = {"path": chunk.path, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}
+
+    def _run_one(
+        self,
+        wagon: Wagon,
+        columns: Columns,
+        metadata: Mapping[str, Any],
+        share: WagonShare,
+        outputs: dict[str, Any],
+        faults: dict[str, WagonFault],
+    ) -> None:
+        columns.wagon = wagon.name
+        if self._at is not None:
+            chunk = columns.chunk
+            self._at(wagon_step(wagon.name, chunk.path, chunk.entry_start, chunk.entry_stop))
+        seconds_before = self._clock.spent("wagons")
+        cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), self._clock.wagons_core_wait_s()
+        try:
+            with self._clock.during("wagons"), self._interruption.allowed(), reading_for(wagon.name):
+                if wagon.is_processor:
+                    events = self._processor_events.of(columns, metadata, wagon.schema)
+                else:
+                    needed = {name: output_view(outputs[name]) for name in wagon.requires}
+                    events = Events(columns, copy.deepcopy(metadata), needed)
+                output = wagon.process(events)
+            self._refuse_same_object(wagon.name, output)
+            kept = without_shared(output)
+            # The rows of tables stay here.
+            if share.chunks == 0 and not found(kept, Table):
+                with self._clock.during("merge"):
+                    send_and_return(kept)
+            outputs[wagon.name] = output
+        except KeyboardInterrupt:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything and stops alone
+            if isinstance(error, MemoryError) and self._out_of_memory is not None:
+                self._out_of_memory()
+            faults[wagon.name] = fault_of(error, wagon, columns.chunk)
+        share.seconds += self._clock.spent("wagons") - seconds_before
+        share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s
+        share.core_wait_s += self._clock.wagons_core_wait_s() - core_wait_before_s
+
+    def _refuse_same_object(self, name: str, output: Any) -> None:
+        if shares_objects(self._previous.get(name), output):
+            raise CannotAddError(
+                "process() returned an object that it returned for the chunk before, whose content would count twice: "
+                "make a new one in process()"
+            )
+        self._previous[name] = output
+
+    def _add(
+        self, chunk: Chunk, shares: dict[str, WagonShare], outputs: dict[str, Any], faults: dict[str, WagonFault]
+    ) -> None:
+        for wagon in self._wagons:
+            share = shares[wagon.name]
+            if wagon.name in faults:
+                share.error = faults[wagon.name]
+            elif wagon.name in outputs:
+                stopped = [name for name in wagon.requires if shares[name].error is not None]
+                if stopped:
+                    share.error = because_of(stopped[0], chunk)
+                else:
+                    self._add_output(wagon, share, outputs[wagon.name], chunk)
+
+    def _add_output(self, wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
+        place = f"{chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}"
+        try:
+            kept = wagon.for_dataset(without_shared(output), self._dataset)
+            taken = self._tables.take(wagon.name, kept, place)
+            commit = self._totals[wagon.name].prepared(taken.output)
+            taken.write()
+            commit()
+        except (CannotAddError, TableError) as error:
+            share.error = fault_of(error, wagon, chunk)
+            return
+        share.events += len(chunk)
+        share.chunks += 1
+
+    def _note_touches(self, columns: Columns, shares: dict[str, WagonShare]) -> None:
+        for name, touched in columns.touched.items():
+            shares[name].touched |= touched
+            self.touched.setdefault(name, set()).update(touched)
+        for name, touched in columns.touched_in_companions.items():
+            shares[name].touched |= touched
+        for name, missed in columns.misses.items():
+            misses = shares[name].misses
+            for branch in missed:
+                misses[branch] = misses.get(branch, 0) + 1
+
+
+def metadata_of(chunk: Chunk, file: DataFile) -> dict[str, Any]:
+    """What ``events.metadata`` says of a chunk."""
+    return {
+        **file.metadata,
+        "dataset": file.dataset,
+        "filename": chunk.path,
+        "treename": chunk.tree_name,
+        "entrystart": chunk.entry_start,
+        "entrystop": chunk.entry_stop,
+    }

@@ -1,0 +1,52 @@
+"""Whether a sum of outputs is the same however its parts are grouped, to the last bit.
+
+Whole numbers add without rounding, also those in floating point below 2**53, as the contents of a histogram without
+weights. Other floating-point numbers are rounded at each addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+
+from branchline.trains.sums.accumulators import is_joined
+from branchline.trains.tables.pieces import TablePieces
+
+# From here on not every whole number is one in double precision.
+_WHOLE_MAX = 2.0**53
+
+
+def is_exact(total: Any) -> bool:
+    """Whether all numbers of a sum are whole; False for what is not known, as objects with an addition of their own.
+
+    >>> is_exact({"events": 12, "mass": np.array([1.0, 2.0])}), is_exact(0.5)
+    (True, False)
+    """
+    if total is None or isinstance(total, str | bytes | bool | int | AbstractSet):
+        return True
+    if isinstance(total, Mapping):
+        return all(is_exact(one) for one in total.values())
+    if isinstance(total, tuple):
+        return all(is_exact(one) for one in total)
+    if is_joined(total) or isinstance(total, TablePieces):
+        return True
+    if isinstance(total, float | complex | np.generic | np.ndarray):
+        return _are_whole(np.asarray(total))
+    view = getattr(total, "view", None)
+    if callable(view) and hasattr(total, "axes"):
+        return _are_whole(np.asarray(view(flow=True)))
+    return False
+
+
+def _are_whole(values: Any) -> bool:
+    if values.dtype.names is not None:
+        # A histogram with weights has sums of several kinds in each bin.
+        return all(_are_whole(values[name]) for name in values.dtype.names)
+    if values.dtype.kind in "biuSUMm":
+        return True
+    if values.dtype.kind == "c":
+        return _are_whole(values.real) and _are_whole(values.imag)
+    return values.dtype.kind == "f" and bool(np.all((np.abs(values) < _WHOLE_MAX) & (values == np.floor(values))))
