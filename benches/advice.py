@@ -12,8 +12,8 @@ from typing import Any
 from benches.advice_cases import DATA_CASES, GOOD_CASES, JOB_CASES, DataCase, JobCase
 from benches.conditions import machine_lines
 from branchline.cli.proving import measured_proof
-from branchline.forecast.advising import Advised, advise
-from branchline.forecast.subject import Subject
+from branchline.lab.advice.advise import Advised, advise
+from branchline.lab.forecast.subject import Subject
 from branchline.records.diagnosis.advice import Advice
 from branchline.records.diagnosis.job_advice import advise_job, advise_jobs
 

@@ -16,7 +16,7 @@ import numpy as np
 import uproot
 
 from benches.worker import REPOSITORY
-from branchline.forecast.subject import Subject, subject_of
+from branchline.lab.forecast.subject import Subject, subject_of
 from branchline.reading.access import Access
 from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.convert import convert

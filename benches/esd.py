@@ -23,8 +23,8 @@ from benches.tables import table
 from benches.worker import REPOSITORY
 from branchline.reading.access import MODES
 from branchline.tracing.strace import follow
-from branchline.tracing.summary import Parts, Requests, first_parts, summarise
 from branchline.tracing.trace import Trace, read_trace
+from branchline.tracing.trace_summary import Parts, Requests, first_parts, summarise
 
 CACHE_BYTES = 30_000_000
 NAMES = ("AliESDs.root", "galice.root", "Kinematics.root", "TrackRefs.root")

@@ -21,10 +21,10 @@ from benches.link_reader import measured
 from benches.links import link
 from benches.places import served
 from benches.tables import table
-from branchline.forecast.conditions import MERGED_BYTES, Conditions
-from branchline.forecast.forecasting import WhatIf, what_if
-from branchline.forecast.other_codec import try_codec
-from branchline.forecast.subject import Subject, subject_of
+from branchline.lab.forecast.conditions import MERGED_BYTES, Conditions
+from branchline.lab.forecast.forecasting import WhatIf, what_if
+from branchline.lab.forecast.other_codec import try_codec
+from branchline.lab.forecast.subject import Subject, subject_of
 from branchline.reading.access import MODES
 
 ROUND_TRIPS_MS = (0, 1, 5, 20, 60, 100)

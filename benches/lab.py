@@ -16,14 +16,14 @@ from typing import Any
 
 from benches.simulated_machine import THROTTLE, Noise, SimulatedMachine
 from benches.tables import table
-from branchline.lab.at_once import run_at_once
-from branchline.lab.job import JobRequest
+from branchline.lab.comparison.verdict import shown_ratio
+from branchline.lab.sampling.job import JobRequest
+from branchline.lab.sampling.local_jobs import run_at_once
+from branchline.lab.sampling.sampler import HereAtOnce, Taker
+from branchline.lab.sampling.samples import SAMPLES, SampleFile
+from branchline.lab.studies.study_result import StudyResult
+from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import Factor, JobSettings, Level, Study
-from branchline.lab.study_result import StudyResult
-from branchline.lab.study_running import StudyRun
-from branchline.lab.study_samples import SAMPLES, SampleFile
-from branchline.lab.taking import HereAtOnce, Taker
-from branchline.lab.verdict import shown_ratio
 
 #: What is promised: false alarms at most, differences of 5 % found at least, and the cost of the lab at most.
 FALSE_MOST, FOUND_LEAST, COST_MOST = 0.06, 0.70, 0.01

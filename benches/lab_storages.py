@@ -15,9 +15,9 @@ from benches.storage_places import NAME, Place, places
 from benches.storages import make_file
 from benches.tables import table
 from branchline.lab.estimates import Ratio
+from branchline.lab.sampling.sampler import HereAtOnce
+from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import JobSettings, Study
-from branchline.lab.study_running import StudyRun
-from branchline.lab.taking import HereAtOnce
 
 #: What is read from: a real server, by its own protocol.
 STORAGE = "XRootD"

@@ -26,7 +26,7 @@ from benches.rounds import Case, Sample, Spread, check_equal_work
 from benches.split_objects import readable_branches
 from benches.tables import MEGA, spread, table
 from benches.worker import REPOSITORY, Worker
-from branchline.lab.cold import make_cold, sequential_bytes_per_s
+from branchline.lab.sampling.page_cache import make_cold, sequential_bytes_per_s
 
 JOBS = 4
 SOME_BRANCHES = 10

@@ -14,7 +14,7 @@ from benches.rounds import Spread
 from benches.tables import spread, table
 from branchline import Access
 from branchline._core import Store
-from branchline.lab.cold import make_cold
+from branchline.lab.sampling.page_cache import make_cold
 from branchline.reading.ranges import ByteRange
 
 RANGE_BYTES = 64 * 1024

@@ -21,7 +21,7 @@ from benches import data
 from benches.rounds import Case, Sample, Spread, ratio, seconds_of
 from benches.tables import MEGA, opening, spread, table
 from benches.worker import REPOSITORY
-from branchline.lab.cold import forget
+from branchline.lab.sampling.page_cache import forget
 
 OURS, LEFT, HADD, CAT = "Branchline, by entry", "Branchline, --no-sync", "hadd -fk", "cat, synced"
 CODEC = "zstd:5"

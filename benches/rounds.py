@@ -12,7 +12,7 @@ from typing import Any
 
 from benches.arms import Arm
 from benches.worker import Worker
-from branchline.lab.cold import make_cold
+from branchline.lab.sampling.page_cache import make_cold
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import math
 import random
 from dataclasses import dataclass
 
-from branchline.lab.job import JobOutcome
+from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.sampler import Turn
+from branchline.lab.sampling.samples import StudySample
+from branchline.lab.sampling.study_files import JobFiles
 from branchline.lab.study import JobSettings
-from branchline.lab.study_files import JobFiles
-from branchline.lab.study_samples import StudySample
-from branchline.lab.taking import Turn
 
 #: The variable of the environment by which an arm of a simulated study is slower: how many times the time it takes.
 THROTTLE = "SIMULATED_THROTTLE"

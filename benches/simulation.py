@@ -23,12 +23,12 @@ from benches.conditions import machine_lines
 from benches.links import link
 from benches.places import LARGE_TREE, large_file, served
 from benches.tables import table
-from branchline.forecast.jobs_at_once import JobsRequest, simulate_counted, simulate_jobs
-from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_plan import Block, BlockPlan, ReadingAhead, plans_of
-from branchline.lab.at_once import run_at_once
-from branchline.lab.cold import make_cold
-from branchline.lab.job import JobRequest
+from branchline.lab.sampling.job import JobRequest
+from branchline.lab.sampling.local_jobs import run_at_once
+from branchline.lab.sampling.page_cache import make_cold
+from branchline.lab.simulation.job_plan import Block, BlockPlan, ReadingAhead, plans_of
+from branchline.lab.simulation.platform import Disk, Link, Nodes, Platform, Storage
+from branchline.lab.simulation.simulated_jobs import JobsRequest, simulate_counted, simulate_jobs
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.lab.estimates import Ratio, paired_ratio
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
 from branchline.lab.study import Study, arm_name
-from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample, load_kept
 from studies.published import Finding, Levels, Number, Published
 
 FOUND, NOT_FOUND, UNSURE, UNMEASURED = "found again", "not found", "not sure", "not measured"

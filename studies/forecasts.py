@@ -10,12 +10,12 @@ from pathlib import Path
 from docs.generate.tables import table
 
 from branchline.base.quantities import counted, percent, significant
-from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, simulate_jobs
-from branchline.forecast.kernel_requests import KernelSettings, Read, kernel_requests
-from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_limits import CPU_SPREAD
-from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
-from branchline.lab.study_result import ArmResult, StudyResult
+from branchline.lab.simulated_limits import CPU_SPREAD
+from branchline.lab.simulation.job_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
+from branchline.lab.simulation.kernel_requests import KernelSettings, Read, kernel_requests
+from branchline.lab.simulation.platform import Disk, Link, Nodes, Platform, Storage
+from branchline.lab.simulation.simulated_jobs import JobsPoint, JobsRequest, simulate_jobs
+from branchline.lab.studies.study_result import ArmResult, StudyResult
 from studies import curves, reads, records
 from studies.published import Levels, Number, StudyPair
 from studies.yard.disks import HARD_DISK, MB, DiskKind

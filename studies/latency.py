@@ -24,13 +24,13 @@ from typing import Any
 from tests.stores.servers import Folder, Xrootd, loopback_shim
 
 from branchline._core import Proxy
-from branchline.forecast.conditions import Conditions
-from branchline.forecast.forecasting import what_if
-from branchline.forecast.jobs_at_once import JobsRequest, simulate_jobs
-from branchline.forecast.model import CONNECT_TRIPS
-from branchline.forecast.platform import Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan
-from branchline.forecast.subject import Subject, subject_of
+from branchline.lab.forecast.conditions import Conditions
+from branchline.lab.forecast.forecasting import what_if
+from branchline.lab.forecast.model import CONNECT_TRIPS
+from branchline.lab.forecast.subject import Subject, subject_of
+from branchline.lab.simulation.job_plan import ONE_BY_ONE, Block, BlockPlan
+from branchline.lab.simulation.platform import Link, Nodes, Platform, Storage
+from branchline.lab.simulation.simulated_jobs import JobsRequest, simulate_jobs
 from studies.curves import ADDED_MS, Curve, Curves, Pass, write
 from studies.records import RECORDS, Machine
 

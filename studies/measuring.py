@@ -11,11 +11,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.lab.sampling.sampler import HereAtOnce
+from branchline.lab.studies.study_file import load_study
+from branchline.lab.studies.study_page import write_report
+from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import Factor, Study
-from branchline.lab.study_file import load_study
-from branchline.lab.study_page import write_report
-from branchline.lab.study_running import StudyRun
-from branchline.lab.taking import HereAtOnce
 
 #: The quick form: enough to see that a study works, and nothing to believe.
 QUICK_JOBS_MAX, QUICK_BUDGET_S, QUICK_WAIT_S = 2, 60.0, 120.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from branchline.lab.study_pictures import COLOURS, SERIES_MAX, IntervalRow, Picture, Series, intervals, lines
-from branchline.lab.study_result import ArmResult, StudyResult
+from branchline.lab.studies.study_pictures import COLOURS, SERIES_MAX, IntervalRow, Picture, Series, intervals, lines
+from branchline.lab.studies.study_result import ArmResult, StudyResult
 
 _ROWS_MAX = 24
 #: A line needs this many levels of jobs.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from branchline.base.quantities import counted, duration
 from branchline.base.whole_files import write_whole
-from branchline.lab.study_file import seconds_of
+from branchline.lab.studies.study_file import seconds_of
 from studies.published import StudyPair
 
 #: What a study takes beside its samples: disks are made and filled, servers started, the first programs loaded.

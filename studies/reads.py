@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.forecast.simulated_plan import BlockPlan, plans_of
-from branchline.lab.clients import reader_of
-from branchline.lab.job import JobRequest
+from branchline.lab.sampling.clients import reader_of
+from branchline.lab.sampling.job import JobRequest
+from branchline.lab.simulation.job_plan import BlockPlan, plans_of
 from branchline.lab.study import JobSettings
 from branchline.tracing.strace import follow
 from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Trace, read_trace

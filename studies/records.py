@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.base.plain import finite, from_plain, to_plain
-from branchline.lab.job import this_processor
-from branchline.lab.study_result import StudyResult
+from branchline.lab.sampling.job import this_processor
+from branchline.lab.studies.study_result import StudyResult
 from studies.findings import FindingHere, NumberHere
 from studies.published import STUDIES
 

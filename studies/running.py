@@ -16,7 +16,7 @@ from pathlib import Path
 
 from branchline.base.quantities import counted
 from branchline.lab.estimates import PAIRS_MIN
-from branchline.lab.study_page import kept_result
+from branchline.lab.studies.study_page import kept_result
 from studies import findings, records
 from studies.making.sets import Sets
 from studies.measuring import MeasuringRequest

@@ -25,7 +25,7 @@ def page() -> str:
     text += "## Functions\n\n" + _blocks("autofunction", sorted(functions))
     options = ":members:\n:special-members: __getitem__, __len__, __iter__, __call__\n"
     text += "## Classes\n\n" + _blocks("autoclass", sorted(classes - errors), options)
-    text += "## Events, as a wagon gets them\n\n" + _blocks("autoclass", ["train.events.Events"], ":members:\n")
+    text += "## Events, as a wagon gets them\n\n" + _blocks("autoclass", ["trains.wagons.events.Events"], ":members:\n")
     text += "## Errors and warnings\n\n" + _blocks("autoexception", sorted(errors - aliases))
     text += "`branchline.exceptions` is the module of all errors and warnings, under the name that uproot gives it.\n\n"
     for name in sorted(aliases):

@@ -2,11 +2,7 @@
 
 # The first thread that imports it counts as the main one, which Python waits for at its end: that is not to be a thread
 # that reads through the bridge.
-import sys
 import threading  # noqa: F401
-from collections.abc import Callable
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from branchline import errors as exceptions
@@ -42,7 +38,7 @@ from branchline.errors import (
 from branchline.reading.access import Access
 
 if TYPE_CHECKING:
-    from branchline.forecast.asking import what_if
+    from branchline.lab.what_if import what_if
     from branchline.reading.dask.collections import dask
     from branchline.reading.datasets.dataset import Dataset
     from branchline.reading.layout.dataset_layout import inspect_dataset
@@ -169,7 +165,7 @@ _find = lazily(
     {
         "branchline.reading.datasets.dataset": ("Dataset",),
         "branchline.reading.dask.collections": ("dask",),
-        "branchline.forecast.asking": ("what_if",),
+        "branchline.lab.what_if": ("what_if",),
         "branchline.writing.merging.convert": ("convert",),
         "branchline.reading.layout.dataset_layout": ("inspect_dataset",),
         "branchline.reading.layout.file_layout": ("inspect_file",),
@@ -218,18 +214,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Root(ModuleType):
-    """The package, in which ``forecast`` is the function: importing the room of that name does not replace it."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name == "forecast" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        # cloudpickle knows modules by their exact type: a wagon of a notebook that uses this one could not travel.
-        return import_module, (self.__name__,)
-
-
-sys.modules[__name__].__class__ = _Root

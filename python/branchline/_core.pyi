@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
-from branchline.forecast.laid import LaidFile
-from branchline.forecast.planning import PlanRequest
+from branchline.lab.forecast.laid_file import LaidFile
+from branchline.lab.forecast.planned_requests import PlanRequest
 from branchline.reading.access import Access
 from branchline.reading.datasets.elements import ReplicaRank
 from branchline.reading.datasets.server_listings import ListingForm
@@ -765,7 +765,9 @@ def plan_reads(file: LaidFile, request: PlanRequest) -> PlannedReads | None:
     """The calls that reading a file would make; None if the memory limit is too small for it."""
 
 class _SimulatedPlatform(Protocol):
-    """A platform with numbers in place of names; its parts are those of ``branchline.forecast.simulated_numbers``."""
+    """A platform with numbers in place of names; its parts are those of
+    ``branchline.lab.simulation.simulated_numbers``.
+    """
 
     @property
     def disks(self) -> Sequence[object]: ...

@@ -19,8 +19,8 @@ from tests.clusters.htcondor import HTCondor
 from tests.clusters.places import dask_servers
 from tests.clusters.slurm import NODES, Slurm
 
-from branchline.lab.study_page import kept_result, write_report
-from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
+from branchline.lab.studies.study_page import kept_result, write_report
 
 JOBS = 6
 STUDY = """

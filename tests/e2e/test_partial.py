@@ -178,13 +178,13 @@ def test_two_ctrl_c_keep_what_was_finished(waiting: Any, tmp_path: Path) -> None
 
 
 # Hammers at Ctrl-C while one step of a run is at work; the steps are methods and functions of ours.
-STEPS = ["train.running.postprocess", "train.running.RecordMaker", "running.write"]
+STEPS = ["trains.running.train_run.postprocess", "trains.running.train_run.RecordMaker", "trains.run.write"]
 HAMMERED = """
 import importlib, os, signal, sys
 from branchline.cli import main
 
-room, _, name = {step!r}.rpartition(".")
-owner = importlib.import_module("branchline." + room)
+module, _, name = {step!r}.rpartition(".")
+owner = importlib.import_module("branchline." + module)
 step = getattr(owner, name)
 
 def hammered(*arguments, **settings):

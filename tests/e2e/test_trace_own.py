@@ -24,8 +24,8 @@ from tests.peers.peers import missing
 
 from branchline.errors import OptionError
 from branchline.tracing.recording import recording, recover
-from branchline.tracing.summary import summarise
 from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Trace, read_trace
+from branchline.tracing.trace_summary import summarise
 
 BRANCHES = [f"branch_{number}" for number in range(30)]
 WAGON = """

@@ -12,10 +12,10 @@ from tests.e2e.browser import Browser
 from tests.peers.peers import missing
 
 from branchline.reading.layout.file_layout import inspect_file
-from branchline.tracing.comparing import write_comparison
-from branchline.tracing.page import write_page
 from branchline.tracing.strace import follow
 from branchline.tracing.trace import PART, Group, Trace, read_trace
+from branchline.tracing.trace_comparison import write_comparison
+from branchline.tracing.trace_page import write_page
 
 READ = """
 import sys, uproot

@@ -16,8 +16,8 @@ from branchline.reading.trees.file import File
 from branchline.tracing.file_map import PAGE, map_file
 from branchline.tracing.recording import recording
 from branchline.tracing.strace import follow
-from branchline.tracing.summary import summarise
 from branchline.tracing.trace import EXTENT, PART, Trace, read_trace
+from branchline.tracing.trace_summary import summarise
 
 FIELDS = [f"field_{number}" for number in range(6)]
 ENTRIES = 60_000

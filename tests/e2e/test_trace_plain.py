@@ -12,8 +12,8 @@ from branchline.reading.layout.file_layout import inspect_file
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
-from branchline.tracing.summary import summarise
 from branchline.tracing.trace import Trace, read_trace
+from branchline.tracing.trace_summary import summarise
 
 
 def test_plain_reads_are_those_of_the_study(tmp_path: Path) -> None:

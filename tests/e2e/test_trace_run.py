@@ -18,8 +18,8 @@ from tests.peers.peers import import_root, missing, shared_data
 
 from branchline.errors import OptionError
 from branchline.tracing.strace import follow
-from branchline.tracing.summary import summarise
 from branchline.tracing.trace import Trace, read_trace
+from branchline.tracing.trace_summary import summarise
 
 # What the ALICE study did: every entry of the tree, with the branches of two detectors switched off.
 READ_WITH_ROOT = """

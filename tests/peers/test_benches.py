@@ -22,7 +22,7 @@ from benches.tables import disturbed
 from tests.peers.peers import REPOSITORY
 from tests.sampled import long_but
 
-from branchline.lab.cold import StillCachedError, make_cold
+from branchline.lab.sampling.page_cache import StillCachedError, make_cold
 from branchline.tracing.reads import Read
 
 RunBenches = Callable[..., Path]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from branchline.forecast.changing import CONVERTED, AdvisedChange, write_changed
-from branchline.forecast.laid import laid_file, names_of
-from branchline.forecast.proposals import columns_of_ntuple, proposals
-from branchline.forecast.rates import Rates
-from branchline.forecast.subject import Subject
-from branchline.forecast.trying import try_change
+from branchline.lab.advice.changes import CONVERTED, AdvisedChange, write_changed
+from branchline.lab.advice.proposals import columns_of_ntuple, proposals
+from branchline.lab.advice.sample_trial import try_change
+from branchline.lab.forecast.laid_file import laid_file, names_of
+from branchline.lab.forecast.rates import Rates
+from branchline.lab.forecast.subject import Subject
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 

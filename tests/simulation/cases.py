@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from branchline import _core
-from branchline.forecast.platform import Link
-from branchline.forecast.simulated_numbers import (
+from branchline.lab.simulation.platform import Link
+from branchline.lab.simulation.simulated_numbers import (
     NumberedBlock,
     NumberedJob,
     NumberedNodes,

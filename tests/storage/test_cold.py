@@ -12,14 +12,14 @@ import uproot
 from tests.storage.machine import Room
 from tests.storage.xrootdfs import mounted
 
-from branchline.lab.cold import fuse_remark
-from branchline.lab.comparing import ComparisonPlan, compare
-from branchline.lab.readings import Reading, ReadingOptions
-from branchline.lab.samples import Command
+from branchline.lab.comparison.command_samples import Command
+from branchline.lab.comparison.compare import ComparisonPlan, compare
+from branchline.lab.comparison.reading_samples import Reading, ReadingOptions
+from branchline.lab.comparison.verdict import verdict
+from branchline.lab.sampling.page_cache import fuse_remark
+from branchline.lab.sampling.sampler import HereAtOnce, Turn
+from branchline.lab.sampling.study_files import files_of
 from branchline.lab.study import JobSettings
-from branchline.lab.study_files import files_of
-from branchline.lab.taking import HereAtOnce, Turn
-from branchline.lab.verdict import verdict
 
 WAIT_S = 120.0
 

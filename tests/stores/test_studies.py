@@ -13,14 +13,14 @@ from tests.stores.conftest import Served
 from tests.stores.servers import Folder, Nginx, certificates
 
 import branchline
+from branchline.lab.sampling.sampler import HereAtOnce, Turn
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
+from branchline.lab.sampling.study_files import JobFiles, files_of
+from branchline.lab.sampling.traces import ranges_on, trace_path
+from branchline.lab.studies.study_file import load_study
+from branchline.lab.studies.study_run import StudyRun
+from branchline.lab.studies.study_verdict import sentences
 from branchline.lab.study import JobSettings
-from branchline.lab.study_file import load_study
-from branchline.lab.study_files import JobFiles, files_of
-from branchline.lab.study_running import StudyRun
-from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
-from branchline.lab.study_verdict import sentences
-from branchline.lab.taking import HereAtOnce, Turn
-from branchline.lab.traces import ranges_on, trace_path
 
 DIES_IN = 1
 STUDY = """

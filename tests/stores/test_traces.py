@@ -19,8 +19,8 @@ from branchline.reading.sources import Source
 from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
-from branchline.tracing.summary import summarise
 from branchline.tracing.trace import PART, REQUEST, Trace, read_trace
+from branchline.tracing.trace_summary import summarise
 
 BRANCHES = [f"branch_{number}" for number in range(40)]
 SOME = [BRANCHES[number] for number in (1, 2, 9, 20, 21, 39)]

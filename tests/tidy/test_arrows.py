@@ -9,11 +9,10 @@ from pathlib import Path
 
 # Each room, and the rooms that it may import. Rooms that all may import are in EVERYBODYS.
 ROOMS: dict[str, set[str]] = {
-    "cli": {"_core", "control", "forecast", "jobs", "lab", "reading", "records", "tracing", "trains", "web", "writing"},
+    "cli": {"_core", "control", "jobs", "lab", "reading", "records", "tracing", "trains", "web", "writing"},
     "control": {"jobs", "lab", "reading", "records", "trains", "writing"},
-    "forecast": {"_core", "reading", "records", "tracing", "writing"},
     "jobs": {"reading"},
-    "lab": {"_core", "jobs", "reading", "records", "tracing", "trains"},
+    "lab": {"_core", "jobs", "reading", "records", "tracing", "trains", "writing"},
     "reading": {"_core"},
     "records": {"_core", "jobs", "reading", "writing"},
     "tracing": {"_core", "jobs", "reading", "records"},

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::access::PythonAccess;
 use crate::buffer::Buffer;
 
-/// `branchline.forecast.laid.LaidFile`.
+/// `branchline.lab.forecast.laid_file.LaidFile`.
 #[derive(FromPyObject)]
 pub struct FileFields {
     size_bytes: u64,
@@ -30,7 +30,7 @@ pub struct FileFields {
     scratch_bytes: u64,
 }
 
-/// `branchline.forecast.planning.PlanRequest`.
+/// `branchline.lab.forecast.planned_requests.PlanRequest`.
 #[derive(FromPyObject)]
 pub struct RequestFields {
     access: PythonAccess,
@@ -144,7 +144,7 @@ impl TryFrom<RequestFields> for PlanSettings {
     }
 }
 
-/// `branchline.forecast.pieces.Opening`.
+/// `branchline.lab.forecast.pieces.Opening`.
 fn opening_named(name: &str) -> PyResult<PlannedOpening> {
     match name {
         "stream" => Ok(PlannedOpening::InStream),

@@ -1,4 +1,4 @@
-//! Simulated jobs for Python: the dataclasses of `branchline.forecast` as values of the crate, and back.
+//! Simulated jobs for Python: the dataclasses of `branchline.lab.simulation` as values of the crate, and back.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -56,7 +56,7 @@ struct Nodes {
     speed: f64,
 }
 
-/// The numbered platform of `branchline.forecast`.
+/// The numbered platform of `branchline.lab.simulation`.
 #[derive(FromPyObject)]
 pub struct Platform {
     disks: Vec<Disk>,
@@ -115,7 +115,7 @@ struct Reading {
     threads: f64,
 }
 
-/// The numbered plan of `branchline.forecast`.
+/// The numbered plan of `branchline.lab.simulation`.
 #[derive(FromPyObject)]
 pub struct Plan {
     blocks: Vec<Block>,
@@ -137,7 +137,7 @@ impl From<Plan> for simulated::Plan {
     }
 }
 
-/// A job of `branchline.forecast`.
+/// A job of `branchline.lab.simulation`.
 #[derive(FromPyObject)]
 pub struct Job {
     plan: usize,

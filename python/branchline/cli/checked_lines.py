@@ -7,7 +7,7 @@ import json
 from branchline.base.plain import finite, to_plain
 from branchline.base.quantities import counted, duration
 from branchline.cli.printing import print_out
-from branchline.forecast.checked import CheckedForecasts
+from branchline.lab.forecast.checked import CheckedForecasts
 
 
 def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:

@@ -11,8 +11,8 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 
 if TYPE_CHECKING:
-    from branchline.lab.readings import ReadingOptions
-    from branchline.lab.samples import Subject
+    from branchline.lab.comparison.command_samples import Subject
+    from branchline.lab.comparison.reading_samples import ReadingOptions
 
 
 class Comparing(NamedTuple):
@@ -79,10 +79,10 @@ def compare(
     """
     from branchline.base.plain import to_plain
     from branchline.base.whole_files import check_writable, write_whole
-    from branchline.lab.comparing import ComparisonPlan, local_files
-    from branchline.lab.comparing import compare as compared
-    from branchline.lab.readings import ReadingOptions
-    from branchline.lab.verdict import verdict
+    from branchline.lab.comparison.compare import ComparisonPlan, local_files
+    from branchline.lab.comparison.compare import compare as compared
+    from branchline.lab.comparison.reading_samples import ReadingOptions
+    from branchline.lab.comparison.verdict import verdict
 
     drawn = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
     files = tuple(file for path in cold for file in local_files(path))
@@ -105,8 +105,8 @@ def compare(
 def _subjects(first: str, second: str | None, access: list[str], wanted: ReadingOptions) -> tuple[Subject, Subject]:
     """What is compared. Raises OptionError for what does not go together."""
     from branchline.errors import OptionError
-    from branchline.lab.readings import Reading, is_place
-    from branchline.lab.samples import Command
+    from branchline.lab.comparison.command_samples import Command
+    from branchline.lab.comparison.reading_samples import Reading, is_place
 
     if len(access) > 2:
         raise OptionError(f"--access is given {len(access)} times", hint="give it once for both, or twice")

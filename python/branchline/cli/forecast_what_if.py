@@ -12,9 +12,9 @@ from branchline.base.quantities import count, duration, size
 from branchline.cli.printing import print_out
 from branchline.cli.terminal import console
 from branchline.errors import OptionError
-from branchline.forecast.forecasting import Interval, WhatIf
-from branchline.forecast.jobs_at_once import JobsAtOnce
-from branchline.forecast.kept import keep
+from branchline.lab.forecast.forecasting import Interval, WhatIf
+from branchline.lab.forecast.kept_forecasts import keep
+from branchline.lab.simulation.simulated_jobs import JobsAtOnce
 
 
 def kept_or_printed(found: WhatIf | JobsAtOnce, output: Path | None, *, as_json: bool) -> bool:

@@ -65,10 +65,10 @@ def forecast(
 
     """
     from branchline.cli.forecast_what_if import kept_or_printed, print_jobs, print_what_if
-    from branchline.forecast.asking import answer
-    from branchline.forecast.conditions import conditions_of
-    from branchline.forecast.jobs_at_once import JobsAtOnce
-    from branchline.forecast.platform import load_platform
+    from branchline.lab.forecast.conditions import conditions_of
+    from branchline.lab.simulation.platform import load_platform
+    from branchline.lab.simulation.simulated_jobs import JobsAtOnce
+    from branchline.lab.what_if import answer
 
     wanted = conditions_of(conditions)
     shared = load_platform(platform) if platform is not None else None
@@ -105,10 +105,10 @@ def check(
     from branchline.base.plain import finite, to_plain
     from branchline.base.quantities import duration
     from branchline.cli.checked_lines import print_checked
-    from branchline.forecast.checked import keep_checked, load_checked
-    from branchline.forecast.kept import check as checked
-    from branchline.forecast.kept import checked_of, kept
-    from branchline.forecast.subject import job_record
+    from branchline.lab.forecast.checked import keep_checked, load_checked
+    from branchline.lab.forecast.kept_forecasts import check as checked
+    from branchline.lab.forecast.kept_forecasts import checked_of, kept
+    from branchline.lab.forecast.subject import job_record
 
     if path is None:
         print_checked(load_checked().here(), as_json=as_json)
@@ -150,8 +150,8 @@ def calibrate(
 
     """
     from branchline.base.plain import finite, to_plain
-    from branchline.forecast.calibration import calibrate as measured
-    from branchline.forecast.calibration import load_calibration, save_calibration
+    from branchline.lab.forecast.calibration import calibrate as measured
+    from branchline.lab.forecast.calibration import load_calibration, save_calibration
     from branchline.reading.datasets.dataset import Dataset
 
     files = tuple(Dataset.of(location)) if location else ()
@@ -202,10 +202,10 @@ def advise(
     from branchline.base.plain import finite, to_plain
     from branchline.cli.advice_lines import print_advice
     from branchline.cli.proving import prove
-    from branchline.forecast.advising import advice_of
-    from branchline.forecast.asking import advice_on
-    from branchline.forecast.doing import do
-    from branchline.forecast.subject import is_job
+    from branchline.lab.advice.advise import advice_of
+    from branchline.lab.advice.doing import do
+    from branchline.lab.forecast.subject import is_job
+    from branchline.lab.what_if import advice_on
 
     if len(location) > 1 and all(map(is_job, location)):
         _advise_together(location, as_json=as_json)
@@ -236,7 +236,7 @@ def _advise_together(jobs: list[str], *, as_json: bool) -> None:
     """Advice for several jobs: one train, if they read the same."""
     from branchline.base.plain import finite, to_plain
     from branchline.cli.advice_lines import print_advice
-    from branchline.forecast.subject import job_record
+    from branchline.lab.forecast.subject import job_record
     from branchline.records.diagnosis.job_advice import advise_jobs
 
     found = advise_jobs([job_record(job) for job in jobs])

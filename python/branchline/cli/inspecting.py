@@ -78,7 +78,7 @@ def _inspect_file(
     from branchline.base.plain import to_plain
     from branchline.cli.layout_tables import print_file
     from branchline.cli.terminal import console
-    from branchline.forecast.of_layout import advise_file
+    from branchline.lab.advice.layout_advice import advise_file
     from branchline.reading.layout.file_layout import inspect_file
 
     layout = inspect_file(

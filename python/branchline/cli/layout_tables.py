@@ -13,7 +13,7 @@ from branchline.base.quantities import count, counted, percent, significant, siz
 from branchline.cli.advice_lines import print_advice
 from branchline.cli.printing import print_out
 from branchline.cli.terminal import console as standard_output
-from branchline.forecast.of_layout import advise_dataset, advise_file
+from branchline.lab.advice.layout_advice import advise_dataset, advise_file
 from branchline.reading.layout.dataset_layout import DatasetLayout
 from branchline.reading.layout.extents import Spread
 from branchline.reading.layout.file_layout import FileLayout

@@ -16,10 +16,10 @@ from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:
-    from branchline.forecast.advising import Advised
-    from branchline.forecast.checked import Checked
-    from branchline.forecast.subject import Subject
-    from branchline.lab.samples import ArmRun, Command
+    from branchline.lab.advice.advise import Advised
+    from branchline.lab.comparison.command_samples import ArmRun, Command
+    from branchline.lab.forecast.checked import Checked
+    from branchline.lab.forecast.subject import Subject
     from branchline.reading.access import Access
     from branchline.reading.datasets.data_file import DataFile
 
@@ -38,15 +38,15 @@ class ReadingProcess:
     @property
     def whole(self) -> list[str]:
         """The words of its command."""
-        return [*own_python(), "-m", "branchline.forecast.reading", str(self.request)]
+        return [*own_python(), "-m", "branchline.lab.advice.timed_read", str(self.request)]
 
     def prepare(self, wait_s: float) -> None:
         """Nothing is to be done."""
 
     def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> ArmRun:
         """Reads once."""
-        from branchline.forecast.reading import ReadingDone
-        from branchline.lab.samples import Command
+        from branchline.lab.advice.timed_read import ReadingDone
+        from branchline.lab.comparison.command_samples import Command
 
         self.done.unlink(missing_ok=True)
         sample = Command(self.name, tuple(self.whole)).taken(round_number, position, cached_bytes, wait_s)
@@ -63,7 +63,7 @@ def prove(advised: Advised, subject: Subject, written: Sequence[DataFile], budge
     OptionError for what cannot be run again.
     """
     from branchline.base.quantities import duration
-    from branchline.forecast.checked import keep_checked, load_checked
+    from branchline.lab.forecast.checked import keep_checked, load_checked
 
     found = measured_proof(advised, subject, written, budget_s)
     saved_s = max(0.0, found.saving_s or 0.0)
@@ -82,9 +82,9 @@ def measured_proof(
     """The paired study: both in turns, for about ``budget_s`` seconds. Of readings only the reading is compared, of
     jobs the whole command.
     """
-    from branchline.forecast.checked import Checked
-    from branchline.forecast.machine import machine_name, now_text
-    from branchline.lab.comparing import FIRST, ComparisonPlan, compare
+    from branchline.lab.comparison.compare import FIRST, ComparisonPlan, compare
+    from branchline.lab.forecast.checked import Checked
+    from branchline.lab.forecast.machine import machine_name, now_text
 
     advice, gain = advised.advice, advised.advice.gain
     with tempfile.TemporaryDirectory(prefix="branchline-proof-") as name:
@@ -118,7 +118,7 @@ def _readings(
     advised: Advised, subject: Subject, written: Sequence[DataFile], folder: Path
 ) -> tuple[ReadingProcess, ReadingProcess]:
     """Two programs that read the files."""
-    from branchline.forecast.changing import write_changed
+    from branchline.lab.advice.changes import write_changed
 
     change = advised.change
     if change.writes and not written:
@@ -131,7 +131,7 @@ def _readings(
 
 
 def _reading(name: str, folder: Path, subject: Subject, files: Sequence[DataFile], access: Access) -> ReadingProcess:
-    from branchline.forecast.reading import ReadingRequest
+    from branchline.lab.advice.timed_read import ReadingRequest
 
     path, done = folder / f"{name}.json", folder / f"{name}-done.json"
     request = ReadingRequest.of(files, subject.branches, access, subject.threads, done)
@@ -141,7 +141,7 @@ def _reading(name: str, folder: Path, subject: Subject, files: Sequence[DataFile
 
 def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[Command, Command]:
     """The command of a job, without and with an option."""
-    from branchline.lab.samples import Command
+    from branchline.lab.comparison.command_samples import Command
 
     option = advised.change.option
     if not option.startswith("--") or "--cache-dir" in option or not command.startswith("branchline run"):

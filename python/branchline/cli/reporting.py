@@ -53,7 +53,7 @@ class ReportedCommand:
     def end(self, summary: Summary) -> None:
         """The program has ended, and its trace was summed up."""
         if self._reporter is not None:
-            from branchline.tracing.traced_reads import TracedReads
+            from branchline.tracing.traced_record import TracedReads
 
             reads = TracedReads.of(summary)
             self._reporter.read(reads.files, reads.sites)

@@ -56,7 +56,7 @@ def run(
     """
     import dataclasses
 
-    from branchline.lab.study_file import load_study
+    from branchline.lab.studies.study_file import load_study
 
     study = load_study(file, {**os.environ, **_variables(variables)})
     if minutes is not None:
@@ -133,7 +133,7 @@ def _used(file: Path, given: list[str]) -> list[str]:
     """The variables that a study uses, with the values that they have here: others may have others. A report is shown
     to others, so that those which may be secrets are left out: whoever repeats the study gives their own.
     """
-    from branchline.lab.study_file import variables_in
+    from branchline.lab.studies.study_file import variables_in
 
     values = {**os.environ, **_variables(given)}
     return [f"{name}={values[name]}" for name in variables_in(file) if name in values and not _SECRET.search(name)]
@@ -142,10 +142,10 @@ def _used(file: Path, given: list[str]) -> list[str]:
 def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: list[str]) -> None:
     """Runs a study here or on a farm, and prints what it says. ``words`` order it anywhere else."""
     from branchline.base.extras import require
-    from branchline.lab.farms import taker_on
-    from branchline.lab.study_page import write_report
-    from branchline.lab.study_running import StudyRun
-    from branchline.lab.study_verdict import sentences
+    from branchline.lab.sampling.farms import taker_on
+    from branchline.lab.studies.study_page import write_report
+    from branchline.lab.studies.study_run import StudyRun
+    from branchline.lab.studies.study_verdict import sentences
     from branchline.reading.locations import shown_command
 
     require("jinja2", "pyarrow")
@@ -172,8 +172,8 @@ def show(
             branchline study show storages
 
     """
-    from branchline.lab.study_page import kept_result, write_report
-    from branchline.lab.study_verdict import sentences
+    from branchline.lab.studies.study_page import kept_result, write_report
+    from branchline.lab.studies.study_verdict import sentences
 
     for line in sentences(kept_result(folder)):
         print_out(line)

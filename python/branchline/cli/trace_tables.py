@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from branchline.base.quantities import count, counted, duration, percent, significant, size
-from branchline.tracing.comparing import TOTALS, Comparison, RowChange, ValueChange, sentences
-from branchline.tracing.replaying import Replayed
+from branchline.tracing.replay import Replayed
 from branchline.tracing.sentences import headline, remarks
 from branchline.tracing.summary_rows import FileRow, KindRow, Summary
+from branchline.tracing.trace_comparison import TOTALS, Comparison, RowChange, ValueChange, sentences
 
 #: Rows of a table on the terminal; --json has them all.
 ROWS_SHOWN = 25

@@ -38,8 +38,8 @@ def run_command(
     from branchline.base.whole_files import check_writable
     from branchline.tracing.sentences import headline
     from branchline.tracing.strace import follow
-    from branchline.tracing.summary import summarise
     from branchline.tracing.trace import check_replaceable
+    from branchline.tracing.trace_summary import summarise
 
     _use_system_memory()
     # Checked before the command runs, perhaps for hours.
@@ -74,9 +74,9 @@ def show(
     """
     from branchline.cli.terminal import console
     from branchline.cli.trace_tables import print_summary
-    from branchline.tracing.page import write_page
-    from branchline.tracing.summary import summarise
     from branchline.tracing.trace import read_trace
+    from branchline.tracing.trace_page import write_page
+    from branchline.tracing.trace_summary import summarise
 
     _use_system_memory()
     found = read_trace(path)
@@ -107,8 +107,8 @@ def diff(
     """
     from branchline.cli.terminal import console
     from branchline.cli.trace_tables import print_comparison
-    from branchline.tracing.comparing import compare, write_comparison
     from branchline.tracing.trace import read_trace
+    from branchline.tracing.trace_comparison import compare, write_comparison
 
     _use_system_memory()
     traces = read_trace(first), read_trace(second)
@@ -135,7 +135,7 @@ def recover(
     """
     from branchline.tracing.recording import recover as recover_trace
     from branchline.tracing.sentences import headline
-    from branchline.tracing.summary import summarise
+    from branchline.tracing.trace_summary import summarise
 
     _use_system_memory()
     for line in headline(summarise(recover_trace(path))):
@@ -167,7 +167,7 @@ def replay(
     """
     from branchline.cli.terminal import console
     from branchline.cli.trace_tables import print_replayed
-    from branchline.tracing.replaying import replay_baskets, replay_requests
+    from branchline.tracing.replay import replay_baskets, replay_requests
     from branchline.tracing.trace import read_trace
 
     _use_system_memory()

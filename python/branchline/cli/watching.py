@@ -11,7 +11,7 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 
 if TYPE_CHECKING:
-    from branchline.lab.history import HistoryPoint
+    from branchline.lab.studies.history import HistoryPoint
 
 
 def schedule(
@@ -51,8 +51,8 @@ def schedule(
 
     """
     from branchline.errors import OptionError
-    from branchline.lab.schedule import Watch, take_turn, wait_for_turn
-    from branchline.lab.study_file import seconds_of
+    from branchline.lab.studies.schedule import Watch, take_turn, wait_for_turn
+    from branchline.lab.studies.study_file import seconds_of
 
     every_s = seconds_of(every) if every else 0.0
     if turns is not None and not every:
@@ -87,7 +87,7 @@ def history(
             branchline study history watched
 
     """
-    from branchline.lab.history import histories, verdict
+    from branchline.lab.studies.history import histories, verdict
 
     for line in verdict(histories(folder)):
         print_out(line)

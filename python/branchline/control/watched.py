@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from branchline.errors import OptionError
-from branchline.lab.history import HISTORY, HistoryPoint, StorageHistory, change_text, histories, verdict
+from branchline.lab.studies.history import HISTORY, HistoryPoint, StorageHistory, change_text, histories, verdict
 
 #: The folder with a folder for each schedule.
 WATCHED = "watched"

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from branchline.base.texts import printable
-from branchline.tracing.summary import Parts, Requests
 from branchline.tracing.summary_rows import SizeRow, Summary
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
+from branchline.tracing.trace_summary import Parts, Requests
 
 #: Most parts that are drawn: those with most bytes.
 PARTS_MAX = 2_000_000

@@ -11,10 +11,10 @@ import numpy as np
 import uproot
 
 import branchline
-from branchline.forecast.conditions import Conditions
-from branchline.forecast.forecasting import changed_work
-from branchline.forecast.model import Work
-from branchline.forecast.subject import subject_of
+from branchline.lab.forecast.conditions import Conditions
+from branchline.lab.forecast.forecasting import changed_work
+from branchline.lab.forecast.model import Work
+from branchline.lab.forecast.subject import subject_of
 
 
 def write_large(path: Path, clusters: int) -> Path:

@@ -13,16 +13,16 @@ import uproot
 from tests.unit.forecast.test_planned_requests import write
 
 from branchline.errors import BranchlineError, OptionError
-from branchline.forecast.advising import Advised, advice_of
-from branchline.forecast.advising import advise as advised
-from branchline.forecast.changing import MERGED, AdvisedChange, write_changed
-from branchline.forecast.doing import do
-from branchline.forecast.laid import laid_file, names_of
-from branchline.forecast.proposals import columns_of_ntuple, proposals
-from branchline.forecast.rates import Rates
-from branchline.forecast.reading import ReadingRequest, read, read_apart_s
-from branchline.forecast.subject import Subject
-from branchline.forecast.trying import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
+from branchline.lab.advice.advise import Advised, advice_of
+from branchline.lab.advice.advise import advise as advised
+from branchline.lab.advice.changes import MERGED, AdvisedChange, write_changed
+from branchline.lab.advice.doing import do
+from branchline.lab.advice.proposals import columns_of_ntuple, proposals
+from branchline.lab.advice.sample_trial import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
+from branchline.lab.advice.timed_read import ReadingRequest, read, read_apart_s
+from branchline.lab.forecast.laid_file import laid_file, names_of
+from branchline.lab.forecast.rates import Rates
+from branchline.lab.forecast.subject import Subject
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.diagnosis.advice import Advice
@@ -288,5 +288,5 @@ def test_a_request_to_read_is_read_in_another_process(good: Path, tmp_path: Path
     request = ReadingRequest([str(good)], ["events"], ["x"], mode="plain")
     request.write(tmp_path / "request.json")
     assert read(request) == 300_000
-    command = [sys.executable, "-m", "branchline.forecast.reading", str(tmp_path / "request.json")]
+    command = [sys.executable, "-m", "branchline.lab.advice.timed_read", str(tmp_path / "request.json")]
     assert subprocess.run(command, check=False).returncode == 0

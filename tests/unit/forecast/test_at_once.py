@@ -9,8 +9,8 @@ from tests.unit.forecast.test_planned_requests import write
 
 import branchline
 from branchline.errors import OptionError
-from branchline.forecast.forecasting import WhatIf
-from branchline.forecast.jobs_at_once import JobsAtOnce
+from branchline.lab.forecast.forecasting import WhatIf
+from branchline.lab.simulation.simulated_jobs import JobsAtOnce
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording

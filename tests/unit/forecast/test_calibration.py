@@ -11,7 +11,7 @@ import pytest
 from tests.unit.forecast.test_planned_requests import write
 
 from branchline.errors import BadFileError
-from branchline.forecast.calibration import (
+from branchline.lab.forecast.calibration import (
     CODECS,
     Calibration,
     calibrate,
@@ -19,8 +19,8 @@ from branchline.forecast.calibration import (
     save_calibration,
     with_calibrated,
 )
-from branchline.forecast.machine import machine_name
-from branchline.forecast.rates import Rates
+from branchline.lab.forecast.machine import machine_name
+from branchline.lab.forecast.rates import Rates
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 

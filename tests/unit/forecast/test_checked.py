@@ -18,14 +18,14 @@ from tests.unit.report.conftest import make_job
 
 from branchline.cli.proving import prove
 from branchline.errors import BadFileError, StorageError
-from branchline.forecast import checked
-from branchline.forecast.advising import Advised
-from branchline.forecast.changing import ACCESS, AdvisedChange
-from branchline.forecast.checked import Checked, CheckedForecasts, checked_path, keep_checked, load_checked
-from branchline.forecast.intervals import PAIRS_MIN
-from branchline.forecast.machine import machine_name
-from branchline.forecast.simulated_limits import CHECKED_KEPT
-from branchline.forecast.subject import subject_of
+from branchline.lab.advice.advise import Advised
+from branchline.lab.advice.changes import ACCESS, AdvisedChange
+from branchline.lab.forecast import checked
+from branchline.lab.forecast.checked import Checked, CheckedForecasts, checked_path, keep_checked, load_checked
+from branchline.lab.forecast.intervals import PAIRS_MIN
+from branchline.lab.forecast.machine import machine_name
+from branchline.lab.forecast.subject import subject_of
+from branchline.lab.simulated_limits import CHECKED_KEPT
 from branchline.reading.access import Access
 from branchline.records.diagnosis.advice import Advice, Gain
 
@@ -53,7 +53,7 @@ import errno
 import fcntl
 import sys
 from dataclasses import replace
-from branchline.forecast.checked import keep_checked
+from branchline.lab.forecast.checked import keep_checked
 from tests.unit.forecast.test_checked import ONE
 print("ready", flush=True)
 sys.stdin.readline()

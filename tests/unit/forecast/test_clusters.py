@@ -13,13 +13,13 @@ from tests.unit.forecast.test_advice import FAR, NEAR, subject_of
 from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
-from branchline.forecast.advising import advise as advised
-from branchline.forecast.changed_clusters import clusters_of, with_clusters_of
-from branchline.forecast.cluster_sizes import cluster_proposals
-from branchline.forecast.conditions import conditions_of
-from branchline.forecast.doing import do
-from branchline.forecast.laid import LaidFile, laid_file
-from branchline.forecast.planning import PlanRequest, planned
+from branchline.lab.advice.advise import advise as advised
+from branchline.lab.advice.cluster_sizes import cluster_proposals
+from branchline.lab.advice.doing import do
+from branchline.lab.forecast.changed_clusters import clusters_of, with_clusters_of
+from branchline.lab.forecast.conditions import conditions_of
+from branchline.lab.forecast.laid_file import LaidFile, laid_file
+from branchline.lab.forecast.planned_requests import PlanRequest, planned
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.diagnosis.job_advice import advise_job

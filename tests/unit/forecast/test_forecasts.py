@@ -9,15 +9,15 @@ import pytest
 from tests.unit.forecast.test_planned_requests import write
 
 from branchline.errors import BadFileError, OptionError
-from branchline.forecast.changed_layout import in_order_of_branches
-from branchline.forecast.conditions import Conditions, conditions_of
-from branchline.forecast.forecasting import what_if
-from branchline.forecast.intervals import Errors
-from branchline.forecast.kept import check, keep, kept
-from branchline.forecast.laid import laid_file
-from branchline.forecast.rates import Rates, measured
-from branchline.forecast.subject import Subject
-from branchline.forecast.unexplained import BASKET_S, CHUNK_S, SLOWEST
+from branchline.lab.forecast.changed_layout import in_order_of_branches
+from branchline.lab.forecast.conditions import Conditions, conditions_of
+from branchline.lab.forecast.forecasting import what_if
+from branchline.lab.forecast.intervals import Errors
+from branchline.lab.forecast.kept_forecasts import check, keep, kept
+from branchline.lab.forecast.laid_file import laid_file
+from branchline.lab.forecast.rates import Rates, measured
+from branchline.lab.forecast.subject import Subject
+from branchline.lab.forecast.unexplained import BASKET_S, CHUNK_S, SLOWEST
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.sensors.record import JobRecord

@@ -11,9 +11,15 @@ import pytest
 
 import branchline
 from branchline.errors import OptionError
-from branchline.forecast.jobs_at_once import JobsPoint, JobsRequest, counts_between, jobs_at_once, simulate_jobs
-from branchline.forecast.platform import Cache, Disk, Link, Nodes, Platform, Storage
-from branchline.forecast.simulated_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
+from branchline.lab.simulation.job_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
+from branchline.lab.simulation.platform import Cache, Disk, Link, Nodes, Platform, Storage
+from branchline.lab.simulation.simulated_jobs import (
+    JobsPoint,
+    JobsRequest,
+    counts_between,
+    jobs_at_once,
+    simulate_jobs,
+)
 
 # A job alone reads 10 blocks of 10 MB in 0.1 s each, while it computes the one before for 0.3 s.
 PLAN = BlockPlan(tuple(Block("near", 1e7, 0.3) for _ in range(10)), ReadingAhead(requests_in_flight=1, blocks_ahead=1))
@@ -45,7 +51,7 @@ def test_many_jobs_get_the_rate_of_the_disk_and_it_is_named() -> None:
 
 
 def test_where_a_thousand_jobs_saturate_is_found_with_few_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("branchline.forecast.jobs_at_once")
+    module = importlib.import_module("branchline.lab.simulation.simulated_jobs")
     simulated: list[int] = []
 
     def counted(request: JobsRequest, count: int) -> JobsPoint:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from branchline.forecast.pipeline import FileCosts, ReadingConditions, timing
-from branchline.forecast.planning import PlannedReads
+from branchline.lab.forecast.pipeline import FileCosts, ReadingConditions, timing
+from branchline.lab.forecast.planned_requests import PlannedReads
 
 MB = 1_000_000
 TRIP_S = 0.1

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.unit.forecast.test_planned_requests import ranges_of, write
 
-from branchline.forecast.laid import laid_file
-from branchline.forecast.planning import PlanRequest, planned_in_order
-from branchline.forecast.proposal import is_far
-from branchline.forecast.rates import Rates
-from branchline.forecast.subject import Subject
+from branchline.lab.advice.proposal import is_far
+from branchline.lab.forecast.laid_file import laid_file
+from branchline.lab.forecast.planned_requests import PlanRequest, planned_in_order
+from branchline.lab.forecast.rates import Rates
+from branchline.lab.forecast.subject import Subject
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source

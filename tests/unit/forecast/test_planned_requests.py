@@ -13,8 +13,8 @@ import uproot
 from branchline._core import HEAD_BYTES, Store
 from branchline.base.limits import parse_bytes
 from branchline.errors import MemoryLimitError
-from branchline.forecast.laid import laid_file
-from branchline.forecast.planning import PlanRequest, planned, planned_in_order
+from branchline.lab.forecast.laid_file import laid_file
+from branchline.lab.forecast.planned_requests import PlanRequest, planned, planned_in_order
 from branchline.reading.access import MODES, Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.ranges import ByteRange

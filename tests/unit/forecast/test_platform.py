@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import OptionError
-from branchline.forecast.platform import Disk, Link, Nodes, Platform, Storage, load_platform
+from branchline.lab.simulation.platform import Disk, Link, Nodes, Platform, Storage, load_platform
 
 TEXT = """
 [[disks]]

@@ -14,11 +14,11 @@ from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
 from branchline.cli.parser import named_command, parse
-from branchline.forecast.laid import laid_file
-from branchline.forecast.of_layout import advise_dataset, advise_file
-from branchline.forecast.proposals import proposals
-from branchline.forecast.rates import Rates
-from branchline.forecast.subject import Subject
+from branchline.lab.advice.layout_advice import advise_dataset, advise_file
+from branchline.lab.advice.proposals import proposals
+from branchline.lab.forecast.laid_file import laid_file
+from branchline.lab.forecast.rates import Rates
+from branchline.lab.forecast.subject import Subject
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.layout.dataset_layout import inspect_dataset

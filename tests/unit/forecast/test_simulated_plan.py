@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from branchline.errors import OptionError
-from branchline.forecast.simulated_plan import ONE_BY_ONE, BlockPlan, plans_of
+from branchline.lab.simulation.job_plan import ONE_BY_ONE, BlockPlan, plans_of
 from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Codes, Group, Trace
 from branchline.tracing.traced_job import TracedJob
 

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from branchline.errors import OptionError
-from branchline.lab.at_once import run_at_once
-from branchline.lab.job import JobRequest
-from branchline.lab.starting import JobStarters
+from branchline.lab.sampling.job import JobRequest
+from branchline.lab.sampling.local_jobs import run_at_once
+from branchline.lab.sampling.starting import JobStarters
 
 SEEN = "import os, sys; open(sys.argv[1], 'w').write(f'{os.getpid()} {os.getppid()} {os.environ.get(\"COLOUR\")}')"
 
@@ -29,7 +29,9 @@ def new_starters() -> Callable[[], list[int]]:
     """Gives the processes that start jobs and that this test began; others of this worker may live."""
 
     def found() -> set[int]:
-        return {one.pid for one in psutil.Process().children() if "branchline.lab.job_starter" in words_of(one)}
+        return {
+            one.pid for one in psutil.Process().children() if "branchline.lab.sampling.job_starter" in words_of(one)
+        }
 
     before = found()
     return lambda: sorted(found() - before)

@@ -13,9 +13,9 @@ import pytest
 
 import branchline
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.at_once import run_at_once
-from branchline.lab.clients import ClientError, copied_to, reader_of
-from branchline.lab.job import JobRequest
+from branchline.lab.sampling.clients import ClientError, copied_to, reader_of
+from branchline.lab.sampling.job import JobRequest
+from branchline.lab.sampling.local_jobs import run_at_once
 
 WAGON = """
 class Count:
@@ -37,8 +37,8 @@ def request_of_train(tmp_path: Path) -> JobRequest:
 def test_a_train_is_counted_with_its_phases_and_its_modules_are_loaded_before(request_of_train: JobRequest) -> None:
     code = f"""
 import json, sys
-from branchline.lab.clients import reader_of
-from branchline.lab.job import JobRequest
+from branchline.lab.sampling.clients import reader_of
+from branchline.lab.sampling.job import JobRequest
 request = JobRequest.from_json({request_of_train.to_json()!r})
 read = reader_of(request)
 before = set(sys.modules)

@@ -13,10 +13,17 @@ import pytest
 from tests.clusters.event_files import write_events
 
 from branchline.errors import OptionError
-from branchline.lab.comparing import ARMS, Comparison, ComparisonPlan, FailedCommandError, compare, local_files
+from branchline.lab.comparison.command_samples import Command
+from branchline.lab.comparison.compare import (
+    ARMS,
+    Comparison,
+    ComparisonPlan,
+    FailedCommandError,
+    compare,
+    local_files,
+)
+from branchline.lab.comparison.verdict import verdict
 from branchline.lab.estimates import paired_ratio
-from branchline.lab.samples import Command
-from branchline.lab.verdict import verdict
 
 PYTHON = sys.executable
 BUSY = "other programs were at work"

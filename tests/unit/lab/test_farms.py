@@ -12,13 +12,13 @@ import pytest
 import uproot
 
 from branchline.errors import OptionError
-from branchline.lab.farms import taker_on
-from branchline.lab.study_file import load_study
-from branchline.lab.study_page import write_report
-from branchline.lab.study_result import StudyResult
-from branchline.lab.study_running import StudyRun
-from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
-from branchline.lab.study_verdict import sentences
+from branchline.lab.sampling.farms import taker_on
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
+from branchline.lab.studies.study_file import load_study
+from branchline.lab.studies.study_page import write_report
+from branchline.lab.studies.study_result import StudyResult
+from branchline.lab.studies.study_run import StudyRun
+from branchline.lab.studies.study_verdict import sentences
 
 READING = """
 question = "Is a copy slower?"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from branchline.lab.job import JobOutcome
-from branchline.lab.job_differences import differences
-from branchline.lab.job_spreads import job_pictures, spreads
+from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.samples import StudySample
+from branchline.lab.studies.job_comparison import job_pictures, spreads
+from branchline.lab.studies.job_differences import differences
 from branchline.lab.study import Factor, JobSettings, Level, Study
-from branchline.lab.study_samples import StudySample
 
 OLD, NEW = "Opteron 275", "Xeon L5420"
 JOBS = 12

@@ -8,17 +8,17 @@ import pytest
 
 import branchline
 from branchline.errors import OptionError
-from branchline.lab.bare_network import host_of, own_address
-from branchline.lab.clients import ClientError, reader_of
-from branchline.lab.job import JobRequest
-from branchline.lab.limits_of_storages import CLIENT, NETWORK, limit_settings
+from branchline.lab.sampling.bare_network import host_of, own_address
+from branchline.lab.sampling.clients import ClientError, reader_of
+from branchline.lab.sampling.job import JobRequest
+from branchline.lab.sampling.sampler import HereAtOnce
+from branchline.lab.sampling.samples import SAMPLES, SampleFile
+from branchline.lab.sampling.traces import counterparts, ranges_on, trace_path
+from branchline.lab.studies.storage_limits import CLIENT, NETWORK, limit_settings
+from branchline.lab.studies.study_file import load_study
+from branchline.lab.studies.study_page import write_report
+from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import JobSettings
-from branchline.lab.study_file import load_study
-from branchline.lab.study_page import write_report
-from branchline.lab.study_running import StudyRun
-from branchline.lab.study_samples import SAMPLES, SampleFile
-from branchline.lab.taking import HereAtOnce
-from branchline.lab.traces import counterparts, ranges_on, trace_path
 
 STUDY = """
 question = "Which way is faster?"
@@ -135,7 +135,7 @@ def test_a_trace_without_local_reads_is_no_limit(tmp_path: Path) -> None:
 
 
 def test_limits_of_servers_are_those_of_their_clients_and_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.lab.limits_of_storages.shutil.which", lambda name: name)
+    monkeypatch.setattr("branchline.lab.studies.storage_limits.shutil.which", lambda name: name)
     here = JobSettings(where=("http://127.0.0.1:80/data",), client="root", options={"cache": 0})
     client, network = limit_settings(here, CLIENT), limit_settings(here, NETWORK)
     assert client is not None

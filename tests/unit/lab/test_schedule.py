@@ -12,8 +12,8 @@ import pytest
 
 from branchline.control.watched import schedules
 from branchline.errors import OptionError
-from branchline.lab.history import HISTORY, HistoryPoint, add_points, histories, verdict
-from branchline.lab.schedule import REFERENCE, Watch, take_turn
+from branchline.lab.studies.history import HISTORY, HistoryPoint, add_points, histories, verdict
+from branchline.lab.studies.schedule import REFERENCE, Watch, take_turn
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 import uproot
 
 from branchline.errors import OptionError
+from branchline.lab.sampling.sampler import HereAtOnce
 from branchline.lab.storage_study import StorageTests
-from branchline.lab.study_page import kept_result, write_report
-from branchline.lab.study_running import StudyRun
-from branchline.lab.taking import HereAtOnce
+from branchline.lab.studies.study_page import kept_result, write_report
+from branchline.lab.studies.study_run import StudyRun
 
 
 def test_storages_are_compared_in_each_test_with_the_first_one() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import OptionError
+from branchline.lab.studies.study_file import load_study, seconds_of
 from branchline.lab.study import Study
-from branchline.lab.study_file import load_study, seconds_of
 
 STORAGES = """
 question = "Which storage is faster?"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import OptionError
+from branchline.lab.sampling.study_files import files_of
 from branchline.lab.study import JobSettings
-from branchline.lab.study_files import files_of
 
 
 @pytest.fixture

@@ -20,14 +20,14 @@ import pyarrow.parquet
 import pytest
 
 from branchline.errors import DatasetError, OptionError
+from branchline.lab.sampling.sampler import HereAtOnce
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
+from branchline.lab.studies.study_file import load_study
+from branchline.lab.studies.study_page import PAGE, TABLE, kept_result, write_report
+from branchline.lab.studies.study_result import StudyResult
+from branchline.lab.studies.study_run import FailedStudyError, StudyRun
+from branchline.lab.studies.study_verdict import sentences
 from branchline.lab.study import Study
-from branchline.lab.study_file import load_study
-from branchline.lab.study_page import PAGE, TABLE, kept_result, write_report
-from branchline.lab.study_result import StudyResult
-from branchline.lab.study_running import FailedStudyError, StudyRun
-from branchline.lab.study_samples import SAMPLES, SampleFile, StudySample
-from branchline.lab.study_verdict import sentences
-from branchline.lab.taking import HereAtOnce
 
 SLEEPS = """
 question = "Which sleep is longer?"

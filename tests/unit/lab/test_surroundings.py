@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from branchline.lab.machine import CLOCK_STEP_TELLING_S, DISK_LOW_BYTES, Moment, Surroundings
+from branchline.lab.sampling.machine import CLOCK_STEP_TELLING_S, DISK_LOW_BYTES, Moment, Surroundings
+from branchline.lab.sampling.sampler import HereAtOnce, Turn
+from branchline.lab.sampling.samples import StudySample
+from branchline.lab.sampling.study_files import files_of
+from branchline.lab.studies.study_result import result_of
+from branchline.lab.studies.study_verdict import sentences
 from branchline.lab.study import JobSettings, Study
-from branchline.lab.study_files import files_of
-from branchline.lab.study_result import result_of
-from branchline.lab.study_samples import StudySample
-from branchline.lab.study_verdict import sentences
-from branchline.lab.taking import HereAtOnce, Turn
 
 WAIT_S = 60.0
 BUSY = "other programs were at work"

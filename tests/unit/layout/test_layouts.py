@@ -14,7 +14,7 @@ import uproot
 from tests.command_line import run_command
 
 import branchline
-from branchline.forecast.of_layout import advise_dataset, advise_file
+from branchline.lab.advice.layout_advice import advise_dataset, advise_file
 from branchline.reading.layout.dataset_layout import inspect_dataset
 from branchline.reading.layout.file_layout import inspect_file
 from branchline.reading.layout.file_picture import draw

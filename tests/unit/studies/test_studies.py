@@ -14,10 +14,10 @@ from studies.published import Finding, StudyPair
 from studies.yard.places import PLACES
 
 from branchline.lab.estimates import Ratio
-from branchline.lab.job import JobOutcome
+from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.samples import StudySample
+from branchline.lab.studies.study_file import load_study
 from branchline.lab.study import Study
-from branchline.lab.study_file import load_study
-from branchline.lab.study_samples import StudySample
 
 PAIRS = published.all_studies()
 ASKED = [one for one in PAIRS if not one.published.cannot]

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.command_line import run_command
 from tests.unit.tracing.test_summary import made
 
-from branchline.tracing.comparing import ValueChange, compare, sentences
+from branchline.tracing.trace_comparison import ValueChange, compare, sentences
 
 
 def test_what_changed_is_told_with_its_size() -> None:

@@ -23,8 +23,8 @@ from branchline.tracing.file_map import (
     map_file,
 )
 from branchline.tracing.parts import overlaps, with_parts
-from branchline.tracing.summary import summarise
 from branchline.tracing.trace import PART, REQUEST, Group, Trace
+from branchline.tracing.trace_summary import summarise
 from branchline.tracing.traced_job import TracedJob
 
 

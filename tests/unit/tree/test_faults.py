@@ -9,9 +9,10 @@ import pytest
 from tests.unit.tree.conftest import Sample
 
 import branchline
-from branchline import InternalError, bridge
+from branchline import InternalError
 from branchline.cli.printing import errors_printed
 from branchline.errors import FILE_ERRORS
+from branchline.reading import bridge
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.writing.merging.merge import merge

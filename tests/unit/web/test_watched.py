@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.unit.web.server import Server
 
-from branchline.lab.history import HISTORY, HistoryPoint, add_points
+from branchline.lab.studies.history import HISTORY, HistoryPoint, add_points
 
 
 def points(storage: str, ratio: float, first: int, count: int) -> list[HistoryPoint]:

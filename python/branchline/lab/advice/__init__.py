@@ -1,0 +1,1 @@
+"""Advice: changes of layout or settings whose gain was forecast or measured."""

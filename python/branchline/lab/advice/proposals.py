@@ -1,0 +1,297 @@
+"""What may help a job or the reading of files, by how they lie and are read; the gain is not known yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from branchline.base.quantities import count, counted, percent, size
+from branchline.lab.advice.changes import (
+    ACCESS,
+    CONVERTED,
+    MERGED,
+    ORDERED,
+    OTHER,
+    REBASKETED,
+    RECOMPRESSED,
+    SLIMMED,
+    AdvisedChange,
+)
+from branchline.lab.advice.cluster_sizes import SMALL_BASKET_BYTES, cluster_proposals
+from branchline.lab.advice.proposal import Proposal, inputs_of, is_far, tree_of, written_cost
+from branchline.lab.forecast.conditions import MERGED_BYTES, Conditions
+from branchline.lab.forecast.planned_requests import PlanRequest, planned
+from branchline.lab.forecast.subject import Subject
+from branchline.reading.access import Access
+from branchline.records.diagnosis.advice import ANALYST, MANAGER
+from branchline.records.diagnosis.figures import phase_s
+from branchline.records.diagnosis.ideas import CACHE_OPTION, GAIN_MIN, names_words
+from branchline.records.diagnosis.job_advice import threads_words, workers_for_threads
+from branchline.records.diagnosis.record_clusters import CLUSTER_BYTES, CLUSTER_OPTION
+
+#: Files below this size are tried merged.
+SMALL_FILE_BYTES = 50_000_000
+#: Opening a file takes as much, at least, with all that it makes a reader do besides its calls.
+OPEN_S = 5e-4
+#: Small baskets are tried so large in the file.
+LARGER_BASKET_BYTES = 64_000
+#: Bytes in the file were asked for; those of baskets before compression are about four times as many.
+BEFORE_COMPRESSION = 4
+#: A basket above this keeps one thread busy, and memory, while the others wait.
+HUGE_BASKET_BYTES = 8_000_000
+#: A reader that turns back less often than at this part of the baskets is not slowed down.
+JUMPS_BACK_SHARE = 0.02
+#: Codecs that are tried against zstd: those that take longer to decompress.
+SLOW_CODECS = ("lzma", "zlib", "old CS")
+#: A codec is only tried, on one file, where decompression is this part of the CPU time of reading.
+DECOMPRESSION_SHARE = 0.2
+#: Decoding that takes longer for a byte is of objects that are not split into columns.
+SLOW_DECODE_S_PER_BYTE = 1e-8
+#: A part of the bytes that is worth a copy without it.
+UNWANTED_SHARE = 0.3
+#: A file of which a smaller part is wanted is not copied to a local disk.
+STAGED_SHARE = 0.5
+#: A read of a disk, for what is kept near.
+NEAR_BYTES_PER_S = 400e6
+ZSTD = "zstd:5"
+#: An RNTuple is tried with the codec that files have, at its usual level: what it saves is not that of another codec.
+#: Where a basket is not compressed, the file may still be: it may not have become smaller.
+SAME_CODECS = {"zstd": ZSTD, "zlib": "zlib:1", "lz4": "lz4:4"}
+#: Files of which less is unpacked and decoded are not worth writing again as they should be.
+WORTH_A_COPY_S = 1.0
+
+
+def proposals(subject: Subject) -> Iterator[Proposal]:
+    """All that may help: what is clearly good as it is is not proposed to be otherwise."""
+    yield from _access(subject)
+    yield from _near(subject)
+    yield from _workers(subject)
+    yield from _small_files(subject)
+    clusters = list(cluster_proposals(subject))
+    # Baskets of other sizes are no matter where clusters are to be others.
+    yield from clusters or _baskets(subject)
+    yield from _order(subject)
+    yield from _codec(subject)
+    yield from _objects(subject)
+    yield from _slim(subject)
+
+
+# --- how files are read, and where ------------------------------------------------------------------------------------
+
+
+def _access(subject: Subject) -> Iterator[Proposal]:
+    access = subject.access
+    far = is_far(subject)
+    how = f"files are read with --access {access.mode}"
+    if access.read_ahead is not None:
+        how += f" --read-ahead {access.read_ahead}"
+    how += f" over a round trip of {subject.rates.round_trip_s * 1e3:.2g} ms" if far else " from near storage"
+    if access.mode == "planned" and access.read_ahead is None:
+        if far:
+            yield from _whole_files(subject, how)
+        return
+    yield _read_otherwise(access, "planned", how, "nothing")
+    if far and access.mode not in ("prefetch", "stage"):
+        yield from _whole_files(subject, how)
+
+
+def _whole_files(subject: Subject, how: str) -> Iterator[Proposal]:
+    """Files as a whole: in memory where they fit into it, else on a local disk where most of them is wanted."""
+    access, largest = subject.access, max(subject.laid, key=lambda one: one.size_bytes)
+    prefetch = _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
+    limit, change = subject.memory_limit_bytes, prefetch.change
+    request = PlanRequest(
+        access=change.access or access, memory_limit_bytes=subject.stream_bytes, threads=subject.threads
+    )
+    # A file that is cut is opened before its parts are read, and never read whole.
+    if largest.parts == 1 and planned(largest, request).is_whole:
+        yield prefetch
+    elif largest.wanted_bytes >= STAGED_SHARE * largest.size_bytes:
+        how += f"; memory of {size(limit)} has no room for files of {size(largest.size_bytes)}"
+        cost = f"a local disk for files of {size(largest.size_bytes)}, each time"
+        yield _read_otherwise(access, "stage", how, cost)
+
+
+def _read_otherwise(access: Access, mode: str, how: str, cost: str) -> Proposal:
+    option = f"--access {mode}"
+    words = option if access.read_ahead is None else f"read with {option}, and without --read-ahead"
+    change = AdvisedChange(ACCESS, access=replace(access, mode=mode, read_ahead=None), option=option)
+    return Proposal(f"access-{mode}", how, words, cost, ANALYST, change)
+
+
+def _near(subject: Subject) -> Iterator[Proposal]:
+    """What is far is kept near for the next runs, once it is read in a good way."""
+    access, rates = subject.access, subject.rates
+    is_read_well = access.mode in ("planned", "prefetch") and access.read_ahead is None
+    is_elsewhere = any(not one.is_near for one in subject.laid)
+    if not is_far(subject) or not is_read_well or access.cache_dir or not is_elsewhere:
+        return
+    wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
+    what = f"{size(wanted)} come over a round trip of {rates.round_trip_s * 1e3:.2g} ms in each run"
+    cost = f"{size(wanted)} of a disk; the first run takes as long as now"
+    conditions = Conditions(round_trip_s=0.0, bytes_per_second=NEAR_BYTES_PER_S)
+    change = AdvisedChange(OTHER, conditions=conditions, option=CACHE_OPTION)
+    yield Proposal("near-cache", what, CACHE_OPTION, cost, ANALYST, change)
+
+
+def _workers(subject: Subject) -> Iterator[Proposal]:
+    job = subject.job
+    wanted = min(subject.cores, max(len(subject.files), job.subjobs if job else 0))
+    if job is None:
+        return
+    others_cores = ((job.machine_cpu_s or 0.0) - job.cpu_s) / max(1e-9, job.wall_s)
+    # Half a core of other programs is nothing.
+    free = round(subject.cores - max(0.0, others_cores))
+    fewer = workers_for_threads(subject.workers, subject.threads, subject.cores)
+    if fewer is not None and free >= subject.cores:
+        threads = subject.cores // fewer
+        cost = f"{counted(fewer, 'process', 'processes')} with {counted(threads, 'thread')} each"
+        conditions = Conditions(cores=fewer, threads=threads)
+        change = AdvisedChange(OTHER, conditions=conditions, option=f"--workers {fewer}")
+        yield Proposal("workers-threads", threads_words(job, subject.cores), change.option, cost, ANALYST, change)
+    if wanted <= subject.workers or free < wanted:
+        return
+    what = f"{counted(subject.workers, 'worker')} on {count(subject.cores)} cores"
+    change = AdvisedChange(OTHER, conditions=Conditions(cores=wanted), option=f"--workers {wanted}")
+    yield Proposal("workers", what, change.option, f"{wanted} cores, each time", ANALYST, change)
+
+
+# --- how files lie ----------------------------------------------------------------------------------------------------
+
+
+def _small_files(subject: Subject) -> Iterator[Proposal]:
+    mean = float(np.mean([one.size_bytes for one in subject.laid]))
+    if len(subject.files) < 2 or mean >= SMALL_FILE_BYTES:
+        return
+    into = max(1, round(mean * len(subject.files) / MERGED_BYTES))
+    if not is_far(subject) and _opening_share(subject, into) < GAIN_MIN:
+        return
+    what = f"{counted(len(subject.files), 'file')} of {size(mean)}, each opened for itself"
+    words = f"branchline merge {inputs_of(subject)} -o merged.root --max-size '1 GB' --verify"
+    change = AdvisedChange(MERGED, max_bytes=MERGED_BYTES, conditions=Conditions(merged_bytes=MERGED_BYTES))
+    cost = f"{written_cost(subject)}; then there is {counted(into, 'file')}"
+    yield Proposal("merge", what, words, cost, MANAGER, change)
+
+
+def _opening_share(subject: Subject, into: int) -> float:
+    """The part of reading near files that opening takes, without that of ``into`` of them. Merging saves no more."""
+    rates, files = subject.rates, len(subject.files)
+    saved_s = (files - into) * max(rates.open_s, OPEN_S)
+    spent = rates.decode_s_per_byte + max(rates.decompress_s_per_byte.values(), default=0.0)
+    read_s = subject.scale * sum(one.plain_bytes for one in subject.laid) * spent
+    return saved_s / max(1e-9, saved_s + read_s / max(1, subject.threads))
+
+
+def _baskets(subject: Subject) -> Iterator[Proposal]:
+    sizes = np.array([row[1] for one in subject.laid for branch in one.extents for row in branch])
+    if not len(sizes):
+        return
+    median, largest = float(np.median(sizes)), int(sizes.max())
+    if any(one.is_ntuple for one in subject.laid):
+        return
+    basket_size = BEFORE_COMPRESSION * LARGER_BASKET_BYTES
+    # Without a word on clusters they stay as they are, and no basket is larger than its cluster.
+    layout = f"--basket-size '{basket_size // 1000} kB' {CLUSTER_OPTION}"
+    words = f"branchline merge {inputs_of(subject)} -o baskets.root {layout} --verify"
+    conditions = Conditions(basket_bytes=LARGER_BASKET_BYTES)
+    change = AdvisedChange(REBASKETED, basket_size=basket_size, cluster_bytes=CLUSTER_BYTES, conditions=conditions)
+    cost = f"{written_cost(subject)}, with CPU to compress"
+    if median < SMALL_BASKET_BYTES:
+        what = f"half of the {count(len(sizes))} baskets have less than {size(median)}"
+        yield Proposal("layout-baskets", what, words, cost, MANAGER, change)
+    elif largest > HUGE_BASKET_BYTES:
+        what = f"the largest of the {count(len(sizes))} baskets has {size(largest)}: one thread unpacks it"
+        yield Proposal("layout-baskets", what, words, cost, MANAGER, replace(change, conditions=Conditions()))
+
+
+def _order(subject: Subject) -> Iterator[Proposal]:
+    """Baskets in the order of entries."""
+    if any(one.is_ntuple for one in subject.laid):
+        return
+    baskets = sum(len(branch) for one in subject.laid for branch in one.extents)
+    back = sum(_jumps_back(branches.extents) for branches in subject.laid)
+    if back > JUMPS_BACK_SHARE * baskets:
+        what = f"a reader turns back at {percent(back, baskets)} of the baskets"
+        words = f"branchline reorder {inputs_of(subject)} -o ordered.root --verify"
+        change = AdvisedChange(ORDERED, conditions=Conditions(by_entry=True))
+        yield Proposal("layout-order", what, words, written_cost(subject), MANAGER, change)
+
+
+def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
+    rows = sorted((row[2], number, row[0]) for number, branch in enumerate(extents) for row in branch)
+    return sum(after[2] < before[2] for before, after in pairwise(rows))
+
+
+def _codec(subject: Subject) -> Iterator[Proposal]:
+    codec = subject.laid[0].codec
+    words = f"branchline recompress {inputs_of(subject)} -o zstd.root --codec {ZSTD}"
+    change = AdvisedChange(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
+    speed = subject.rates.bytes_per_second
+    if codec == "none" and is_far(subject) and 0 < speed < NEAR_BYTES_PER_S:
+        wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
+        what = f"{size(wanted)} that are not compressed come at {size(speed)}/s"
+        yield Proposal("codec", what, words, f"{written_cost(subject)}, with CPU to compress", MANAGER, change)
+    spent = subject.rates.decompress_of(codec)
+    if codec not in SLOW_CODECS or spent is None:
+        return
+    share = spent / max(1e-18, spent + subject.rates.decode_s_per_byte)
+    if share < DECOMPRESSION_SHARE:
+        return
+    cost = f"{written_cost(subject)}, with CPU to compress; files grow, from lzma by up to a third"
+    what = f"decompressing {codec} takes {spent * 1e9:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
+    yield Proposal("codec", what, words, cost, MANAGER, change)
+
+
+def _objects(subject: Subject) -> Iterator[Proposal]:
+    """Objects that are written one after the other, and not as columns."""
+    decode, is_ntuple = subject.rates.decode_s_per_byte, any(one.is_ntuple for one in subject.laid)
+    if is_ntuple or decode < SLOW_DECODE_S_PER_BYTE:
+        return
+    what = f"decoding takes {decode * 1e9:.2g} s for a GB: objects are not split into columns"
+    words = f"branchline convert {inputs_of(subject)} -o columns.root --to rntuple{tree_of(subject)}"
+    cost = f"{written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
+    yield Proposal("format-rntuple", what, words, cost, MANAGER, AdvisedChange(CONVERTED))
+
+
+def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
+    """An RNTuple in place of a TTree in which nothing is wrong: it is no flaw, so it is only proposed where files have
+    none, where reading takes long enough to be worth a copy of all, and where a try can show the gain: near.
+    """
+    if is_far(subject) or any(one.is_ntuple for one in subject.laid) or _reading_s(subject) < WORTH_A_COPY_S:
+        return
+    codec = SAME_CODECS.get(subject.laid[0].codec)
+    if codec is None:
+        return
+    change = AdvisedChange(CONVERTED, codec=codec)
+    what = f"no flaw: {counted(len(subject.files), 'file')} with TTrees, whose baskets are read and unpacked one by one"
+    words = f"branchline convert {inputs_of(subject)} -o columns.root --to rntuple --codec {codec}{tree_of(subject)}"
+    cost = f"{written_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
+    yield Proposal("format-rntuple", what, words, cost, MANAGER, change)
+
+
+def _reading_s(subject: Subject) -> float:
+    """Seconds that unpacking and decoding take, now."""
+    if subject.job is not None:
+        return phase_s(subject.job, "decompress") + phase_s(subject.job, "decode")
+    spent = subject.rates.decode_s_per_byte + max(subject.rates.decompress_s_per_byte.values(), default=0.0)
+    return subject.scale * sum(one.plain_bytes for one in subject.laid) * spent / max(1, subject.threads)
+
+
+def _slim(subject: Subject) -> Iterator[Proposal]:
+    """A copy of the wanted branches, where files are read whole or other branches lie in between."""
+    total = sum(one.size_bytes for one in subject.laid)
+    wanted = sum(one.wanted_bytes for one in subject.laid)
+    if subject.branches is None or not total or total - wanted < UNWANTED_SHARE * total:
+        return
+    if any(one.is_ntuple for one in subject.laid) or subject.access.mode not in ("prefetch", "stage"):
+        return
+    what = (
+        f"{percent(total - wanted, total)} of the files are of branches that are never read, and files are read whole"
+    )
+    words = f"branchline slim {inputs_of(subject)} -o slim.root --branches {names_words(subject.branches)}"
+    words += tree_of(subject)
+    cost = f"about {size(subject.scale * wanted)} of space, and one reading of the files, once"
+    yield Proposal("slim", what, words, cost, MANAGER, AdvisedChange(SLIMMED, branches=subject.branches))

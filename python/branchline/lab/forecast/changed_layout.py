@@ -1,0 +1,142 @@
+"""Files as they would lie: merged, in another order, with other baskets or codecs. Nothing is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from branchline import _core
+from branchline.lab.forecast.laid_file import Basket, LaidFile
+from branchline.lab.simulated_limits import REMOTE_GAP_BYTES
+
+#: Bytes that the record of a tree takes for a basket: its offset, its size, its first entry, compressed.
+BASKET_RECORD_BYTES = 8
+
+
+def merged(files: Sequence[LaidFile], file_bytes: int) -> list[LaidFile]:
+    """The files in as few as there are of about ``file_bytes`` each, baskets copied as they are."""
+    groups: list[list[LaidFile]] = []
+    for file in files:
+        if groups and sum(one.size_bytes for one in groups[-1]) + file.size_bytes <= file_bytes:
+            groups[-1].append(file)
+        else:
+            groups.append([file])
+    return [_one_of(group) for group in groups]
+
+
+def _one_of(files: Sequence[LaidFile]) -> LaidFile:
+    first = files[0]
+    if len(files) == 1:
+        return first
+    branches: list[list[Basket]] = [[] for _ in first.extents]
+    borders: list[int] = []
+    offset_base = entry_base = 0
+    for file in files:
+        borders += [border + entry_base for border in file.borders]
+        for branch, own in zip(branches, file.extents, strict=True):
+            branch += [(at + offset_base, size, start + entry_base, stop + entry_base) for at, size, start, stop in own]
+        offset_base += max(0, file.size_bytes - file.metadata_bytes)
+        entry_base += file.entries
+    baskets = sum(len(branch) for branch in branches)
+    stored = sum(file.stored_per_entry * file.entries for file in files)
+    plain = sum(file.plain_bytes for file in files)
+    metadata = first.metadata_bytes + BASKET_RECORD_BYTES * baskets
+    return replace(
+        first,
+        path=f"{first.path} and {len(files) - 1} more",
+        size_bytes=offset_base + metadata,
+        metadata=[[(offset_base, metadata)]],
+        entries=entry_base,
+        extents=branches,
+        stored_per_entry=stored / max(1, entry_base),
+        plain_per_entry=plain / max(1, entry_base),
+        borders=tuple(borders),
+        subjobs=sum(file.subjobs for file in files),
+    )
+
+
+def in_order_of_entries(file: LaidFile) -> LaidFile:
+    """The wanted baskets by their first entries, with the bytes of other branches in equal parts between them."""
+    wanted = sorted(
+        (row[2], branch, number) for branch, own in enumerate(file.extents) for number, row in enumerate(own)
+    )
+    others = max(0, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES - file.wanted_bytes)
+    between = others // max(1, len({start for start, _, _ in wanted}))
+    branches = [list(own) for own in file.extents]
+    at, last = _core.HEAD_BYTES, None
+    for start, branch, number in wanted:
+        if last is not None and start != last:
+            at += between
+        last = start
+        _, size, _, stop = branches[branch][number]
+        branches[branch][number] = (at, size, start, stop)
+        at += size
+    return replace(file, extents=branches)
+
+
+def in_order_of_branches(file: LaidFile) -> LaidFile:
+    """The baskets of each wanted branch behind each other, with those of other branches in equal parts between."""
+    others = max(0, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES - file.wanted_bytes)
+    between = others // max(1, len(file.extents))
+    branches, at = [], _core.HEAD_BYTES
+    for own in file.extents:
+        placed: list[Basket] = []
+        for _, size, start, stop in own:
+            placed.append((at, size, start, stop))
+            at += size
+        branches.append(placed)
+        at += between
+    return replace(file, extents=branches)
+
+
+def with_larger_baskets(file: LaidFile, basket_bytes: int) -> LaidFile:
+    """Neighbouring baskets of each branch put together, up to this many bytes in the file."""
+    branches = []
+    for own in file.extents:
+        joined: list[Basket] = []
+        for at, size, start, stop in own:
+            if joined and joined[-1][1] + size <= basket_bytes:
+                before = joined[-1]
+                joined[-1] = (before[0], before[1] + size, before[2], stop)
+            else:
+                joined.append((at, size, start, stop))
+        branches.append(joined)
+    return in_order_of_entries(replace(file, extents=branches, borders=borders_of(branches)))
+
+
+def borders_of(branches: Sequence[Sequence[Basket]]) -> tuple[int, ...]:
+    """Where parts of a file may begin: at the baskets of its largest branch."""
+    largest = max(branches, key=lambda own: sum(size for _, size, _, _ in own), default=())
+    return tuple(dict.fromkeys(start for _, _, start, _ in largest))
+
+
+def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
+    """The same baskets, each ``factor`` as large, as another codec would make them."""
+
+    def scaled(number: int) -> int:
+        return int(number * factor)
+
+    branches = [
+        [(scaled(at), max(1, scaled(size)), start, stop) for at, size, start, stop in own] for own in file.extents
+    ]
+    data = max(file.wanted_bytes, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES)
+    shift = scaled(data) - data
+
+    def moved(record_at: int) -> int:
+        """Records stay as they are, wherever they lie between the baskets."""
+        return record_at + shift * record_at // max(1, file.size_bytes)
+
+    return replace(
+        file,
+        size_bytes=file.size_bytes + shift,
+        metadata=[[(moved(at), size) for at, size in request] for request in file.metadata],
+        extents=branches,
+        unwanted_first=[(scaled(at), scaled(size)) for at, size in file.unwanted_first],
+        stored_per_entry=file.stored_per_entry * factor,
+        codec=codec,
+    )
+
+
+def at_a_server(file: LaidFile) -> LaidFile:
+    """The same file behind a server, whose store joins ranges that are further apart."""
+    return replace(file, is_at_a_server=True, is_near=False, store_gap_bytes=REMOTE_GAP_BYTES)

@@ -1,0 +1,394 @@
+"""The time of reading, from its planned requests: the engine's own pipeline in simulated time.
+
+As in the engine one thread (the fetcher) opens the files in their order, asks for what each chunk needs and hands it to
+the decoders; prefetch threads open the next files and ask for what later chunks need, as many at a time and as many
+bytes as are chosen for the link; a connection serves one call at a time. What threads compute, they compute on the
+cores that are there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from branchline.lab.forecast.planned_requests import PlannedReads
+from branchline.lab.forecast.simulated_clock import Clock, Gate, Process, Servers, Way
+
+#: Chunks that may be fetched and decoded ahead, beyond one for each decoder (the engine's `CHUNKS_AHEAD`).
+CHUNKS_AHEAD = 2
+#: Files that are opened ahead before it is known what the first takes (`UNKNOWN_FILES_PREFETCHED`).
+UNKNOWN_FILES = 64
+#: What is prefetched takes at most this part of the memory limit (`PREFETCH_MEMORY_SHARE`).
+PREFETCH_SHARE = 8
+#: Threads that copy a file to the local disk, at most (`STAGE_THREADS`).
+STAGE_THREADS = 8
+#: From this round trip on connections are made before they are needed (`FAR_ROUND_TRIP_MIN`).
+FAR_S = 0.02
+#: Bytes for each of which a connection is made then (`MAX_JOINED_BYTES`).
+JOINED_BYTES = 8 << 20
+#: Baskets are handed to decoders in bundles of so many stored bytes (`BUNDLE_BYTES`).
+BUNDLE_BYTES = 128 << 10
+#: Bundles of a chunk that are simulated one by one, at most.
+BUNDLES_MAX = 64
+
+
+@dataclass(frozen=True)
+class FileCosts:
+    """A file, or a part of one: its planned requests, the seconds of a core to decode its metadata, to decompress and
+    decode what is wanted of it, and those of wagons. Parts of one file have its ``path``.
+    """
+
+    plan: PlannedReads
+    size_bytes: int
+    open_s: float
+    decode_s: float
+    wagons_s: float = 0.0
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class ReadingConditions:
+    """The link to the storage: its round trip, its bytes per second (0 for no bound), what a call takes besides, and
+    the round trips until a connection can be asked for bytes of a file.
+
+    ``first_in_flight`` files are opened at a time before the link is known; ``prefetches_chunks`` says whether more is
+    asked for ahead than files. ``cores`` are those for all threads of the reader; 0 for one for each.
+    ``staging_threads`` copy a file.
+    """
+
+    round_trip_s: float
+    bytes_per_s: float
+    call_s: float
+    threads: int
+    memory_limit_bytes: int
+    is_remote: bool
+    prefetches_chunks: bool
+    connect_trips: float = 0.0
+    first_in_flight: int = 0
+    cores: int = 0
+    staging_threads: int = STAGE_THREADS
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of reading, and the sum of those in which decoders worked."""
+
+    wall_s: float
+    decoding_s: float
+
+
+def timing(files: Sequence[FileCosts], conditions: ReadingConditions) -> Timing:
+    """How long one reader takes for files that it reads one after the other."""
+    if not files:
+        return Timing(0.0, 0.0)
+    run = _Run(files, conditions)
+    run.clock.start(run.fetch())
+    run.clock.run()
+    return Timing(run.end_s, run.decoders.worked_s)
+
+
+@dataclass
+class _Job:
+    size_bytes: float
+    work: Process
+
+
+@dataclass
+class _Chunk:
+    """The sizes of the calls that a chunk needs when it is read, and of those before."""
+
+    serial: list[float] = field(default_factory=list)
+    ahead: list[float] = field(default_factory=list)
+    ahead_gates: list[Gate] = field(default_factory=list)
+    decode_s: float = 0.0
+    wagons_s: float = 0.0
+    size_bytes: float = 0.0
+
+
+class _Opened:
+    """A file that is, or will be, open."""
+
+    def __init__(self, costs: FileCosts) -> None:
+        self.costs = costs
+        self.gate = Gate()
+        self.is_begun = False
+        self.opening, self.staging, self.chunks = _calls_of(costs)
+
+
+class _Run:
+    def __init__(self, files: Sequence[FileCosts], conditions: ReadingConditions) -> None:
+        self.clock = Clock()
+        self.conditions = conditions
+        self.files = [_Opened(one) for one in files]
+        self.way = Way(conditions.round_trip_s + conditions.call_s, conditions.bytes_per_s)
+        self.decoders = Servers(conditions.threads)
+        self.wagons = Servers(1)
+        self.cores = Servers(conditions.cores) if conditions.cores else None
+        self.end_s = 0.0
+        # Prefetch threads.
+        self.jobs: deque[_Job] = deque()
+        self.busy = 0
+        self.in_flight_bytes = 0.0
+        self.leased_bytes = 0.0
+        self.changed = Gate()
+        self.next_file = 0
+        # Connections that are idle, by the files that are open on them.
+        self.names = [one.path or str(number) for number, one in enumerate(files)]
+        self.idle: list[set[str]] = []
+        self.connections = 0
+        self.expecting = 0
+        self.waiting = 0
+        self.is_link_known = False
+        self.decoded: list[Gate] = []
+
+    # What is chosen for the link.
+
+    def threads_max(self) -> int:
+        plan = self.files[0].costs.plan
+        if not plan.opens_ahead and not self.conditions.first_in_flight:
+            return 0
+        if not self.is_link_known and self.conditions.first_in_flight:
+            return self.conditions.first_in_flight
+        return plan.calls_in_flight if plan.opens_ahead else 0
+
+    def bytes_max(self) -> float:
+        return float(self.files[0].costs.plan.bytes_in_flight)
+
+    def memory_max(self) -> float:
+        return self.conditions.memory_limit_bytes / PREFETCH_SHARE
+
+    # The fetcher.
+
+    def fetch(self) -> Process:
+        for number, file in enumerate(self.files):
+            self.open_ahead(number)
+            if not file.is_begun:
+                file.is_begun = True
+                yield from self.opened(number)
+            while not file.gate.is_open:
+                yield file.gate
+            self.is_link_known = True
+            self.open_ahead(number)
+            self.clock.start(self.prefetch_chunks(file, number))
+            for chunk in file.chunks:
+                yield from self.chunk(number, chunk)
+        yield from self.decoded
+        self.end_s = self.clock.now_s
+
+    def chunk(self, number: int, chunk: _Chunk) -> Process:
+        ahead = self.conditions.threads + CHUNKS_AHEAD
+        if len(self.decoded) >= ahead:
+            yield self.decoded[-ahead]
+        for size in chunk.serial:
+            yield from self.call(number, size)
+        for place in range(len(chunk.ahead)):
+            while len(chunk.ahead_gates) <= place:
+                yield self.wait_for_change()
+            yield chunk.ahead_gates[place]
+        self.leased_bytes -= sum(chunk.ahead)
+        self.change()
+        bundles = min(BUNDLES_MAX, max(1, round(chunk.size_bytes / BUNDLE_BYTES)))
+        end_s = self.computed(self.decoders, [chunk.decode_s / bundles] * bundles)
+        gate = Gate()
+        self.decoded.append(gate)
+        self.clock.start(self.used(chunk, end_s, gate))
+
+    def used(self, chunk: _Chunk, decoded_s: float, gate: Gate) -> Process:
+        """Wagons take chunks one after the other."""
+        yield decoded_s
+        yield self.computed(self.wagons, [chunk.wagons_s])
+        self.clock.open(gate)
+
+    def computed(self, threads: Servers | None, tasks_s: Sequence[float]) -> float:
+        """The moment at which some tasks are done, for each of which a thread of some and a core are needed."""
+        takers = [one for one in (threads, self.cores) if one is not None]
+        return max((one.take(self.clock.now_s, tasks_s) for one in takers), default=self.clock.now_s + sum(tasks_s))
+
+    def open_ahead(self, current: int) -> None:
+        """Lets prefetch threads open the next files, and the first where chunks are prefetched."""
+        threads = self.threads_max()
+        if threads <= 0:
+            return
+        plan = self.files[0].costs.plan
+        starts_first = (
+            self.next_file == 0 and current == 0 and not self.is_link_known and self.conditions.prefetches_chunks
+        )
+        self.next_file = max(self.next_file, current if starts_first else current + 1)
+        whole = self.files[current].costs.size_bytes if plan.is_whole else 0
+        most = max(1, int(self.memory_max() // whole)) if whole else UNKNOWN_FILES
+        while self.next_file < len(self.files) and self.next_file - current <= min(threads, most):
+            number = self.next_file
+            if not self.files[number].is_begun:
+                self.files[number].is_begun = True
+                self.run_ahead(0.0, self.opened(number))
+            self.next_file += 1
+
+    # Prefetch threads.
+
+    def run_ahead(self, size_bytes: float, work: Process) -> None:
+        self.jobs.append(_Job(size_bytes, work))
+        self.pump()
+
+    def pump(self) -> None:
+        while self.jobs and self.busy < max(1, self.threads_max()):
+            job = self.jobs[0]
+            if not self.has_room(job.size_bytes):
+                return
+            self.jobs.popleft()
+            self.busy += 1
+            self.in_flight_bytes += job.size_bytes
+            self.clock.start(self.work(job))
+
+    def has_room(self, size_bytes: float) -> bool:
+        more = self.in_flight_bytes + size_bytes
+        return size_bytes == 0 or self.in_flight_bytes == 0 or more <= self.bytes_max()
+
+    def work(self, job: _Job) -> Process:
+        yield from job.work
+        self.busy -= 1
+        self.in_flight_bytes -= job.size_bytes
+        self.pump()
+        self.change()
+
+    def change(self) -> None:
+        gate, self.changed = self.changed, Gate()
+        self.clock.open(gate)
+
+    def wait_for_change(self) -> Gate:
+        return self.changed
+
+    def prefetch_chunks(self, file: _Opened, number: int) -> Process:
+        """Asks for what chunks need, in their order, as there is memory."""
+        for chunk in file.chunks:
+            for size in chunk.ahead[len(chunk.ahead_gates) :]:
+                while self.leased_bytes + size > self.memory_max() and self.leased_bytes > 0:
+                    yield self.wait_for_change()
+                self.ask_ahead(chunk, number, size)
+
+    def ask_ahead(self, chunk: _Chunk, number: int, size: float) -> None:
+        gate = Gate()
+        chunk.ahead_gates.append(gate)
+        self.leased_bytes += size
+        self.run_ahead(size, self.called(number, size, gate))
+        self.change()
+
+    def called(self, number: int, size: float, gate: Gate) -> Process:
+        yield from self.call(number, size)
+        self.clock.open(gate)
+
+    # Calls.
+
+    def opened(self, number: int) -> Process:
+        """Opens a file: asks for it, reads its metadata, and decodes these."""
+        file = self.files[number]
+        yield from self.connected(number, None)
+        is_whole = file.costs.plan.is_whole
+        if self.conditions.prefetches_chunks and not is_whole and self.conditions.round_trip_s >= FAR_S:
+            self.expect(number)
+        whole = file.costs.size_bytes if is_whole else 0
+        while whole and not self.has_room(whole):
+            yield self.wait_for_change()
+        self.in_flight_bytes += whole
+        for size in file.opening:
+            yield from self.call(number, size)
+        self.in_flight_bytes -= whole
+        self.pump()
+        self.change()
+        if file.staging:
+            yield from self.staged(number, file.staging)
+        if file.costs.open_s:
+            yield self.computed(None, [file.costs.open_s])
+        if file.chunks and self.leased_bytes + sum(file.chunks[0].ahead) <= self.memory_max():
+            for size in file.chunks[0].ahead:
+                self.ask_ahead(file.chunks[0], number, size)
+        self.clock.open(file.gate)
+
+    def staged(self, number: int, sizes: Sequence[float]) -> Process:
+        """Threads that copy, each one call after the other."""
+        gates = []
+        threads = self.conditions.staging_threads
+        for first in range(threads):
+            gate = Gate()
+            gates.append(gate)
+            self.clock.start(self.copied(number, sizes[first::threads], gate))
+        for gate in gates:
+            yield gate
+
+    def copied(self, number: int, sizes: Sequence[float], gate: Gate) -> Process:
+        for size in sizes:
+            yield from self.call(number, size)
+        self.clock.open(gate)
+
+    def call(self, number: int, size: float) -> Process:
+        yield from self.connected(number, size)
+
+    def connected(self, number: int, size: float | None) -> Process:
+        """Asks for bytes on a connection on which a file is open (None: only opens it): one that is, else an idle one,
+        else a new one.
+        """
+        if not self.conditions.is_remote:
+            if size is not None:
+                yield self.way.answered(self.clock.now_s, size)
+            return
+        self.waiting += 1
+        while not self.idle and self.expecting >= self.waiting:
+            yield self.wait_for_change()
+        self.waiting -= 1
+        name = self.names[number]
+        place = next((place for place, files in enumerate(self.idle) if name in files), len(self.idle) - 1)
+        if place < 0:
+            self.connections += 1
+            connection: set[str] = set()
+            yield (
+                self.clock.now_s + self.conditions.connect_trips * self.conditions.round_trip_s + self.conditions.call_s
+            )
+        else:
+            connection = self.idle.pop(place)
+            if name not in connection:
+                yield self.way.answered(self.clock.now_s, 0)
+        connection.add(name)
+        if size is not None:
+            yield self.way.answered(self.clock.now_s, size)
+        self.idle.append(connection)
+
+    def expect(self, number: int) -> None:
+        """Makes connections for the reads of a file that are still to come."""
+        plan, file = self.files[0].costs.plan, self.files[number]
+        size = min(self.bytes_max(), self.memory_max(), file.costs.size_bytes)
+        wanted = min(plan.calls_in_flight, -(-int(size * 1.25) // JOINED_BYTES))
+        for _ in range(max(0, wanted - self.connections)):
+            self.connections += 1
+            self.expecting += 1
+            self.clock.start(self.expected(number))
+
+    def expected(self, number: int) -> Process:
+        yield self.clock.now_s + self.conditions.connect_trips * self.conditions.round_trip_s
+        self.expecting -= 1
+        self.idle.append({self.names[number]})
+        self.change()
+
+
+def _calls_of(costs: FileCosts) -> tuple[list[float], list[float], list[_Chunk]]:
+    """The sizes of the calls that open a file, of those that copy it, and its chunks."""
+    plan = costs.plan
+    sizes = np.bincount(plan.call, weights=plan.size, minlength=plan.calls).tolist()
+    opening, staging = [], []
+    chunks = [_Chunk() for _ in range(max(1, plan.chunks))]
+    for size, purpose, number in zip(sizes, plan.purposes, plan.chunk_of_call.tolist(), strict=True):
+        chunk = chunks[min(number, len(chunks) - 1)]
+        if purpose == "opening":
+            opening.append(size)
+        elif purpose == "staging":
+            staging.append(size)
+        else:
+            (chunk.ahead if purpose == "prefetch" else chunk.serial).append(size)
+            chunk.size_bytes += size
+    asked = sum(chunk.size_bytes for chunk in chunks)
+    for chunk in chunks:
+        part = chunk.size_bytes / asked if asked else 1 / len(chunks)
+        chunk.decode_s, chunk.wagons_s = costs.decode_s * part, costs.wagons_s * part
+        chunk.size_bytes = chunk.size_bytes if asked else costs.size_bytes / len(chunks)
+    return opening, staging, chunks

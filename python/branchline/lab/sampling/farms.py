@@ -1,0 +1,240 @@
+"""Samples whose jobs run on a farm: a batch system, Dask, or an executor."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+import time
+from collections import deque
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from branchline.base.plain import from_plain, to_plain
+from branchline.base.processes import own_python
+from branchline.base.whole_files import write_whole
+from branchline.errors import BatchError, BranchlineError, OptionError
+from branchline.jobs.batch.site_settings import load_site
+from branchline.jobs.batch.system import BatchSystem, Step, Submitted, batch_system, is_batch_system
+from branchline.jobs.sites.spot import Spot
+from branchline.jobs.subjob import Finished, Lost, SubJob
+from branchline.jobs.where import Terms, Where, place_on, where_of
+from branchline.lab.limits import (
+    FARM_ANSWER_GRACE_S,
+    FARM_ANSWER_LOOK_S,
+    FARM_LOOK_S,
+    FARM_QUEUE_S,
+    STUDY_JOBS_MAX,
+)
+from branchline.lab.sampling.farm_job import FarmTask, answer_path, task_path, work_on_jobs
+from branchline.lab.sampling.one_sample import as_one
+from branchline.lab.sampling.sampler import HereAtOnce, Taker, Turn
+from branchline.lab.sampling.samples import StudySample
+from branchline.lab.sampling.study_files import JobFiles
+from branchline.lab.study import JobSettings
+
+_SUBMITTED = "submitted.json"
+#: The folder of jobs that are on a farm, in a study's directory.
+FARM = "farm"
+
+
+def taker_on(on: object, folder: Path) -> Taker:
+    """Where jobs of a study run: None is this machine; ``slurm``, ``htcondor``, ``dask=ADDRESS``, or an executor or a
+    client of Dask are farms. Raises OptionError, BatchError.
+    """
+    if on is None:
+        return HereAtOnce(folder)
+    if is_batch_system(on):
+        return OnBatchSystem(str(on), folder)
+    return OnWorkers(where_of(on))
+
+
+def _tasks(settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> list[FarmTask]:
+    """One for each job, with its own files and its own place."""
+    # The machines of a farm cannot make the cache of a server cold, and say so.
+    settings = replace(settings, served_from=(), servers=())
+    return [FarmTask(settings, files.of_job(number), turn, wait_s) for number in range(len(files.of_jobs))]
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+
+
+class OnWorkers:
+    """Takes samples on the workers of Dask or of an executor, which the same code serves that runs trains there."""
+
+    jobs_max = STUDY_JOBS_MAX
+    has_traces = False
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+
+    def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
+        """As `Taker` says. A job whose worker is lost has an error; the others go on."""
+        at, tasks = _now(), _tasks(settings, files, turn, wait_s)
+        place_name = type(self._where).__name__.removeprefix("On").lower()
+        try:
+            found = self._run(tasks)
+            error = ""
+        except BranchlineError as failure:
+            found, error = {}, str(failure)
+        return as_one([found.get(number) for number in range(len(tasks))], turn, at, place_name, error)
+
+    def _run(self, tasks: Sequence[FarmTask]) -> dict[int, StudySample | str]:
+        waiting = deque(SubJob(number, f"job {number}", one, False) for number, one in enumerate(tasks))
+        found: dict[int, StudySample | str] = {}
+
+        def draw(spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | None:
+            del spot, spots  # All workers are the same to a study.
+            return waiting.popleft() if waiting else None
+
+        def after_loss(lost: Lost, subjobs: Sequence[SubJob]) -> bool:
+            for one in subjobs[:1]:
+                found[one.index] = f"its worker was lost: {lost}"
+            waiting.extendleft(reversed(subjobs[1:]))
+            return True
+
+        terms = Terms((), (), max(one.longest_s for one in tasks), 0.0, after_loss, lambda _: False)
+        for message in place_on(self._where, terms).run(work_on_jobs, draw):
+            if isinstance(message, Finished):
+                found[message.index] = message.value
+        return found
+
+
+class OnBatchSystem:
+    """Takes samples by jobs of Slurm or HTCondor: one array for each sample, in a folder that the nodes see, too.
+
+    What an earlier process left in the queue when it was killed is cancelled first: it would disturb the samples.
+    """
+
+    jobs_max = STUDY_JOBS_MAX
+    has_traces = False
+
+    def __init__(self, name: str, folder: Path, queue_s: float = FARM_QUEUE_S) -> None:
+        self._name, self._folder, self._queue_s = name, (folder / FARM).absolute(), queue_s
+        self._system: BatchSystem = batch_system(name)
+        self._site = load_site(name)
+        self._is_checked = False
+
+    def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
+        """As `Taker` says. A job that its node or the system ended has an error with their reason."""
+        at, tasks = _now(), _tasks(settings, files, turn, wait_s)
+        folder = self._folder / f"{turn.round}.{turn.position}.{turn.kind}"
+        try:
+            self._begin(folder)
+            found = self._run(tasks, folder)
+            error = ""
+        except BranchlineError as failure:
+            found, error = {}, str(failure)
+        if not (folder / _SUBMITTED).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        return as_one([found.get(number) for number in range(len(tasks))], turn, at, self._name, error)
+
+    def _begin(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not self._is_checked:
+            self._system.check(self._folder)
+            self._is_checked = True
+        for left in sorted(self._folder.glob(f"*/{_SUBMITTED}")):
+            self._system.cancel(_submitted(left))
+            shutil.rmtree(left.parent)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+
+    def _run(self, tasks: Sequence[FarmTask], folder: Path) -> dict[int, StudySample | str]:
+        for number, task in enumerate(tasks):
+            task_path(folder, number).write_text(task.to_json(), encoding="utf-8")
+        words = (*own_python(self._site.python), "-m", "branchline.lab.sampling.farm_job", str(folder))
+        step = Step("jobs", len(tasks), words, folder, folder)
+        submitted = self._system.submit(f"branchline-study-{folder.name}", [step], folder, self._site)
+        write_whole(folder / _SUBMITTED, json.dumps(to_plain(submitted)).encode())
+        try:
+            found = _Waiting(self._system, submitted, folder, len(tasks)).answers(tasks[0].longest_s, self._queue_s)
+            return self._with_causes(found, submitted, step, len(tasks))
+        finally:
+            self._end(submitted, folder)
+
+    def _end(self, submitted: Submitted, folder: Path) -> None:
+        """Cancels what is left, as DAGMan, which ends later than its jobs and would be held when its folder is gone. A
+        system that does not answer costs no sample: the next one begins with what this one left.
+        """
+        with suppress(BatchError):
+            self._system.cancel(submitted)
+            (folder / _SUBMITTED).unlink()
+
+    def _with_causes(
+        self, found: dict[int, StudySample | str], submitted: Submitted, step: Step, count: int
+    ) -> dict[int, StudySample | str]:
+        """With the system's word on those that left no answer."""
+        missing = [number for number in range(count) if number not in found]
+        causes = self._system.causes(submitted) if missing else {}
+        for number in missing:
+            said = _end_of(step.log_of(number))
+            found[number] = ": ".join(filter(None, (causes.get((0, number), "it left no answer"), said)))
+        return found
+
+
+class _Waiting:
+    """Waits for the answers of tasks that a batch system has."""
+
+    def __init__(self, system: BatchSystem, submitted: Submitted, folder: Path, count: int) -> None:
+        self._system, self._submitted, self._folder = system, submitted, folder
+        self._found: dict[int, StudySample | str] = {}
+        self._missing = set(range(count))
+
+    def answers(self, run_s: float, queue_s: float) -> dict[int, StudySample | str]:
+        """Until all are there, or none of the rest is in the queue any more. One that waits longer than ``queue_s``, or
+        runs longer than ``run_s`` after the last that began, is cancelled. Raises BatchError.
+        """
+        begin_s = running_s = time.monotonic()
+        looked_s, gone_s = 0.0, None
+        while self._missing:
+            self._look()
+            now_s = time.monotonic()
+            if self._missing and now_s - looked_s >= FARM_LOOK_S:
+                looked_s = now_s
+                states = [one for one in self._system.states(self._submitted) if one.task in self._missing]
+                if any(one.state == "queued" for one in states):
+                    running_s = now_s
+                gone_s = None if states else gone_s or now_s
+            is_late = now_s - begin_s > queue_s or now_s - running_s > run_s
+            if is_late or (gone_s is not None and now_s - gone_s > FARM_ANSWER_GRACE_S):
+                self._system.cancel(self._submitted)
+                break
+            time.sleep(FARM_ANSWER_LOOK_S)
+        return self._found
+
+    def _look(self) -> None:
+        for number in sorted(self._missing):
+            path = answer_path(self._folder, number)
+            if path.exists():
+                self._found[number] = from_plain(StudySample, json.loads(path.read_text(encoding="utf-8")))
+                self._missing.discard(number)
+            elif self._has_failed(number):
+                self._missing.discard(number)
+
+    def _has_failed(self, number: int) -> bool:
+        """Whether the script of a task has written an exit code that is not 0."""
+        try:
+            code = (self._folder / f"jobs.{number}.exit").read_text(encoding="ascii").strip()
+        except OSError:
+            return False
+        return code not in ("", "0")
+
+
+def _submitted(path: Path) -> Submitted:
+    """Raises OptionError."""
+    try:
+        found: Submitted = from_plain(Submitted, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"what was submitted is not known: {error}", path=str(path)) from None
+    return found
+
+
+def _end_of(log: Path) -> str:
+    try:
+        return log.read_text(encoding="utf-8", errors="replace")[-500:].strip()
+    except OSError:
+        return ""

@@ -1,0 +1,136 @@
+"""Jobs of a sample on this machine: each in a process of its own, all told to begin at once."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+from branchline.base.limits import TRIAL_LOG_MAX_BYTES
+from branchline.base.texts import printable
+from branchline.errors import OptionError
+from branchline.lab.limits import STUDY_ANSWER_MAX_BYTES, STUDY_ENDING_S, STUDY_START_S
+from branchline.lab.sampling.job import JobOutcome, JobRequest
+from branchline.lab.sampling.job_process import GO, READY
+from branchline.lab.sampling.starting import JobStarters
+
+
+def run_at_once(
+    requests: Sequence[JobRequest],
+    environment: Mapping[str, str],
+    wait_s: float,
+    before_start: Callable[[], None] = lambda: None,
+    starters: JobStarters | None = None,
+) -> tuple[float, list[JobOutcome]]:
+    """Runs jobs at the same time: the seconds from the first begin to the last end, and what each took.
+    ``before_start`` is called when all are prepared, before any begins. With the same ``starters`` the jobs of later
+    calls begin at once.
+
+    A job that lasts longer than ``wait_s``, or dies, has an outcome with an error. Nothing is left running.
+    """
+    jobs: list[_Job] = []
+    try:
+        starters = starters or JobStarters()
+        # What was started is ended, though a later one cannot be.
+        jobs.extend(_Job(one, environment, starters) for one in requests)
+        deadline_s = time.monotonic() + STUDY_START_S
+        for one in jobs:
+            one.wait_ready(deadline_s)
+        if any(one.outcome for one in jobs):
+            waited = "another job did not begin"
+            return 0.0, [one.outcome or JobOutcome(one.request.number, error=waited) for one in jobs]
+        before_start()
+        begin_s = time.monotonic()
+        for one in jobs:
+            one.begin()
+        outcomes = [one.wait_outcome(begin_s + wait_s, wait_s) for one in jobs]
+        return time.monotonic() - begin_s, outcomes
+    finally:
+        for one in jobs:
+            one.end()
+
+
+class _Job:
+    """A process with one job."""
+
+    def __init__(self, request: JobRequest, environment: Mapping[str, str], starters: JobStarters) -> None:
+        self.request = request
+        self.outcome: JobOutcome | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self._rest = b""
+        its_input, self._input = os.pipe()
+        self._answers, its_answers = os.pipe()
+        try:
+            self._started = starters.start(request.client, environment, (its_input, its_answers, self._log.fileno()))
+        except OptionError:
+            self._close()
+            raise
+        finally:
+            os.close(its_input)
+            os.close(its_answers)
+        self._tell(request.to_json())
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Until its client is prepared; else it has an outcome."""
+        line = self._line(deadline_s)
+        if line != READY:
+            self.outcome = self._understood(line, STUDY_START_S)
+
+    def begin(self) -> None:
+        self._tell(GO)
+
+    def wait_outcome(self, deadline_s: float, wait_s: float) -> JobOutcome:
+        return self._understood(self._line(deadline_s), wait_s)
+
+    def end(self) -> None:
+        """Ends the process with what it started."""
+        self._started.end()
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._input)
+        os.close(self._answers)
+        self._log.close()
+
+    def _understood(self, line: str | None, wait_s: float) -> JobOutcome:
+        if line is None and self._started.is_alive:
+            return self._failed(f"it took longer than {wait_s:g} s, and was ended")
+        try:
+            return JobOutcome.from_json(line or "")
+        except ValueError:
+            code = self._started.wait(STUDY_ENDING_S)
+            return self._failed(f"it died{'' if code is None else f' with code {code}'}: {_said(self._log)}")
+
+    def _failed(self, error: str) -> JobOutcome:
+        return JobOutcome(self.request.number, error=error)
+
+    def _tell(self, text: str) -> None:
+        content = text.encode() + b"\n"
+        with suppress(BrokenPipeError):  # It died; its answer says so.
+            while content:
+                content = content[os.write(self._input, content) :]
+
+    def _line(self, deadline_s: float) -> str | None:
+        """The next line of its answers, empty where it ended without one; None at the deadline."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._answers, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                # What came in time is taken, however late this looks.
+                if not selector.select(max(0.0, deadline_s - time.monotonic())):
+                    return None
+                some = os.read(self._answers, 65536)
+                self._rest += some
+                if not some or len(self._rest) > STUDY_ANSWER_MAX_BYTES:
+                    return ""
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode(errors="replace").strip()
+
+
+def _said(log: IO[bytes]) -> str:
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - TRIAL_LOG_MAX_BYTES))
+    return printable(log.read().decode(errors="replace")).strip()

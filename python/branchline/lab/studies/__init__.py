@@ -1,0 +1,1 @@
+"""Studies: rounds in random order, verdicts, reports, and storages watched over weeks."""

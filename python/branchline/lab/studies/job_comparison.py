@@ -1,0 +1,186 @@
+"""Many jobs of an arm: how their times spread, how much was done at each moment, and how much longer each one takes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from branchline.base.quantities import duration, significant
+from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.samples import StudySample
+from branchline.lab.studies.job_differences import JOBS_MIN, pairs_of_jobs
+from branchline.lab.studies.study_pictures import COLOURS, Picture, Series, lines
+from branchline.lab.study import Study
+
+_T = TypeVar("_T")
+#: Bins of a picture, of which every so many have a text.
+_BINS, _LABEL_EVERY = 40, 5
+
+
+@dataclass(frozen=True)
+class JobSpread:
+    """How the times of an arm's jobs spread, as texts, of those on one kind of processor or of all; there is no kind
+    where all are the same. ``network`` is MB/s over the interfaces of their machines.
+    """
+
+    arm: str
+    processor: str
+    jobs: int
+    failed: int
+    wall: str
+    wall_middle: str
+    wall_most: str
+    cpu: str
+    cpu_middle: str
+    network: str
+
+
+def spreads(samples: Sequence[StudySample]) -> list[JobSpread]:
+    """Of all arms that have enough jobs in a sample; of each kind of processor, too, where there are several."""
+    by_arm = _by_arm(samples)
+    kinds = _kinds(job for own in by_arm.values() for one in own for job in one.good_jobs)
+    found = []
+    for arm, own in by_arm.items():
+        jobs = [job for one in own for job in one.jobs]
+        found.append(_spread(arm, "all" if len(kinds) > 1 else "", jobs, _network(own)))
+        for kind in kinds if len(kinds) > 1 else ():
+            alike = [one for one in jobs if one.processor == kind]
+            if sum(not one.error for one in alike) >= JOBS_MIN:
+                found.append(_spread(arm, kind, alike, ""))
+    return found
+
+
+def _kinds(jobs: Iterable[JobOutcome]) -> list[str]:
+    """The kinds of their processors."""
+    return list(dict.fromkeys(one.processor for one in jobs))
+
+
+def _by_arm(samples: Sequence[StudySample]) -> dict[str, list[StudySample]]:
+    found: dict[str, list[StudySample]] = {}
+    for one in samples:
+        if one.kind == "arm" and not one.error and len(one.good_jobs) >= JOBS_MIN:
+            found.setdefault(one.arm, []).append(one)
+    return found
+
+
+def _network(samples: Sequence[StudySample]) -> str:
+    """What the machines of the jobs received, in MB/s."""
+    moved = [
+        (one.surroundings.network_bytes + one.surroundings.loopback_bytes) / one.wall_s / 1e6
+        for one in samples
+        if one.wall_s > 0
+    ]
+    return significant(statistics.median(moved)) if moved and max(moved) > 0 else ""
+
+
+def _spread(arm: str, processor: str, jobs: Sequence[JobOutcome], network: str) -> JobSpread:
+    good = [one for one in jobs if not one.error]
+    wall, cpu = [one.wall_s for one in good], [one.cpu_s for one in good]
+    low, middle, high = statistics.quantiles(wall, n=4)
+    cpu_low, cpu_middle, cpu_high = statistics.quantiles(cpu, n=4)
+    twentieths = statistics.quantiles(wall, n=20, method="inclusive")
+    return JobSpread(
+        arm,
+        processor,
+        len(jobs),
+        len(jobs) - len(good),
+        duration(middle),
+        f"{duration(low)} to {duration(high)}",
+        f"{duration(twentieths[0])} to {duration(twentieths[-1])}",
+        duration(cpu_middle),
+        f"{duration(cpu_low)} to {duration(cpu_high)}",
+        network,
+    )
+
+
+def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
+    """Wall and CPU times of jobs, what was done at each moment of the last round, and differences of the same job."""
+    by_arm = _by_arm(samples)
+    if not by_arm:
+        return []
+    good = {arm: [job for one in own for job in one.good_jobs] for arm, own in by_arm.items()}
+    made = [
+        _histogram("Wall time of jobs", _by_kind(good, _wall_s, _kind_of)),
+        _histogram("CPU time of jobs", _by_kind(good, _cpu_s, _kind_of)),
+        _over_time(by_arm),
+    ]
+    for what, seconds in (("wall", _wall_s), ("CPU", _cpu_s)):
+        found = _differences(study, samples, seconds)
+        if found:
+            made.append(_histogram(f"The same job: {what} time more than in the baseline", found))
+    return made
+
+
+def _by_kind(
+    every: Mapping[str, Sequence[_T]], seconds: Callable[[_T], float], kind: Callable[[_T], str]
+) -> dict[str, list[float]]:
+    """The seconds of each arm, parted by the kind of processor where there are several."""
+    is_parted = len({kind(one) for own in every.values() for one in own}) > 1
+    found: dict[str, list[float]] = {}
+    for arm, own in every.items():
+        for one in own:
+            found.setdefault(f"{arm}, {kind(one)}" if is_parted else arm, []).append(seconds(one))
+    return found
+
+
+def _kind_of(job: JobOutcome) -> str:
+    return job.processor
+
+
+def _wall_s(job: JobOutcome) -> float:
+    return job.wall_s
+
+
+def _cpu_s(job: JobOutcome) -> float:
+    return job.cpu_s
+
+
+def _differences(
+    study: Study, samples: Sequence[StudySample], seconds: Callable[[JobOutcome], float]
+) -> dict[str, list[float]]:
+    pairs = pairs_of_jobs(study, samples)
+    found = _by_kind(pairs, lambda pair: seconds(pair[0]) - seconds(pair[1]), lambda pair: pair[0].processor)
+    every = [one for values in found.values() for one in values]
+    # Where nothing differs there is nothing to draw.
+    return found if every and max(every) > min(every) else {}
+
+
+def _histogram(title: str, values: dict[str, list[float]]) -> Picture:
+    """Jobs in bins of seconds, a line for each arm."""
+    every = [one for own in values.values() for one in own]
+    low, high = min(every), max(every)
+    width = (high - low) / _BINS or 1.0
+    series = []
+    for number, (arm, own) in enumerate(values.items()):
+        counts = [0.0] * _BINS
+        for one in own:
+            counts[min(int((one - low) / width), _BINS - 1)] += 1
+        series.append(Series(arm, list(counts), COLOURS[number % len(COLOURS)]))
+    return lines(title, "jobs", _labels(low, width), series, "seconds")
+
+
+def _over_time(by_arm: dict[str, list[StudySample]]) -> Picture:
+    """MB of files, or jobs, a second: each job's work is spread over its time."""
+    last = {arm: own[-1] for arm, own in by_arm.items()}
+    has_bytes = all(job.file_bytes for one in last.values() for job in one.good_jobs)
+    longest_s = max(one.wall_s for one in last.values()) or 1.0
+    width = longest_s / _BINS
+    series = []
+    for number, (arm, sample) in enumerate(last.items()):
+        begin_s = min(one.begin_s for one in sample.good_jobs)
+        rates = [0.0] * _BINS
+        for job in sample.good_jobs:
+            work = (job.file_bytes or 0) / 1e6 if has_bytes else 1.0
+            start, end = job.begin_s - begin_s, job.begin_s - begin_s + max(job.wall_s, 1e-6)
+            for index in range(_BINS):
+                shared_s = min(end, (index + 1) * width) - max(start, index * width)
+                rates[index] += work * max(0.0, shared_s) / (end - start) / width
+        series.append(Series(arm, list(rates), COLOURS[number % len(COLOURS)]))
+    unit = "MB of files/s" if has_bytes else "jobs/s"
+    return lines("Throughput over time, in the last round", unit, _labels(0.0, width), series, "seconds")
+
+
+def _labels(low: float, width: float) -> list[str]:
+    return ["" if index % _LABEL_EVERY else significant(low + index * width) for index in range(_BINS)]

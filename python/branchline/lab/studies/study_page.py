@@ -1,0 +1,218 @@
+"""study.html: the report of a study, one file without network, and its samples as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from branchline.base.quantities import duration, percent, significant
+from branchline.base.texts import printable
+from branchline.base.whole_files import write_whole
+from branchline.lab.estimates import Ratio
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, load_kept
+from branchline.lab.studies.job_comparison import job_pictures, spreads
+from branchline.lab.studies.job_differences import differences
+from branchline.lab.studies.offset_pictures import offset_pictures, offset_remark
+from branchline.lab.studies.sample_table import write_samples
+from branchline.lab.studies.storage_limits import limit_words
+from branchline.lab.studies.study_pictures import COLOURS, IntervalRow, Picture, Series, intervals, is_number, lines
+from branchline.lab.studies.study_result import ArmResult, StudyResult, result_of
+from branchline.lab.studies.study_verdict import answer, sentences
+from branchline.lab.study import Study
+
+PAGE, TABLE = "study.html", "samples.parquet"
+#: With fewer numbers, or fewer names, a picture says no more than the table.
+_LEVELS_MIN, _NAMES_MIN = 2, 3
+
+
+def kept_result(folder: Path) -> StudyResult:
+    """What the samples in a study's directory say. Raises OptionError."""
+    kept = load_kept(folder)
+    return result_of(kept.study, kept.seed, SampleFile(folder / SAMPLES).read())
+
+
+def write_report(folder: Path) -> Path:
+    """Writes the report and the table of samples into a study's directory. Raises OptionError, StorageError."""
+    kept = load_kept(folder)
+    samples = SampleFile(folder / SAMPLES).read()
+    found = result_of(kept.study, kept.seed, samples)
+    write_samples(folder / TABLE, samples)
+    per_job = differences(kept.study, samples)
+    rows = [_row(one) for one in found.arms]
+    page = _environment().get_template(PAGE)
+    html = page.render(
+        study=kept.study,
+        found=found,
+        answer=answer(found),
+        remarks=[one for one in sentences(found) if one != answer(found) and not one.startswith("control:")],
+        controls=[(one.name, _ratio(one.time), one.time is not None and one.time.differs) for one in found.controls],
+        rows=rows,
+        # A column that is empty in all rows says nothing.
+        columns={name for one in rows for name, value in one.items() if value},
+        has_phases=any(one.phases for one in found.arms),
+        limits=_limits(kept.study, found),
+        pictures=_pictures(kept.study, found),
+        offsets=offset_pictures(kept.study, folder),
+        offset_remark=offset_remark(kept.study, folder),
+        per_job=per_job,
+        spreads=spreads(samples),
+        job_pictures=job_pictures(kept.study, samples),
+        command=f"{kept.command} --seed {kept.seed}" if kept.command else "",
+        seed=kept.seed,
+        spent=duration(found.spent_s),
+        version=kept.branchline,
+        first=samples[0].at if samples else "",
+        hosts=sorted({f"{job.host}, {job.processor}" for one in samples for job in one.jobs if job.host}),
+        parquet=TABLE,
+        places=", ".join(sorted({one.place for one in samples if one.place})),
+    )
+    path = folder / PAGE
+    write_whole(path, html.encode())
+    return path
+
+
+def _row(one: ArmResult) -> dict[str, object]:
+    """An arm as texts of a table."""
+    return {
+        "name": one.name,
+        "levels": list(one.levels.values()),
+        "is_baseline": one.is_baseline,
+        "samples": one.samples,
+        "lost": one.lost,
+        "wall": "" if one.wall_s is None else duration(one.wall_s),
+        "events": "" if one.events_per_s is None else significant(one.events_per_s),
+        "megabytes": "" if one.bytes_per_s is None else significant(one.bytes_per_s / 1e6),
+        "efficiency": "" if one.efficiency is None else percent(one.efficiency, 1.0),
+        "time": "baseline" if one.is_baseline else _ratio(one.time),
+        "differs": one.time is not None and one.time.differs,
+        "cpu": _ratio(one.cpu),
+        "limit": "" if one.limit_bytes_per_s is None else significant(one.limit_bytes_per_s / 1e6),
+        "limit_share": "" if one.limit_share is None else percent(one.limit_share, 1.0),
+        "read": "" if one.read_share is None else significant(one.read_share),
+        "network": "" if one.network_share is None else significant(one.network_share),
+        "calls": "" if one.calls is None else significant(one.calls),
+        "phases": [(name, duration(seconds)) for name, seconds in one.phases.items() if seconds > 0],
+        "errors": list(one.errors.items()),
+    }
+
+
+def _limits(study: Study, found: StudyResult) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """For each arm the kinds of its limits, their MB/s, and what the arm reads as a share of that."""
+    staged = {one.name for one in study.arms() if one.settings.stage}
+    return [
+        (
+            arm.name,
+            [
+                (
+                    limit_words(one.kind, is_staged=arm.name in staged),
+                    significant(one.bytes_per_s / 1e6),
+                    _share(one.share),
+                )
+                for one in arm.limits
+            ],
+        )
+        for arm in found.arms
+        if arm.limits
+    ]
+
+
+def _share(one: float | None) -> str:
+    return "" if one is None else percent(one, 1.0)
+
+
+def _ratio(one: Ratio | None) -> str:
+    if one is None:
+        return ""
+    if one.low is None or one.high is None:
+        return f"{one.value:.3g} ({one.pairs} pairs: too few)"
+    return f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
+
+
+def _pictures(study: Study, found: StudyResult) -> list[Picture]:
+    """What people know from papers: rates, efficiency and bytes against each ordered factor, and all ratios."""
+    made = []
+    for factor in study.factors:
+        levels = [one.name for one in factor.levels]
+        if sum(map(is_number, levels)) >= _LEVELS_MIN or len(levels) >= _NAMES_MIN:
+            made += _against(found, factor.name, levels)
+    ratios = [
+        IntervalRow(one.name, one.time.value, one.time.low, one.time.high) for one in found.arms if one.time is not None
+    ]
+    if ratios:
+        unit = "times the time of the baseline for the same work (left is faster)"
+        made.append(intervals("Beside the baseline", unit, ratios))
+    return made
+
+
+def _against(found: StudyResult, factor: str, levels: Sequence[str]) -> list[Picture]:
+    def megabytes(one: ArmResult) -> float | None:
+        return None if one.bytes_per_s is None else one.bytes_per_s / 1e6
+
+    def limit(one: ArmResult) -> float | None:
+        return None if one.limit_bytes_per_s is None else one.limit_bytes_per_s / 1e6
+
+    def part(value: float | None) -> float | None:
+        return None if value is None else 100 * value
+
+    axis = {"jobs": "jobs at once"}.get(factor, factor)
+    wanted: list[tuple[str, str, Callable[[ArmResult], float | None], Callable[[ArmResult], float | None] | None]] = [
+        ("Throughput of all jobs", "MB of files/s", megabytes, limit),
+        ("Events of all jobs", "events/s", lambda one: one.events_per_s, None),
+        ("CPU efficiency", "% of wall time", lambda one: part(one.efficiency), None),
+        ("Bytes read", "bytes for each byte of the files", lambda one: one.read_share, None),
+        ("Bytes over the network", "bytes for each byte of the files", lambda one: one.network_share, None),
+    ]
+    made = []
+    for title, unit, value, bound in wanted:
+        series = _series(found, factor, levels, value, bound)
+        if any(one is not None for line in series for one in line.values):
+            made.append(lines(f"{title} against {axis}", unit, levels, series, axis))
+    return made
+
+
+def _series(
+    found: StudyResult,
+    factor: str,
+    levels: Sequence[str],
+    value: Callable[[ArmResult], float | None],
+    bound: Callable[[ArmResult], float | None] | None,
+) -> list[Series]:
+    """A line for each combination of the other factors' levels, and one for each limit that differs."""
+    rows: dict[str, dict[str, ArmResult]] = {}
+    for one in found.arms:
+        others = ", ".join(f"{level}" for name, level in one.levels.items() if name != factor)
+        rows.setdefault(others or "jobs", {})[one.levels[factor]] = one
+    made, limits = [], set()
+    for number, (name, arms) in enumerate(rows.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        made.append(Series(name, [value(arms[one]) if one in arms else None for one in levels], colour))
+        if bound is not None:
+            limit = [bound(arms[one]) if one in arms else None for one in levels]
+            if any(one is not None for one in limit) and tuple(limit) not in limits:
+                limits.add(tuple(limit))
+                made.append(Series(f"limit: {name}", limit, colour, is_limit=True))
+    return made
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    loader = jinja2.ChoiceLoader(
+        [jinja2.PackageLoader("branchline.lab.studies"), jinja2.PackageLoader("branchline.records.report")]
+    )
+    return jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_clean,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _clean(value: object) -> object:
+    """Names and errors come from outside: no control characters, not without end."""
+    return value if not isinstance(value, str) or isinstance(value, Markup) else printable(value[:4000])
