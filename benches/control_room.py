@@ -33,18 +33,19 @@ from benches.tables import spread, table
 from benches.worker import REPOSITORY
 from branchline.base.limits import HISTORY_GROUP_ROWS
 from branchline.base.plain import to_plain
+from branchline.control.history.compaction import HistoryFile, list_file
 from branchline.control.history.rows import row_schema
-from branchline.control.history.writing import HistoryFile, list_file
 from branchline.control.intake import checked, take
-from branchline.control.jobs import JobQuery
 from branchline.control.measures.measure import Measure, MeasureOrder
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.plans.plan import Fullness, Plan
-from branchline.control.readings import Period
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
+from branchline.control.reports.jobs import JobQuery
+from branchline.control.reports.readings import Period
 from branchline.control.room import ControlRoom
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, TrialOutcome
+from branchline.control.web.pages.plans import ROWS as PLAN_ROWS
 from branchline.records.diagnosis.corrections import AVOID_ELEMENT
 from branchline.records.sending.message import JobIdentity, ReportBatch
 from branchline.records.sensors.record import (
@@ -57,7 +58,6 @@ from branchline.records.sensors.record import (
     WorkerPhases,
 )
 from branchline.records.sensors.status import TrainStatus
-from branchline.web.pages.plans import ROWS as PLAN_ROWS
 
 DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50
 # As a group has them after some years: a plan for each dataset, of which a page shows some.

@@ -15,7 +15,7 @@ from tests.e2e.control_room_server import RECEIVED
 from tests.stores.servers import Process, free_port
 
 from branchline.base.plain import from_plain
-from branchline.control.jobs import JobsPage
+from branchline.control.reports.jobs import JobsPage
 from branchline.records.sending.message import ReportBatch
 
 TOKEN = "a-token-that-nobody-may-see-in-any-text"

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 from branchline.control.room import ControlRoom
+from branchline.control.web import server
 from branchline.records.sending.message import ReportBatch
-from branchline.web import serving
 
 RECEIVED = "received.jsonl"
 _noting = threading.Lock()
@@ -25,5 +25,5 @@ class NotingRoom(ControlRoom):
 
 
 if __name__ == "__main__":
-    serving.ControlRoom = NotingRoom  # type: ignore[misc]
-    serving.serve(Path(sys.argv[1]), host="127.0.0.1", port=int(sys.argv[2]), ready=lambda _: None)
+    server.ControlRoom = NotingRoom  # type: ignore[misc]
+    server.serve(Path(sys.argv[1]), host="127.0.0.1", port=int(sys.argv[2]), ready=lambda _: None)

@@ -15,7 +15,7 @@ from tests.sampled import long_but
 from tests.unit.control.plans.passed_room import DATASET, WAGONS, make_room
 from tests.unit.web.server import WAIT_S, Server
 
-from branchline.web.app import PAGES
+from branchline.control.web.app import PAGES
 
 #: What cannot be seen at once lies in something that scrolls; nothing else is wider than the window.
 TOO_WIDE = """() => [...document.querySelectorAll('main *, header *')].filter(one => {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 # Each room, and the rooms that it may import. Rooms that all may import are in EVERYBODYS.
 ROOMS: dict[str, set[str]] = {
-    "cli": {"_core", "control", "jobs", "lab", "reading", "records", "tracing", "trains", "web", "writing"},
+    "cli": {"_core", "control", "jobs", "lab", "reading", "records", "tracing", "trains", "writing"},
     "control": {"jobs", "lab", "reading", "records", "trains", "writing"},
     "jobs": {"reading"},
     "lab": {"_core", "jobs", "reading", "records", "tracing", "trains", "writing"},
@@ -17,7 +17,6 @@ ROOMS: dict[str, set[str]] = {
     "records": {"_core", "jobs", "reading", "writing"},
     "tracing": {"_core", "jobs", "reading", "records"},
     "trains": {"_core", "jobs", "reading", "records", "writing"},
-    "web": {"control", "records", "trains"},
     "writing": {"_core", "reading"},
     "__main__": {"cli"},
 }

@@ -11,7 +11,7 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 
 if TYPE_CHECKING:
-    from branchline.control.trains.compared import PartCompared
+    from branchline.control.trains.comparison.compared import PartCompared
 
 
 def reproduce(
@@ -39,7 +39,7 @@ def reproduce(
 
     """
     # Imported here since it imports awkward.
-    from branchline.control.trains.comparing import compare_runs
+    from branchline.control.trains.comparison.run_comparison import compare_runs
     from branchline.trains.reproduce import reproduce as run_again
 
     into = output or out.with_name(f"{out.absolute().name}-again")

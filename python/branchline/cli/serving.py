@@ -9,13 +9,13 @@ from branchline.base.extras import missing_packages_explained
 from branchline.base.limits import HISTORY_DAYS, JOBS_DAYS
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
-from branchline.control.trains.limits import SANDBOX_HOURS, SANDBOX_MEMORY, SANDBOX_SPACE, SANDBOX_TASKS
+from branchline.control.sandbox.sandbox_limits import SANDBOX_HOURS, SANDBOX_MEMORY, SANDBOX_SPACE, SANDBOX_TASKS
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:
-    from branchline.control.trains.limits import TrainLimits
-    from branchline.control.trains.owner_call import SubmitAs
-    from branchline.web.serving import Address
+    from branchline.control.sandbox.owner_call import SubmitAs
+    from branchline.control.sandbox.sandbox_limits import TrainLimits
+    from branchline.control.web.server import Address
 
 SHARING = "For others, too"
 TRAINS = "Trains of others"
@@ -84,7 +84,7 @@ class OthersTrains(NamedTuple):
     def limits(self) -> TrainLimits:
         """Those that are given, and the usual ones. Raises OptionError."""
         from branchline.base.limits import parse_bytes
-        from branchline.control.trains.limits import TrainLimits
+        from branchline.control.sandbox.sandbox_limits import TrainLimits
 
         return TrainLimits(
             parse_bytes(self.train_memory), self.train_tasks, self.train_hours, parse_bytes(self.train_space)
@@ -92,7 +92,7 @@ class OthersTrains(NamedTuple):
 
     def owners(self) -> SubmitAs | None:
         """How to become the users of owners. Raises OptionError."""
-        from branchline.control.trains.owner_call import SubmitAs
+        from branchline.control.sandbox.owner_call import SubmitAs
 
         if self.submit_in and not self.submit_as:
             raise OptionError("--submit-in is where trains of --submit-as are", hint="add --submit-as")
@@ -131,8 +131,8 @@ def serve(
     """
     with missing_packages_explained():
         from branchline.control.retention import Retention
-        from branchline.web.openid.settings import load_openid
-        from branchline.web.serving import Sharing, serve
+        from branchline.control.web.openid_settings import load_openid
+        from branchline.control.web.server import Sharing, serve
 
     if not others.shared and (others != Others() or trains != OthersTrains()):
         what = "certificates, proxies, data, limits and users of trains, hosts of git and OpenID Connect are for others"

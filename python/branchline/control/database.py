@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from branchline.base.limits import DATABASE_JOURNAL_MAX_BYTES, DATABASE_WAIT_S
-from branchline.control.errors import DatabaseError
+from branchline.control.room_errors import DatabaseError
 from branchline.errors import BranchlineError, InternalError
 
 DATABASE = "control.sqlite"

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Literal
 
 from branchline.base.limits import BATCH_SITES_MAX
-from branchline.control.buckets import text_of
-from branchline.control.findings.job_notes import note_record
+from branchline.control.job_notes import note_record
+from branchline.control.reports.buckets import text_of
 from branchline.control.stored import keep_blob, packed, shown_name, unpacked
 from branchline.records.sensors.record import RUNNING, JobRecord
 

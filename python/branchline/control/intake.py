@@ -19,10 +19,10 @@ from branchline.base.limits import (
 )
 from branchline.base.plain import check_types, to_plain
 from branchline.base.texts import printable
-from branchline.control.buckets import buckets_of, text_of
 from branchline.control.ending import take_record
 from branchline.control.history.rows import packed_rows
-from branchline.control.spans import LOCAL, note_places
+from branchline.control.reports.buckets import buckets_of, text_of
+from branchline.control.reports.spans import LOCAL, note_places
 from branchline.control.stored import keep_blob, packed, shown_name
 from branchline.records.sending.message import TRACE, TRAIN, JobIdentity, ReportBatch
 from branchline.records.sensors.record import SiteReading

@@ -15,11 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from branchline.base.limits import METRICS_CELLS_MAX
-from branchline.control.buckets import MONTH
-from branchline.control.job_list import silent_jobs
-from branchline.control.jobs import SILENT
+from branchline.control.reports.buckets import MONTH
+from branchline.control.reports.job_list import silent_jobs
+from branchline.control.reports.jobs import SILENT
+from branchline.control.reports.spans import FAR, LOCAL, NEAR
 from branchline.control.room import ControlRoom
-from branchline.control.spans import FAR, LOCAL, NEAR
 from branchline.control.troubles import troubles_of
 from branchline.records.sensors.record import RUNNING
 

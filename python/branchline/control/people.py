@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from branchline.control.errors import RefusedError
+from branchline.control.room_errors import RefusedError
 
 # A physicist changes what is theirs, an operator also what is others' and runs trains, an administrator manages people.
 PHYSICIST, OPERATOR, ADMINISTRATOR = "physicist", "operator", "administrator"

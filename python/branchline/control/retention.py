@@ -13,9 +13,9 @@ from branchline.base.limits import (
     JOBS_FORGOTTEN_TOGETHER,
     RETENTION_DAYS_MAX,
 )
-from branchline.control.findings.job_notes import NOTES
-from branchline.control.history.folder import HistoryFolder
-from branchline.control.history.writing import unlist
+from branchline.control.history.compaction import unlist
+from branchline.control.history.parquet_folder import HistoryFolder
+from branchline.control.job_notes import NOTES
 from branchline.errors import OptionError
 
 _TABLES = (

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from branchline.base.limits import FORGETTING_PAUSE_S, PENDING_AGE_S, PENDING_ROWS_MAX, UPKEEP_END_S, UPKEEP_PAUSE_S
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
-from branchline.control.history.folder import HistoryFolder
-from branchline.control.history.writing import StoppedError, join_files, write_waiting
-from branchline.control.job_list import silent_jobs
+from branchline.control.history.compaction import StoppedError, join_files, write_waiting
+from branchline.control.history.parquet_folder import HistoryFolder
+from branchline.control.reports.job_list import silent_jobs
 from branchline.control.retention import Retention, forget
 
 

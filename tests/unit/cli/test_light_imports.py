@@ -49,7 +49,7 @@ def test_help_and_completion_import_nothing_that_commands_work_with(tmp_path: Pa
 
 
 def test_a_control_room_without_a_provider_of_logins_loads_no_client_of_one() -> None:
-    code = "import sys, branchline.web.serving; print(*sys.modules)"
+    code = "import sys, branchline.control.web.server; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert "starlette" in loaded

@@ -29,10 +29,10 @@ import pyarrow.compute
 import pyarrow.parquet
 from tests.unit.control.batches import batch, identity, last, read
 
-from branchline.control.history import writing
+from branchline.control.history import compaction
 from branchline.control.history.rows import packed_rows, table_of
-from branchline.control.jobs import JobDetails, JobQuery
-from branchline.control.readings import Period
+from branchline.control.reports.jobs import JobDetails, JobQuery
+from branchline.control.reports.readings import Period
 from branchline.control.room import ControlRoom
 from branchline.records.sending.message import ReportBatch
 from branchline.records.sensors.record import FileRecord
@@ -131,7 +131,7 @@ def killed(work: Callable[[int], None], lines: int, delay_s: float) -> str:
 
 def live(folder: Path, plan: Plan, seed: int, out: int) -> None:
     """Opens the room, checks it, and works until it is killed. Acknowledges each batch by a line."""
-    writing.HISTORY_FILES_JOINED = FILES_JOINED
+    compaction.HISTORY_FILES_JOINED = FILES_JOINED
     room = ControlRoom(folder)
     check(room, plan)
     os.write(out, f"{READY}\n".encode())
@@ -143,8 +143,8 @@ def live(folder: Path, plan: Plan, seed: int, out: int) -> None:
 def _keep(room: ControlRoom, out: int) -> None:
     try:
         while True:
-            writing.write_waiting(room._history)
-            writing.join_files(room._history, datetime.now(UTC).date().isoformat(), lambda: None)
+            compaction.write_waiting(room._history)
+            compaction.join_files(room._history, datetime.now(UTC).date().isoformat(), lambda: None)
     except BaseException as error:  # noqa: BLE001 - the process above says so
         os.write(out, f"{WRONG} {type(error).__name__}: {error!s:.500}\n".encode())
 
@@ -166,7 +166,7 @@ def _take(room: ControlRoom, plan: Plan, chance: random.Random, out: int) -> Non
 
 def finish(folder: Path, plan: Plan, out: int) -> None:
     """Opens the room, sends all, and compares it with one that was never disturbed."""
-    writing.HISTORY_FILES_JOINED = FILES_JOINED
+    compaction.HISTORY_FILES_JOINED = FILES_JOINED
     room, other = ControlRoom(folder / "room"), ControlRoom(folder / "undisturbed")
     check(room, plan)
     for key in sorted(plan.batches):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.unit.control.batches import batch, identity, read
 
-from branchline.control.buckets import bounds, buckets_of, ranges, text_of
-from branchline.control.readings import Period, Reads
+from branchline.control.reports.buckets import bounds, buckets_of, ranges, text_of
+from branchline.control.reports.readings import Period, Reads
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
 

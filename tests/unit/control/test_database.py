@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from branchline.control.database import DATABASE, DATABASE_VERSION, Database
-from branchline.control.errors import DatabaseError
 from branchline.control.room import ControlRoom
+from branchline.control.room_errors import DatabaseError
 from branchline.errors import InternalError
 
 TABLE = "CREATE TABLE IF NOT EXISTS sums (size TEXT NOT NULL, files INTEGER NOT NULL)"

@@ -15,9 +15,9 @@ from tests.unit.reporting.taking_server import until
 
 from branchline.base.plain import to_plain
 from branchline.control import faults
-from branchline.control.errors import DatabaseError
 from branchline.control.faults import trouble_of
 from branchline.control.room import ControlRoom
+from branchline.control.room_errors import DatabaseError
 from branchline.control.trains.train import FAILED, Train, TrainOrder
 from branchline.control.troubles import troubles_of
 from branchline.errors import InternalError

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.unit.control.batches import batch, identity, last, read
 
-from branchline.control.history.writing import write_waiting
-from branchline.control.jobs import JobQuery
-from branchline.control.readings import Period
+from branchline.control.history.compaction import write_waiting
+from branchline.control.reports.jobs import JobQuery
+from branchline.control.reports.readings import Period
 from branchline.control.retention import Forgotten, Retention, forget
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from branchline.control.watched import schedules
+from branchline.control.watched_storages import schedules
 from branchline.errors import OptionError
 from branchline.lab.studies.history import HISTORY, HistoryPoint, add_points, histories, verdict
 from branchline.lab.studies.schedule import REFERENCE, Watch, take_turn

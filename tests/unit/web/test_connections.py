@@ -14,12 +14,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from branchline.control.people import ADMINISTRATOR, Person
-from branchline.web import bodies, connections
-from branchline.web.connections import TimedConnection
-from branchline.web.keys import OwnToken
-from branchline.web.security import Guard
-from branchline.web.serving import _listening
-from branchline.web.settings import ServerSettings
+from branchline.control.web import bodies, connections
+from branchline.control.web.connections import TimedConnection
+from branchline.control.web.keys import OwnToken
+from branchline.control.web.security import Guard
+from branchline.control.web.server import _listening
+from branchline.control.web.server_settings import ServerSettings
 
 TOKEN = "t" * 32
 HEAD = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"

@@ -29,17 +29,17 @@ from branchline.control.accounts.accounts import READ, Account, Login
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.room import ControlRoom
 from branchline.control.troubles import troubles_of
+from branchline.control.web import server as web_server
+from branchline.control.web.app import create_app
+from branchline.control.web.keys import AccountKeys, OwnToken
+from branchline.control.web.openid_settings import OpenIdSettings
+from branchline.control.web.server_settings import ServerSettings
 from branchline.records.sending import client, reporter
 from branchline.records.sending.address import ReportTarget
 from branchline.records.sending.message import JobIdentity
 from branchline.records.sending.reporter import Reporter
 from branchline.records.sending.spool import Spool
 from branchline.records.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading
-from branchline.web import serving
-from branchline.web.app import create_app
-from branchline.web.keys import AccountKeys, OwnToken
-from branchline.web.openid.settings import OpenIdSettings
-from branchline.web.settings import ServerSettings
 
 ADA = Person("ada", ADMINISTRATOR)
 TOKEN = "t" * 40
@@ -85,7 +85,7 @@ def serving_here(folder: Path, *, is_shared: bool = False, openid: OpenIdSetting
     with closing(ControlRoom(folder)) as room, socket.create_server(("127.0.0.1", 0)) as listener:
         keys = AccountKeys(room.accounts) if is_shared else OwnToken(TOKEN, ADA)
         app = create_app(room, ServerSettings(keys, openid=openid), asyncio.Event())
-        server = uvicorn.Server(serving._config(app, None))
+        server = uvicorn.Server(web_server._config(app, None))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

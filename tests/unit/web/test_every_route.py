@@ -19,10 +19,10 @@ from branchline.control.measures.measure import MeasureOrder
 from branchline.control.plans.plan import Fullness
 from branchline.control.room import ControlRoom
 from branchline.control.trains.train import TrainOrder
+from branchline.control.web.app import ACTIONS, create_app
+from branchline.control.web.keys import AccountKeys
+from branchline.control.web.server_settings import ServerSettings
 from branchline.records.diagnosis.corrections import AVOID_ELEMENT
-from branchline.web.app import ACTIONS, create_app
-from branchline.web.keys import AccountKeys
-from branchline.web.settings import ServerSettings
 
 READS = ("GET", "HEAD")
 #: Where people log in, and what the page of that is made of.

@@ -27,9 +27,9 @@ from branchline.base.limits import (
 )
 from branchline.control.accounts.accounts import READ, Account
 from branchline.control.people import Person
-from branchline.web import security
-from branchline.web.rates import Rates
-from branchline.web.server_log import BoundedLines
+from branchline.control.web import security
+from branchline.control.web.rates import Rates
+from branchline.control.web.server_log import BoundedLines
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.control.batches import batch, identity
 
 from branchline.control.room import ControlRoom
-from branchline.web import live
-from branchline.web.live import Ticks
+from branchline.control.web import live
+from branchline.control.web.live import Ticks
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.unit.control.batches import batch, identity, last, read
 
 from branchline.control.metrics import Metric, metrics_of
 from branchline.control.room import ControlRoom
-from branchline.web.metrics_text import openmetrics_text, prometheus_text
+from branchline.control.web.routes.metrics_text import openmetrics_text, prometheus_text
 
 HERE, FAR = "root://se.example", "root://far.org"
 NASTY = 'root://x"} 1\n# EOF\\ \udc80'
@@ -94,7 +94,7 @@ def names_in(text: str) -> set[str]:
 def test_rules_and_dashboard_name_metrics_that_there_are(room: ControlRoom) -> None:
     text = prometheus_text(metrics_of(room))
     there = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
-    folder = files("branchline.web").joinpath("monitoring")
+    folder = files("branchline.control.web").joinpath("monitoring")
     rules = re.findall(r"expr:(.*?)(?=\n\s+(?:for|labels):)", folder.joinpath("alerts.yml").read_text(), re.DOTALL)
     assert len(rules) == 10
     panels = json.loads(folder.joinpath("dashboard.json").read_text())["panels"]
@@ -105,7 +105,7 @@ def test_rules_and_dashboard_name_metrics_that_there_are(room: ControlRoom) -> N
 
 
 def test_the_rules_fire_when_they_should(tmp_path: Path) -> None:
-    rules = files("branchline.web").joinpath("monitoring", "alerts.yml").read_text()
+    rules = files("branchline.control.web").joinpath("monitoring", "alerts.yml").read_text()
     (tmp_path / "alerts.yml").write_text(rules)
     (tmp_path / "alerts_test.yml").write_text((Path(__file__).with_name("alerts_test.yml")).read_text())
     found = subprocess.run(

@@ -18,8 +18,8 @@ from tests.unit.reporting.taking_server import until
 
 from branchline.control.room import ControlRoom
 from branchline.control.troubles import troubles_of
+from branchline.control.web.otlp import OtlpExporter, Resource, endpoint_of, headers_in
 from branchline.errors import OptionError
-from branchline.web.otlp import OtlpExporter, Resource, endpoint_of, headers_in
 
 HERE = "root://se.example"
 RESOURCE = Resource({"service.name": "branchline", "host.name": "node1"})
@@ -112,7 +112,7 @@ def test_a_collector_that_refuses_is_told_once(room: ControlRoom, capsys: pytest
 
 
 def test_one_that_is_silent_is_not_waited_for(room: ControlRoom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.web.otlp.OTLP_WAIT_S", 0.3)
+    monkeypatch.setattr("branchline.control.web.otlp.OTLP_WAIT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         exporter = OtlpExporter(room, f"http://127.0.0.1:{silent.getsockname()[1]}", RESOURCE)
         with pytest.raises(OSError, match="timed out"):
@@ -135,7 +135,7 @@ def test_a_port_that_does_not_speak_http_is_said_and_does_not_end_the_metrics(
     # Settings and a good-bye of HTTP/2, as of a port for gRPC; then more than any header may have.
     grpc = bytes.fromhex("000000040000000000 000008070000000000 00000000 00000001")
     odd = [grpc, b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200]
-    monkeypatch.setattr("branchline.web.otlp.OTLP_INTERVAL_S", 0.05)
+    monkeypatch.setattr("branchline.control.web.otlp.OTLP_INTERVAL_S", 0.05)
     with collecting(odd=odd) as collector:
         exporter = OtlpExporter(room, collector.url, RESOURCE)
         exporter.start()

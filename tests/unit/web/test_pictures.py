@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.control.readings import ElementHour, Reads
-from branchline.web.pages.element_pictures import element_pictures, most_read
-from branchline.web.pictures import Line, line_picture
+from branchline.control.reports.readings import ElementHour, Reads
+from branchline.control.web.pages.element_pictures import element_pictures, most_read
+from branchline.control.web.pictures import Line, line_picture
 
 
 @pytest.mark.parametrize(

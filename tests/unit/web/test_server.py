@@ -16,7 +16,7 @@ from tests.clusters.event_files import write_events
 from tests.unit.control.batches import batch, identity, last, read
 from tests.unit.web.server import Server
 
-from branchline.web.app import ACTIONS, PAGES
+from branchline.control.web.app import ACTIONS, PAGES
 
 #: Moments are those of an entry, which has to be named.
 PLAIN_PAGES = [path for path in PAGES if "{" not in path and path != "/moments"]

@@ -15,8 +15,8 @@ from tests.command_line import run_command
 from tests.unit.control.batches import batch, identity
 from tests.unit.web.server import Answer, Server
 
-from branchline.web.login import own_path
-from branchline.web.rates import Rates
+from branchline.control.web.login import own_path
+from branchline.control.web.rates import Rates
 
 PASSWORD = "correct horse battery"
 #: Who is what.

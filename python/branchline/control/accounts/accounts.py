@@ -26,10 +26,10 @@ from branchline.control.accounts.passwords import check_password, hashed, is_pas
 from branchline.control.accounts.unix_users import TABLE as UNIX_USERS
 from branchline.control.accounts.unix_users import unix_user
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.control.people import PHYSICIST, ROLES, Person
 from branchline.control.registry.changes import CHANGED, CREATED
 from branchline.control.registry.entries import checked_name
+from branchline.control.room_errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.errors import OptionError
 
 TABLES = f"""{OUTSIDERS}{UNIX_USERS}

@@ -12,16 +12,16 @@ from branchline.base.limits import FINDINGS_PAUSE_S, FINDINGS_TIME_SHARE
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
 from branchline.control.findings.drift import drifted
-from branchline.control.findings.failures import black_holes, failing_replicas
+from branchline.control.findings.failure_findings import black_holes, failing_replicas
 from branchline.control.findings.finding import Finding
+from branchline.control.findings.how_read import large_reads, slow_round_trips
+from branchline.control.findings.job_findings import failed_jobs, missed_forecasts, tails
 from branchline.control.findings.locality import wrong_locality
-from branchline.control.findings.of_jobs import failed_jobs, missed_forecasts, tails
-from branchline.control.findings.reading import large_reads, slow_round_trips
 from branchline.control.findings.samples import speeds_in
 from branchline.control.findings.speed import slow_places
-from branchline.control.history.folder import HistoryFolder
-from branchline.control.history.groups import file_groups
-from branchline.control.readings import Period
+from branchline.control.history.parquet_folder import HistoryFolder
+from branchline.control.history.queries import file_groups
+from branchline.control.reports.readings import Period
 
 #: Periods that are looked at, in days up to now.
 DAYS = {"day": 1, "week": 7, "month": 30}

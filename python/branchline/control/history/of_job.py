@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from branchline.base.limits import FILES_PAGE_MAX
-from branchline.control.history.folder import HistoryFolder
+from branchline.control.history.parquet_folder import HistoryFolder
 from branchline.control.history.rows import JOB, as_written_now, records_of, unpacked_rows
-from branchline.control.jobs import FilesPage
+from branchline.control.reports.jobs import FilesPage
 from branchline.records.sensors.record import FileRecord
 
 

@@ -7,9 +7,9 @@ from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 
 from branchline.base.limits import MEASURE_BEFORE_HOURS
-from branchline.control.buckets import ranges, text_of
 from branchline.control.measures.measure import Measure, MeasureOrder, Split
-from branchline.control.readings import Period, Reads
+from branchline.control.reports.buckets import ranges, text_of
+from branchline.control.reports.readings import Period, Reads
 
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from branchline.base.limits import MEASURE_HOURS, MEASURE_HOURS_MAX, MEASURE_TEXT_MAX, MEASURE_WHY_MAX
-from branchline.control.readings import Reads
+from branchline.control.reports.readings import Reads
 from branchline.errors import OptionError
 from branchline.records.diagnosis.corrections import ACTIONS, AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from branchline.base.limits import MEASURES_IN_FORCE_MAX
 from branchline.base.plain import from_plain, to_plain
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.measures.effect import Effect, effect, reads_before
 from branchline.control.measures.measure import IN_FORCE, Measure, MeasureOrder
 from branchline.control.people import Person
 from branchline.control.registry.changes import MEASURE, keep_change
+from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.trains.trains import Trains
 from branchline.errors import BranchlineError
 from branchline.records.diagnosis.corrections import SEND_AGAIN

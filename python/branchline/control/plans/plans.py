@@ -12,15 +12,15 @@ from branchline.base.limits import PLAN_LATE_MAX_S, PLAN_LOOK_S
 from branchline.base.quantities import duration
 from branchline.control.accounts.accounts import Accounts
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.faults import trouble_of
 from branchline.control.people import Person
-from branchline.control.plans import kept as keeping
+from branchline.control.plans import plan_store
 from branchline.control.plans.enabled import EnabledWagons, TrialNeeds
-from branchline.control.plans.kept import KeptPlan, PlanRun
 from branchline.control.plans.plan import Plan
+from branchline.control.plans.plan_store import KeptPlan, PlanRun
 from branchline.control.plans.waiting import Waiting, counted_states, waiting
 from branchline.control.registry.registry import Registry
+from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.trains.riders import last_ride
 from branchline.control.trains.train import Planned
 from branchline.control.trains.trains import Trains
@@ -73,7 +73,7 @@ class Plans:
         self._check_owner(plan)
         self._registry.dataset(plan.dataset)
         with self._database.writing() as connection:
-            number = keeping.save(connection, plan, who.name, revision, now or datetime.now(UTC))
+            number = plan_store.save(connection, plan, who.name, revision, now or datetime.now(UTC))
         self._troubles.pop(plan.address, None)
         return number
 
@@ -81,32 +81,32 @@ class Plans:
         """Has a plan make no trains, or make them again; what was due meanwhile is not made up for."""
         _check_may(who)
         with self._database.writing() as connection:
-            kept = keeping.found(connection, address)
+            kept = plan_store.found(connection, address)
             plan = replace(kept.plan, is_paused=is_paused)
-            keeping.save(connection, plan, who.name, kept.revision, now or datetime.now(UTC))
+            plan_store.save(connection, plan, who.name, kept.revision, now or datetime.now(UTC))
         self._troubles.pop(address, None)
 
     def remove(self, address: str, who: Person) -> None:
         """Removes a plan; its trains and its history stay."""
         _check_may(who)
         with self._database.writing() as connection:
-            keeping.remove(connection, address, who.name)
+            plan_store.remove(connection, address, who.name)
         self._troubles.pop(address, None)
 
     def plan(self, address: str) -> KeptPlan:
         """One plan."""
         with self._database.reading() as connection:
-            return keeping.found(connection, address)
+            return plan_store.found(connection, address)
 
     def plans(self) -> list[KeptPlan]:
         """All plans, by address."""
         with self._database.reading() as connection:
-            return keeping.all_plans(connection)
+            return plan_store.all_plans(connection)
 
     def runs(self, address: str, count: int = 50) -> list[PlanRun]:
         """What came of a plan the last times, the newest first."""
         with self._database.reading() as connection:
-            return keeping.runs(connection, address, count)
+            return plan_store.runs(connection, address, count)
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -191,8 +191,8 @@ class Plans:
 
     def _set_due(self, kept: KeptPlan, now: datetime) -> None:
         with self._database.writing() as connection:
-            keeping.check_unchanged(connection, kept)
-            due = keeping.next_due(connection, kept.plan, now)
+            plan_store.check_unchanged(connection, kept)
+            due = plan_store.next_due(connection, kept.plan, now)
             connection.execute("UPDATE plans SET due = ? WHERE address = ?", (due, kept.plan.address))
 
     def _check_owner(self, plan: Plan) -> None:
@@ -232,9 +232,9 @@ def _note(
     """Uses up a due time in a transaction, with those before it that were missed. Raises ConflictError if that has
     happened already.
     """
-    keeping.check_unchanged(connection, kept)
+    plan_store.check_unchanged(connection, kept)
     at, text = now.isoformat(timespec="milliseconds"), "" if due is None else due.isoformat()
     if kept.due and text != kept.due:
         missed = PlanRun(kept.due, at, 0, f"missed, as was all that was due up to {text}: nothing ran")
-        keeping.note_run(connection, kept, missed, now)
-    keeping.note_run(connection, kept, PlanRun(text, at, train, why), now)
+        plan_store.note_run(connection, kept, missed, now)
+    plan_store.note_run(connection, kept, PlanRun(text, at, train, why), now)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from branchline.base.limits import GIT_AT_ONCE, GIT_DISK_BYTES, GIT_FILE_MAX_BYTES, GIT_WAIT_S, LOCATION_LENGTH_MAX
 from branchline.base.texts import printable
-from branchline.control.errors import ConflictError, RefusedError
+from branchline.control.room_errors import ConflictError, RefusedError
 from branchline.errors import OptionError
 
 # Names of branches, tags and commits as git allows them, without those that could be an option or a range.

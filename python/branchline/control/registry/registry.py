@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from branchline.base.plain import from_plain, to_plain
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError
 from branchline.control.people import Person
 from branchline.control.registry.changes import (
     ACTIVATION,
@@ -21,8 +20,9 @@ from branchline.control.registry.changes import (
     keep_change,
 )
 from branchline.control.registry.entries import Activation, DatasetEntry, WagonEntry
-from branchline.control.registry.sources import SourceStore
+from branchline.control.registry.uploads import SourceStore
 from branchline.control.registry.wagon_source import WagonClass
+from branchline.control.room_errors import ConflictError, NoSuchEntryError
 from branchline.errors import OptionError
 from branchline.trains.wagons.parameters import Value
 

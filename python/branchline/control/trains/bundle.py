@@ -8,9 +8,9 @@ import zipfile
 from pathlib import Path
 
 from branchline.base.limits import TRAIN_WAGONS_MAX, WAGON_SOURCE_MAX_BYTES
+from branchline.control.registry.wagon_file import WAGONS_FILE
 from branchline.control.trains.merge_groups import GROUPS_FILE, groups_for_others
 from branchline.control.trains.train import Train
-from branchline.control.trials.composing import WAGONS_FILE
 from branchline.errors import WagonError
 from branchline.reading.datasets.file_lists import is_list
 from branchline.reading.locations import shown_command, split_location, without_secrets

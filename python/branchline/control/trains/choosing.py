@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from branchline.control.errors import RefusedError
+from branchline.control.room_errors import RefusedError
+from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trains.owner_runner import OwnerRunner
 from branchline.control.trains.runner import OwnRunner, Runner
 from branchline.control.trains.sandbox_runner import SandboxRunner
 from branchline.control.trains.train import BATCH, HERE, TrainOrder
-from branchline.control.trials.code_running import CodeRunning
 
 _NO_SUBMISSION = "this shared control room gives no trains to batch systems: it is served without --submit-as"
 _NO_DASK = "a shared control room runs no trains on Dask, whose workers run all code as one user"

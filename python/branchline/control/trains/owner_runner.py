@@ -14,13 +14,13 @@ from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.texts import printable
 from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.accounts.unix_users import unix_user
-from branchline.control.errors import RefusedError
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
+from branchline.control.room_errors import RefusedError
+from branchline.control.sandbox.owner_call import SubmitAs, become_environment
+from branchline.control.sandbox.owner_messages import OwnerAnswer, StartRequest
 from branchline.control.trains import running
 from branchline.control.trains.bundle import sources_of
-from branchline.control.trains.owner_call import SubmitAs, become_environment
-from branchline.control.trains.owner_messages import OwnerAnswer, StartRequest
 from branchline.control.trains.runner import Standing
 from branchline.control.trains.taken import receive_results
 from branchline.control.trains.train import Train, TrainOrder

@@ -16,8 +16,8 @@ from branchline.base.processes import own_python, process_lives
 from branchline.base.texts import printable
 from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.registry.entries import DatasetEntry
+from branchline.control.registry.wagon_file import WAGONS_FILE
 from branchline.control.trains.train import HERE, TrainOrder
-from branchline.control.trials.composing import WAGONS_FILE
 
 #: In the folder of a train: what the process wrote to its terminal.
 LOG = "log.txt"

@@ -13,18 +13,16 @@ from typing import ClassVar
 from branchline.base.processes import own_python
 from branchline.base.texts import printable
 from branchline.base.whole_files import failed_writing, write_whole
-from branchline.control.errors import ConflictError
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, MergeGroup
+from branchline.control.room_errors import ConflictError
+from branchline.control.sandbox.on_data import on_data
+from branchline.control.sandbox.sandbox import Sandbox
+from branchline.control.sandbox.sandbox_limits import TrainLimits
 from branchline.control.trains import running
-from branchline.control.trains.limits import (
-    TrainLimits,
-)
 from branchline.control.trains.runner import Standing
 from branchline.control.trains.taken import at_work_in, receive_results, record_of, send_results
 from branchline.control.trains.train import Train, TrainOrder
-from branchline.control.trials.on_data import on_data
-from branchline.control.trials.sandbox import Sandbox
 from branchline.errors import BranchlineError, StorageError
 from branchline.records.sensors.record import RUNNING
 from branchline.records.sensors.status import DIED, TrainStatus

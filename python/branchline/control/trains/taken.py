@@ -18,7 +18,7 @@ from branchline.base.limits import JOB_FILE_MAX_BYTES
 from branchline.base.plain import check_types
 from branchline.base.quantities import count, size
 from branchline.base.whole_files import failed_writing
-from branchline.control.trains.limits import (
+from branchline.control.sandbox.sandbox_limits import (
     TAKEN_BYTES_MAX,
     TAKEN_FILES_MAX,
     TAKEN_NAME_MAX,

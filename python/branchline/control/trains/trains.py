@@ -22,15 +22,17 @@ from branchline.base.limits import (
 from branchline.base.plain import from_plain, to_plain
 from branchline.base.quantities import duration, size
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.faults import trouble_of
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
-from branchline.control.registry.sources import SourceStore
+from branchline.control.registry.uploads import SourceStore
+from branchline.control.registry.wagon_file import compose, names_in_train
+from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.sandbox.code_rules import CodeRunning
+from branchline.control.sandbox.sandbox_limits import OWNER_LOOKS_AT_ONCE, TRAIN_IN_HAND_S
 from branchline.control.trains import running
 from branchline.control.trains.choosing import Runners
-from branchline.control.trains.limits import OWNER_LOOKS_AT_ONCE, TRAIN_IN_HAND_S
 from branchline.control.trains.merge_groups import write_groups
 from branchline.control.trains.riders import TABLES as RIDER_TABLES
 from branchline.control.trains.riders import note_riders
@@ -53,8 +55,6 @@ from branchline.control.trains.train import (
     Train,
     TrainOrder,
 )
-from branchline.control.trials.code_running import CodeRunning
-from branchline.control.trials.composing import compose, names_in_train
 from branchline.control.trials.together import Needs, needs_of, together
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.trials.trials import Trial, Trials

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from branchline.base.limits import TRIAL_CPU_TELLING_S, TRIAL_PAUSE_S
 from branchline.control.database import Database
-from branchline.control.errors import NoSuchEntryError
 from branchline.control.faults import trouble_of
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, WholeWagon
-from branchline.control.registry.sources import SourceStore
-from branchline.control.trials.code_running import CodeRunning
-from branchline.control.trials.composing import compose, names_in_train
+from branchline.control.registry.uploads import SourceStore
+from branchline.control.registry.wagon_file import compose, names_in_train
+from branchline.control.room_errors import NoSuchEntryError
+from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trials.judging import state_of
-from branchline.control.trials.starting import run_trial
+from branchline.control.trials.start import run_trial
 from branchline.control.trials.train_trials import blame, datasets_to_try, last_passed, of_now
 from branchline.control.trials.trial import QUEUED, RUNNING, TRAIN, TrialOutcome, TrialRequest
 from branchline.errors import BranchlineError

@@ -11,11 +11,11 @@ import pytest
 from branchline.control.accounts.accounts import ALL, PERSON, REPORT, TABLES, Account, Accounts
 from branchline.control.accounts.passwords import hashed, is_password
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError
 from branchline.control.people import ADMINISTRATOR, OPERATOR, Person
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry
-from branchline.control.registry.sources import SourceStore
+from branchline.control.registry.uploads import SourceStore
+from branchline.control.room_errors import ConflictError, NoSuchEntryError
 from branchline.errors import OptionError
 
 PASSWORD = "correct horse battery"

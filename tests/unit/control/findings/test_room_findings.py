@@ -26,7 +26,7 @@ from branchline.control.findings.finding import (
     Cell,
     Finding,
 )
-from branchline.control.jobs import JobQuery
+from branchline.control.reports.jobs import JobQuery
 from branchline.control.room import ControlRoom
 from branchline.records.diagnosis.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
 from branchline.records.sending.message import ReportBatch

@@ -13,10 +13,10 @@ import pyarrow.parquet
 import pytest
 from tests.unit.control.batches import batch, identity, read
 
-from branchline.control.errors import DatabaseError
-from branchline.control.history.writing import StoppedError, join_files, write_waiting
-from branchline.control.readings import FileGroup, Period
+from branchline.control.history.compaction import StoppedError, join_files, write_waiting
+from branchline.control.reports.readings import FileGroup, Period
 from branchline.control.room import ControlRoom
+from branchline.control.room_errors import DatabaseError
 from branchline.errors import OptionError
 from branchline.records.sending.message import JobIdentity, ReportBatch
 from branchline.records.sensors.record import FileRecord, SiteReading

@@ -13,15 +13,15 @@ from tests.unit.control.plans.passed_room import ADA, DATASET, OLGA, PLAN, WAGON
 
 from branchline.base.limits import PLAN_LATE_MAX_S, TRAIN_SECONDS_APPROVED
 from branchline.control.accounts.accounts import Account
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.metrics import metrics_of
 from branchline.control.people import ADMINISTRATOR, OPERATOR, PHYSICIST
 from branchline.control.plans.due_times import DAYS, Schedule
 from branchline.control.plans.plan import Fullness, Plan
 from branchline.control.plans.waiting import CHANGED, RODE, WAITS
 from branchline.control.room import ControlRoom
+from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trains.train import CANCELLED, FINISHED, WAITING, Train
-from branchline.control.trials.code_running import CodeRunning
 from branchline.errors import OptionError
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)  # a Sunday

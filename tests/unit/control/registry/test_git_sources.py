@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.unit.control.registry.git_server import GitServer, git
 
-from branchline.control.errors import ConflictError, RefusedError
 from branchline.control.registry.git_sources import GitPlace, GitSources
+from branchline.control.room_errors import ConflictError, RefusedError
 from branchline.errors import OptionError
 
 FIRST = "class Count:\n    def process(self, events):\n        return {'n': len(events)}\n"

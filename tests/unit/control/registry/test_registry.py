@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from branchline.control.database import Database
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.people import OPERATOR, Person
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
 from branchline.control.registry.registry import TABLES, Registry
-from branchline.control.registry.sources import SourceStore
+from branchline.control.registry.uploads import SourceStore
+from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.errors import OptionError, WagonError
 
 ADA, BOB, OLGA = Person("ada"), Person("bob"), Person("olga", OPERATOR)

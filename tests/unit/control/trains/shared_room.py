@@ -12,9 +12,9 @@ from tests.unit.control.trials.test_excess import sandbox
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
-from branchline.control.trains.limits import TrainLimits
+from branchline.control.sandbox.code_rules import CodeRunning
+from branchline.control.sandbox.sandbox_limits import TrainLimits
 from branchline.control.trains.train import Train, TrainOrder
-from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import QUEUED, RUNNING
 
 ADA = Person("ada")

@@ -19,8 +19,8 @@ from tests.unit.control.killed import killed
 from tests.unit.control.trains.shared_room import ADA, SharedRoom, until
 from tests.unit.control.trains.test_sandboxed_trains import GATE, source
 
-from branchline.control.jobs import JobQuery, JobRow
-from branchline.control.readings import Period
+from branchline.control.reports.jobs import JobQuery, JobRow
+from branchline.control.reports.readings import Period
 from branchline.control.room import ControlRoom
 from branchline.control.trains.results import files_of
 from branchline.control.trains.room_reports import RoomReports

@@ -16,15 +16,15 @@ import pytest
 from tests.clusters.event_files import write_events
 from tests.unit.control.batches import batch, identity
 
-from branchline.control.errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.measures.measure import UNDONE, MeasureOrder
 from branchline.control.people import OPERATOR, Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
+from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
+from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trains import running
 from branchline.control.trains.choosing import Runners
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING, WAITING, TrainOrder
-from branchline.control.trials.code_running import CodeRunning
 from branchline.control.trials.trial import QUEUED
 from branchline.control.trials.trial import RUNNING as AT_WORK
 from branchline.errors import OptionError

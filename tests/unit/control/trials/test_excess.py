@@ -12,9 +12,9 @@ from tests.clusters.event_files import write_events
 from tests.peers.peers import missing
 from tests.unit.control.trials.test_trials import Room
 
-from branchline.control.trials.code_running import CodeRunning
-from branchline.control.trials.sandbox import Sandbox
-from branchline.control.trials.starting import run_trial
+from branchline.control.sandbox.code_rules import CodeRunning
+from branchline.control.sandbox.sandbox import Sandbox
+from branchline.control.trials.start import run_trial
 from branchline.control.trials.trial import DONE, TrialOutcome, TrialRequest
 
 WAGON = """
@@ -23,7 +23,7 @@ import os, pathlib, subprocess, sys, time
 def outcome_pipes():
     # The process of the trial, which is the first of its ancestors, has the number in its command.
     words = pathlib.Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\\0")
-    return f"/proc/{os.getppid()}/fd/{words[words.index(b'branchline.control.trials.process') + 2].decode()}"
+    return f"/proc/{os.getppid()}/fd/{words[words.index(b'branchline.control.trials.trial_process') + 2].decode()}"
 
 class Bad:
     branches = ["px"]
@@ -67,7 +67,7 @@ def test_the_outcome_of_good_code_comes(tmp_path: Path, running: CodeRunning) ->
 def test_processes_that_take_too_much_memory_together_are_ended(
     tmp_path: Path, running: CodeRunning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("branchline.control.trials.watching.TRIAL_MEMORY_MAX_BYTES", 2**30)
+    monkeypatch.setattr("branchline.control.sandbox.watch.TRIAL_MEMORY_MAX_BYTES", 2**30)
     body = """
 for _ in range(5):
     subprocess.Popen([sys.executable, "-c", "x = bytearray(300_000_000); import time; time.sleep(600)"])
@@ -77,7 +77,7 @@ time.sleep(600)
 
 
 def test_too_many_processes_are_ended(tmp_path: Path, running: CodeRunning, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.control.trials.watching.TRIAL_TASKS_MAX", 30)
+    monkeypatch.setattr("branchline.control.sandbox.watch.TRIAL_TASKS_MAX", 30)
     body = """
 for _ in range(60):
     subprocess.Popen(["sleep", "600"])
@@ -128,7 +128,7 @@ time.sleep(600)
 
 
 def test_the_sandbox_has_bounded_space_and_writes_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.control.trials.sandbox.TRIAL_SPACE_BYTES", 50_000_000)
+    monkeypatch.setattr("branchline.control.sandbox.sandbox.TRIAL_SPACE_BYTES", 50_000_000)
     body = """
 found = []
 for place in ("/tmp", "/dev/shm", "/", "/dev", os.getcwd()):

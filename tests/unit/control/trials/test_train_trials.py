@@ -10,7 +10,7 @@ import pytest
 from tests.unit.control.trials.test_excess import sandbox
 from tests.unit.control.trials.test_trials import WAIT_S, Room
 
-from branchline.control.errors import NoSuchEntryError
+from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.trials.judging import reasons
 from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, TRAIN, WARNED
 from branchline.control.trials.trials import Trial

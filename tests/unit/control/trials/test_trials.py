@@ -19,12 +19,12 @@ from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry
-from branchline.control.registry.sources import SourceStore
-from branchline.control.trials.code_running import CodeRunning
+from branchline.control.registry.uploads import SourceStore
+from branchline.control.sandbox.code_rules import CodeRunning
+from branchline.control.sandbox.sandbox import Sandbox
 from branchline.control.trials.judging import reasons, warnings
 from branchline.control.trials.profiles import hot_lines
-from branchline.control.trials.sandbox import Sandbox
-from branchline.control.trials.starting import run_trial
+from branchline.control.trials.start import run_trial
 from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, WARNED, TrialRequest
 from branchline.control.trials.trials import TABLES, Trial, Trials, TrialState
 
@@ -370,7 +370,7 @@ def test_a_folder_and_a_list_of_the_data_are_read_in_the_sandbox(tmp_path: Path,
 
 
 def test_a_trial_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.control.trials.starting.TRIAL_WALL_S", 4.0)
+    monkeypatch.setattr("branchline.control.trials.start.TRIAL_WALL_S", 4.0)
     write_events(tmp_path, 1, 10)
     wagons = tmp_path / "wagons.py"
     wagons.write_text("import time\nclass Slow:\n    def process(self, events):\n        time.sleep(600)\n")

@@ -19,10 +19,10 @@ from joserfc.jwk import RSAKey
 from tests.unit.web.test_disk_troubles import serving_here
 
 from branchline.control.accounts.outside import Outsider
-from branchline.web.openid import provider as module
-from branchline.web.openid.errors import ProviderError, RejectedError
-from branchline.web.openid.provider import Flow, Provider
-from branchline.web.openid.settings import OpenIdSettings
+from branchline.control.web.openid import provider as module
+from branchline.control.web.openid.errors import ProviderError, RejectedError
+from branchline.control.web.openid.provider import Flow, Provider
+from branchline.control.web.openid_settings import OpenIdSettings
 
 KEYS = {name: RSAKey.generate_key(2048, {"kid": name}, private=True) for name in ("one", "two")}
 FLOW = Flow("state", "nonce", "verifier", "/")

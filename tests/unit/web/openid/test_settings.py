@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from branchline.control.web.openid_settings import load_openid
 from branchline.errors import OptionError
-from branchline.web.openid.settings import load_openid
 
 GOOD = 'issuer = "https://login.example.org/realms/x"\nclient_id = "branchline"\n[roles]\nphysicist = ["*"]\n'
 

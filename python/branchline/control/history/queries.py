@@ -1,0 +1,129 @@
+"""Sums over the rows of files of a period, by what the rows have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from branchline.base.limits import HISTORY_GROUP_ROWS, HISTORY_THREADS_MAX
+from branchline.base.plain import from_plain
+from branchline.control.history.compaction import HistoryFile, listed_files
+from branchline.control.history.parquet_folder import HistoryFolder
+from branchline.control.history.rows import MADE, as_written_now, table_of
+from branchline.control.reports.buckets import bounds
+from branchline.control.reports.readings import FileGroup, Period
+from branchline.errors import OptionError
+
+#: What rows may be grouped by.
+KEYS = ("site", "storage_element", "host", "store", "codec")
+_SUMS = (
+    "events", "bytes_read", "bytes_asked", "cached_bytes", "read_calls", "late_reads", "fetch_s", "open_s", "wall_s",
+    "decompress_s", "decode_s",
+)  # fmt: skip
+_FAILED = "replicas_failed"
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Every ``stride``-th group of rows of a file, from ``first`` on."""
+
+    file: HistoryFile
+    first: int
+    stride: int
+
+
+def file_groups(folder: HistoryFolder, by: Sequence[str], period: Period) -> list[FileGroup]:
+    """The groups of a period, the one with most bytes first. Raises OptionError, DatabaseError."""
+    unknown = set(by) - set(KEYS)
+    if unknown or not by:
+        raise OptionError(f"files cannot be grouped by {sorted(unknown)!r:.80}", hint=f"by {', '.join(KEYS)}")
+    begin, end = bounds(period)
+    threads = min(HISTORY_THREADS_MAX, os.cpu_count() or 1)
+    with folder.held():
+        with folder.database.reading() as connection:
+            files = [one for one in listed_files(connection) if _touches(one.day, begin, end)]
+            partial = [
+                _grouped(table, by, begin, end)
+                for table in _waiting(connection.execute(_WAITING, (begin.date().isoformat(), end.date().isoformat())))
+            ]
+        shares = [_Share(one, first, threads) for one in files for first in range(threads) if _has(one, first)]
+        with ThreadPoolExecutor(threads) as pool:
+            for tables in pool.map(lambda share: _of_share(folder, share, by, begin, end), shares):
+                partial += tables
+    return _groups(partial, by)
+
+
+_WAITING = (
+    "SELECT content, job, pending.made FROM pending JOIN jobs ON jobs.id = job_id WHERE day >= ? AND day <= ?"
+    " ORDER BY pending.id"
+)
+
+
+def _touches(day: str, begin: datetime, end: datetime) -> bool:
+    return begin.date().isoformat() <= day <= end.date().isoformat()
+
+
+def _has(file: HistoryFile, first: int) -> bool:
+    """Whether a file may have so many groups: none has more than twice the rows of a usual one."""
+    return first == 0 or file.rows > HISTORY_GROUP_ROWS
+
+
+def _waiting(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
+    """Tables of rows that wait, of the usual size."""
+    import pyarrow
+
+    tables: list[Any] = []
+    for row in rows:
+        tables.append(table_of(*row))
+        if sum(len(one) for one in tables) >= HISTORY_GROUP_ROWS:
+            yield pyarrow.concat_tables(tables)
+            tables = []
+    if tables:
+        yield pyarrow.concat_tables(tables)
+
+
+def _of_share(folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime) -> list[Any]:
+    wanted = [*by, MADE, _FAILED, *_SUMS]
+    found = []
+    with folder.opened(share.file.name) as file:
+        columns = [one for one in wanted if one in file.schema_arrow.names]
+        for index in range(share.first, file.num_row_groups, share.stride):
+            table = file.read_row_group(index, columns=columns, use_threads=False)
+            found.append(_grouped(as_written_now(table, wanted), by, begin, end))
+    return found
+
+
+def _grouped(table: Any, by: Sequence[str], begin: datetime, end: datetime) -> Any:
+    """Sums of rows of a period."""
+    import pyarrow.compute as compute
+
+    made = table.column(MADE)
+    times = compute.min_max(made).as_py()
+    if len(table) and not begin <= times["min"] <= times["max"] < end:
+        table = table.filter(compute.and_(compute.greater_equal(made, begin), compute.less(made, end)))
+    failures = compute.fill_null(compute.list_value_length(table.column(_FAILED)), 0)
+    table = table.select([*by, *_SUMS]).append_column("failures", failures)
+    sums = [(name, "sum") for name in (*_SUMS, "failures")]
+    return table.group_by(list(by), use_threads=False).aggregate([*sums, ([], "count_all")])
+
+
+def _groups(partial: Sequence[Any], by: Sequence[str]) -> list[FileGroup]:
+    """The sums of all parts."""
+    import pyarrow
+
+    if not partial:
+        return []
+    names = [*_SUMS, "failures"]
+    columns = [*(f"{name}_sum" for name in names), "count_all"]
+    found = pyarrow.concat_tables(partial).group_by(list(by)).aggregate([(name, "sum") for name in columns])
+    groups = []
+    for row in found.to_pylist():
+        values = {name: row[f"{name}_sum_sum"] for name in names} | {name: row[name] for name in by}
+        # What earlier versions did not write has its default.
+        known = {name: value for name, value in values.items() if value is not None}
+        groups.append(from_plain(FileGroup, {**known, "files": row["count_all_sum"]}))
+    return sorted(groups, key=lambda one: (-one.bytes_read, one.site, one.storage_element, one.host))

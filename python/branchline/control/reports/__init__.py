@@ -1,0 +1,1 @@
+"""Reported jobs and reads, with sums by site and storage element."""

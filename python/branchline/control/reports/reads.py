@@ -1,0 +1,161 @@
+"""Sums of what was read, by site, storage element, hour, user and wagon, from the database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from branchline.control.reports.buckets import DAY, bounds, ranges, text_of
+from branchline.control.reports.readings import Cost, ElementHour, Period, Reads, SiteElementTable, SiteRow
+from branchline.control.reports.spans import LOCAL, ReadPlace, jobs_at
+
+_SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
+
+
+class _Cell(NamedTuple):
+    site: str
+    element: str
+    nearness: str
+    files: int
+    bytes_read: int
+    failures: int
+    wall_s: float
+    fetch_s: float
+
+
+def site_table(connection: sqlite3.Connection, period: Period) -> SiteElementTable:
+    """Sites by storage elements in a period."""
+    cells = _cells(connection, period)
+    jobs = jobs_at(connection, period)
+    times = {
+        site: (wall_s, waiting_s)
+        for site, wall_s, waiting_s in connection.execute(
+            "SELECT site, sum(wall_s), sum(waiting_s) FROM site_hours WHERE hour >= ? AND hour < ? GROUP BY site",
+            _hours(period),
+        )
+    }
+    elements = _most_read(cells, lambda one: one.element)
+    sites = _most_read(cells, lambda one: one.site)
+    rows = [
+        _site_row(site, [one for one in cells if one.site == site], times.get(site), jobs, elements) for site in sites
+    ]
+    every = (sum(one for one, _ in times.values()), sum(one for _, one in times.values()))
+    return SiteElementTable(elements, rows, _site_row(None, cells, every, jobs, elements))
+
+
+def _cells(connection: sqlite3.Connection, period: Period) -> list[_Cell]:
+    query = (
+        f"SELECT site, element, nearness, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608
+        " GROUP BY site, element, nearness"
+    )
+    return [_Cell(*row) for one in ranges(period) for row in connection.execute(query, (one.size, one.begin, one.end))]
+
+
+def element_hours(connection: sqlite3.Connection, period: Period) -> list[ElementHour]:
+    """Reads by storage element and hour, in the order of the hours."""
+    rows = connection.execute(
+        "SELECT hour, element, files, bytes_read, failures, wall_s, fetch_s FROM element_hours"
+        " WHERE hour >= ? AND hour < ? ORDER BY hour, element",
+        _hours(period),
+    )
+    return [ElementHour(element, hour, Reads(0, *sums)) for hour, element, *sums in rows]
+
+
+def element_days(connection: sqlite3.Connection, period: Period) -> list[ElementHour]:
+    """Reads by storage element and day, in the order of the days: those that begin in the period."""
+    rows = connection.execute(
+        f"SELECT begin, element, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608 - ours
+        " GROUP BY begin, element ORDER BY begin, element",
+        (DAY, *_hours(period)),
+    )
+    return [ElementHour(element, begin, Reads(0, *sums), 24) for begin, element, *sums in rows]
+
+
+def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
+    """What users cost: of jobs that began in the period; the most CPU time first."""
+    begin, end = _hours(period)
+    kept = connection.execute(
+        "SELECT user, count(*), sum(events), sum(bytes_read), total(cpu_s), sum(seconds) FROM jobs"
+        " WHERE started >= ? AND started < ? GROUP BY user",
+        (begin, end),
+    )
+    forgotten = connection.execute(
+        "SELECT user, sum(jobs), sum(events), sum(bytes_read), sum(cpu_s), sum(seconds) FROM forgotten_costs"
+        " WHERE started >= ? AND started < ? GROUP BY user",
+        (begin, end),
+    )
+    costs: dict[str, Cost] = {}
+    for one in (Cost(*row) for row in (*kept, *forgotten)):
+        costs[one.name] = _sum_of(costs[one.name], one) if one.name in costs else one
+    return sorted(costs.values(), key=lambda one: (-one.cpu_s, one.name))
+
+
+def _sum_of(one: Cost, other: Cost) -> Cost:
+    return Cost(
+        one.name,
+        one.jobs + other.jobs,
+        one.events + other.events,
+        one.bytes_read + other.bytes_read,
+        one.cpu_s + other.cpu_s,
+        one.wall_s + other.wall_s,
+    )
+
+
+def wagon_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
+    """What wagons cost, in jobs that ended in the period; the most CPU time first."""
+    rows = connection.execute(
+        "SELECT wagon, sum(jobs), sum(events), 0, sum(cpu_s) AS cpu, sum(seconds), sum(output_bytes) FROM wagon_hours"
+        " WHERE hour >= ? AND hour < ? GROUP BY wagon HAVING sum(jobs) > 0 ORDER BY cpu DESC, wagon",
+        _hours(period),
+    )
+    return [Cost(*row) for row in rows]
+
+
+def _hours(period: Period) -> tuple[str, str]:
+    begin, end = bounds(period)
+    return text_of(begin), text_of(end)
+
+
+def _site_row(
+    site: str | None,
+    cells: Sequence[_Cell],
+    times: tuple[float, float] | None,
+    jobs: Mapping[ReadPlace, int],
+    elements: Sequence[str],
+) -> SiteRow:
+    local = [one for one in cells if one.nearness in LOCAL]
+    remote = [one for one in cells if one.nearness not in LOCAL]
+    by_element = {one: [cell for cell in cells if cell.element == one] for one in elements}
+
+    def added(of: Sequence[_Cell], element: str | None = None, is_local: bool | None = None) -> Reads:
+        return _added(of, jobs.get(ReadPlace.of(site, element, is_local), 0))
+
+    every = added(cells)
+    return SiteRow(
+        "all sites" if site is None else site,
+        every.jobs,
+        _efficiency(*times) if times else None,
+        every,
+        added(local, None, True),
+        added(remote, None, False),
+        {element: added(found, element) for element, found in by_element.items() if found},
+    )
+
+
+def _efficiency(wall_s: float, waiting_s: float) -> float | None:
+    return max(0.0, wall_s - waiting_s) / wall_s if wall_s > 0 else None
+
+
+def _added(cells: Iterable[_Cell], jobs: int) -> Reads:
+    sums: Iterator[tuple[int, int, int, float, float]] = (one[3:] for one in cells)
+    totals = [sum(column) for column in zip(*sums, strict=True)] or [0, 0, 0, 0.0, 0.0]
+    return Reads(jobs, int(totals[0]), int(totals[1]), int(totals[2]), float(totals[3]), float(totals[4]))
+
+
+def _most_read(cells: Sequence[_Cell], key: Callable[[_Cell], str]) -> list[str]:
+    """The different values of a key, the one with most bytes first."""
+    size_bytes: dict[str, int] = {}
+    for one in cells:
+        size_bytes[key(one)] = size_bytes.get(key(one), 0) + one.bytes_read
+    return sorted(size_bytes, key=lambda name: (-size_bytes[name], name))

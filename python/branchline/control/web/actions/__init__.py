@@ -1,0 +1,1 @@
+"""Actions of the web pages: what buttons and forms change."""

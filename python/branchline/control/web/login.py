@@ -1,0 +1,156 @@
+"""Logging in and out of a shared control room, and the secret of a new token, which is shown once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request, cookie_parser
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from branchline.base.limits import LOGIN_TRIES_MAX, LOGIN_TRIES_S, LOGINS_AT_ONCE, RETRY_AFTER_S, SECRET_SHOWN_S
+from branchline.control.people import Person
+from branchline.control.room import ControlRoom
+from branchline.control.web.actions.actions import Form
+from branchline.control.web.login_page import login_page, own_path
+from branchline.control.web.rates import Rates
+from branchline.control.web.rendering import rendered
+from branchline.control.web.security import LOGIN_PATH, NEW_TOKEN_PATH, cookie_name, set_cookie
+from branchline.control.web.server_settings import ServerSettings
+from branchline.errors import OptionError
+
+MAKE_TOKEN = "/do/make-token"  # noqa: S105 - an address
+_TOO_MANY = "There were too many wrong passwords. Try again in a quarter of an hour."
+
+
+@dataclass
+class Logins:
+    """Passwords that are checked now, and how many wrong ones there were, by name and by address."""
+
+    settings: ServerSettings
+    wrong: Rates = field(default_factory=lambda: Rates(LOGIN_TRIES_MAX, LOGIN_TRIES_S))
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOGINS_AT_ONCE))
+
+    def routes(self) -> list[Route]:
+        """Their routes; none where somebody is alone."""
+        if not self.settings.is_shared:
+            return []
+        return [
+            Route(LOGIN_PATH, self.page),
+            Route(LOGIN_PATH, self.log_in, methods=["POST"]),
+            Route("/do/change-password", self.change_password, methods=["POST"]),
+            Route("/logout", self.log_out, methods=["POST"]),
+            Route(MAKE_TOKEN, make_token, methods=["POST"]),
+            Route(NEW_TOKEN_PATH, new_token),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """The form."""
+        return login_page(self.settings, request.query_params.get("next", "/"))
+
+    async def log_in(self, request: Request) -> Response:
+        """A session for who knows the password, and the page that they wanted to see."""
+        async with request.form(max_files=0, max_fields=5, max_part_size=10_000) as form:
+            name, password, wanted = (str(form.get(one, "")) for one in ("name", "password", "next"))
+        host = request.client.host if request.client else ""
+        # Each has a count of its own: neither can one address try all names, nor many addresses one name.
+        keys = (f"name {name}", f"address {host}")
+        if self._is_over(keys):
+            return self._too_many(wanted)
+        room: ControlRoom = request.app.state.room
+        async with self.turns:
+            # Many may have waited for their turns since they were let through.
+            if self._is_over(keys):
+                return self._too_many(wanted)
+            secret = await run_in_threadpool(room.accounts.log_in, name, password)
+            if secret is None:
+                for one in keys:
+                    self.wrong.add(one)
+        if secret is None:
+            return login_page(self.settings, wanted, "This name and this password do not belong together.", 401)
+        self.wrong.forget(keys[0])
+        redirect = RedirectResponse(own_path(wanted), 303)
+        set_cookie(redirect, request.scope, self.settings, secret)
+        return redirect
+
+    async def change_password(self, request: Request) -> Response:
+        """Changes one's own password, which ends all sessions. Who holds a token or a session cannot try passwords."""
+        async with request.form(max_files=0, max_fields=5, max_part_size=10_000) as data:
+            form = Form(data)
+            old, new, again = (form.whole(one) for one in ("old", "password", "again"))
+        room: ControlRoom = request.app.state.room
+        name = request.state.person.name
+        key = f"name {name}"
+        if new != again:
+            raise OptionError("the two new passwords differ")
+        async with self.turns:
+            if self.wrong.is_over(key):
+                raise HTTPException(429, _TOO_MANY)
+            is_right = await run_in_threadpool(room.accounts.log_in, name, old) is not None
+            if not is_right:
+                self.wrong.add(key)
+                raise OptionError("this is not your password", hint="an administrator can give you another one")
+            await run_in_threadpool(room.accounts.set_password, name, new, name)
+        request.app.state.ticks.renew()
+        return RedirectResponse(LOGIN_PATH, 303)
+
+    def _is_over(self, keys: tuple[str, str]) -> bool:
+        return any(self.wrong.is_over(one) for one in keys)
+
+    def _too_many(self, wanted: str) -> Response:
+        answer = login_page(self.settings, wanted, _TOO_MANY, 429)
+        answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+        return answer
+
+    async def log_out(self, request: Request) -> Response:
+        """Ends the session."""
+        name = cookie_name(request.scope, self.settings)
+        secret = cookie_parser(request.headers.get("cookie", "")).get(name, "")
+        room: ControlRoom = request.app.state.room
+        await run_in_threadpool(room.accounts.log_out, secret)
+        answer = RedirectResponse(LOGIN_PATH, 303)
+        answer.delete_cookie(name, secure=self.settings.is_secure, httponly=True, samesite="lax")
+        return answer
+
+
+@dataclass
+class NewSecrets:
+    """Secrets of tokens that were just made, by who made them: each is shown once, and soon."""
+
+    _made: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def keep(self, person: str, secret: str) -> None:
+        """Keeps one to be shown."""
+        self._made[person] = (time.monotonic(), secret)
+
+    def taken(self, person: str) -> str | None:
+        """The secret of somebody, once."""
+        made_s, secret = self._made.pop(person, (0.0, ""))
+        return secret if secret and time.monotonic() - made_s < SECRET_SHOWN_S else None
+
+
+async def make_token(request: Request) -> Response:
+    """Makes a token of one's own, and leads to the page that shows its secret."""
+    async with request.form(max_files=0, max_fields=5, max_part_size=10_000) as data:
+        form = Form(data)
+        name, scope, days = form.text("name"), form.text("scope"), form.number("days")
+    room: ControlRoom = request.app.state.room
+    person: Person = request.state.person
+    secret = await run_in_threadpool(room.accounts.make_token, person, name, scope, days)
+    request.app.state.ticks.renew()
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse({"secret": secret})
+    request.app.state.secrets.keep(person.name, secret)
+    return RedirectResponse(NEW_TOKEN_PATH, 303)
+
+
+async def new_token(request: Request) -> Response:
+    """The page with the secret of a new token; it is not kept anywhere."""
+    secret = request.app.state.secrets.taken(request.state.person.name)
+    if secret is None:
+        raise HTTPException(404, "The secret of a token is shown once, when it is made. Make another one.")
+    return HTMLResponse(rendered("new_token.html", secret=secret))

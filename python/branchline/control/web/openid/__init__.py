@@ -1,0 +1,1 @@
+"""Login through an OpenID Connect provider."""

@@ -1,0 +1,171 @@
+"""The way of a browser to a provider of OpenID Connect and back (OpenID Connect Core 1.0, section 3.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+import sys
+import time
+from dataclasses import dataclass, field
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request, cookie_parser
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from branchline.base.limits import LOGIN_TRIES_S, OPENID_AT_ONCE, OPENID_LOGIN_S, OPENID_TRIES_MAX, RETRY_AFTER_S
+from branchline.control.room import ControlRoom
+from branchline.control.room_errors import DatabaseError, RefusedError
+from branchline.control.web.login_page import login_page, own_path
+from branchline.control.web.openid.errors import ProviderError, RejectedError
+from branchline.control.web.openid.provider import Flow, Provider
+from branchline.control.web.openid_settings import OpenIdSettings
+from branchline.control.web.rates import Rates
+from branchline.control.web.security import OPENID_PATH, OPENID_RETURN_PATH, cookie_name, set_cookie
+from branchline.control.web.server_settings import ServerSettings
+from branchline.errors import BranchlineError, InternalError
+
+_ALGORITHM = "HS256"
+_AGAIN = "log in again"
+
+
+@dataclass
+class OpenIdLogins:
+    """Log-ins by a provider. The server keeps nothing of one that is on its way: its secrets are in a cookie of the
+    browser, signed with a key that ends with the server.
+    """
+
+    settings: ServerSettings
+    provider: Provider
+    _key: OctKey = field(default_factory=lambda: OctKey.generate_key(256))
+    _failed: Rates = field(default_factory=lambda: Rates(OPENID_TRIES_MAX, LOGIN_TRIES_S))
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(OPENID_AT_ONCE))
+    _trouble: str = ""
+
+    @classmethod
+    def of(cls, settings: ServerSettings, openid: OpenIdSettings) -> OpenIdLogins:
+        """Those by a provider."""
+        base = openid.url or settings.base
+        return cls(settings, Provider(openid, f"{base}{OPENID_RETURN_PATH}"))
+
+    def routes(self) -> list[Route]:
+        """The routes to the provider and back."""
+        return [Route(OPENID_PATH, self.begin), Route(OPENID_RETURN_PATH, self.come_back)]
+
+    async def begin(self, request: Request) -> Response:
+        """Sends a browser to the provider, with a cookie by which it is known when it returns."""
+        wanted = own_path(request.query_params.get("next", "/"))
+        flow = Flow(secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(32), wanted)
+        try:
+            self._check_rate(request)
+            async with self._turns:
+                address = await self.provider.login_address(flow)
+        except (ProviderError, RejectedError) as error:
+            return self._failure(request, error, wanted)
+        self._trouble = ""
+        answer = RedirectResponse(address, 303)
+        is_secure = self.settings.is_secure or request.url.scheme == "https"
+        answer.set_cookie(
+            self._cookie(request, flow.state),
+            self._signed(flow),
+            max_age=int(OPENID_LOGIN_S),
+            httponly=True,
+            samesite="lax",
+            secure=is_secure,
+        )
+        return answer
+
+    async def come_back(self, request: Request) -> Response:
+        """A session for who was let in by the provider."""
+        wanted = "/"
+        try:
+            self._check_rate(request)
+            flow = self._flow(request)
+            wanted = flow.wanted
+            async with self._turns:
+                await self._check_answer(request)
+                outsider = await self.provider.person(flow, request.query_params["code"])
+            room: ControlRoom = request.app.state.room
+            secret = await run_in_threadpool(room.accounts.log_in_outsider, outsider)
+        except (DatabaseError, InternalError):
+            raise  # Neither who logs in nor the provider can do anything about it.
+        except BranchlineError as error:
+            answer = self._failure(request, error, wanted)
+        else:
+            self._trouble = ""
+            request.app.state.ticks.renew()
+            answer = RedirectResponse(wanted, 303)
+            set_cookie(answer, request.scope, self.settings, secret)
+        # A log-in is gone with its return, as far as this browser obeys; the provider takes its code once.
+        name = self._cookie(request, request.query_params.get("state", ""))
+        if name in cookie_parser(request.headers.get("cookie", "")):
+            answer.delete_cookie(name, secure=self.settings.is_secure, httponly=True, samesite="lax")
+        return answer
+
+    def _check_rate(self, request: Request) -> None:
+        if self._failed.is_over(_host(request)):
+            raise RejectedError("there were too many log-ins that failed", hint="try again in a quarter of an hour")
+
+    async def _check_answer(self, request: Request) -> None:
+        """Raises RejectedError for an answer without a code, or of another provider (RFC 9207)."""
+        query = request.query_params
+        issuer = self.provider.settings.issuer
+        is_missing = "iss" not in query and (await self.provider.endpoints()).names_itself
+        if is_missing or query.get("iss", issuer) != issuer:
+            raise RejectedError("this answer is of another provider", hint=_AGAIN)
+        if "code" not in query:
+            error = query.get("error", "")
+            kind = error if re.fullmatch(r"[a-z_]{1,64}", error) else "it gave no code"
+            raise RejectedError(f"the provider did not let you in: {kind}", hint=_AGAIN)
+
+    def _cookie(self, request: Request, state: str) -> str:
+        """The name of the cookie of one log-in: several can be on their way in the windows of a browser."""
+        return f"{cookie_name(request.scope, self.settings)}-{re.sub('[^A-Za-z0-9]', '', state)[:12]}"
+
+    def _signed(self, flow: Flow) -> str:
+        content = {**vars(flow), "exp": int(time.time() + OPENID_LOGIN_S)}
+        return jwt.encode({"alg": _ALGORITHM}, content, self._key)
+
+    def _flow(self, request: Request) -> Flow:
+        """The log-in that this browser began. Raises RejectedError if it did not, or too long ago."""
+        state = request.query_params.get("state", "")
+        kept = cookie_parser(request.headers.get("cookie", "")).get(self._cookie(request, state), "")
+        try:
+            content = jwt.decode(kept, self._key, algorithms=[_ALGORITHM]).claims
+        except (JoseError, ValueError):
+            content = {}
+        ends_s = content.pop("exp", 0)
+        if ends_s < time.time() or not hmac.compare_digest(content["state"].encode(), state.encode()):
+            what = (
+                "this log-in was begun in another browser, or more than ten minutes ago, or the server has begun anew"
+            )
+            raise RejectedError(what, hint=_AGAIN, retry=True)
+        return Flow(**content)
+
+    def _failure(self, request: Request, error: BranchlineError, wanted: str) -> Response:
+        """The page of the login, which says what went wrong. Faults of the provider are in the log, too, once."""
+        if isinstance(error, ProviderError):
+            if str(error) != self._trouble:
+                print(f"log-in by {self.provider.settings.issuer}: {error}", file=sys.stderr, flush=True)  # noqa: T201
+            self._trouble = str(error)
+            return login_page(self.settings, wanted, f"{_sentence(error)} You did nothing wrong.", 502)
+        if self._failed.is_over(_host(request)):
+            answer = login_page(self.settings, wanted, _sentence(error), 429)
+            answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+            return answer
+        self._failed.add(_host(request))
+        return login_page(self.settings, wanted, _sentence(error), 403 if isinstance(error, RefusedError) else 401)
+
+
+def _host(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _sentence(error: BranchlineError) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,1 @@
+"""Pages: each is a function from a request to a template and its values, which scripts get as JSON."""

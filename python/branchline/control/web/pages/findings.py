@@ -1,0 +1,40 @@
+"""What is wrong, with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from branchline.base.quantities import duration, percent, ratio
+from branchline.control.findings.finder import DAYS
+from branchline.control.findings.finding import Finding
+from branchline.control.troubles import troubles_of
+from branchline.control.web.pages.page import Ask, Page
+
+
+def findings(ask: Ask) -> Page:
+    """What was found last in a period; of longer ones in the last month."""
+    shown = ask.room.findings.last(ask.period if ask.period in DAYS else "month")
+    troubles = [one for one in troubles_of(ask.room) if one.why] if ask.person.is_operator else []
+    words = {"estimate": estimate, "command": ask.command}
+    return Page("findings.html", "Findings", shown, {"periods": list(DAYS), "troubles": troubles, **words})
+
+
+def estimate(finding: Finding) -> str:
+    """The estimate of a finding, with its interval where it was not measured outright."""
+    one = finding.estimate
+    write = _WRITTEN.get(finding.unit, _share)
+    text = f"{write(one.value)} {_AFTER.get(finding.unit, finding.unit)}"
+    if one.low == one.high:
+        return text
+    return f"{text} ({write(one.low)} to {write(one.high)}, {_share(one.level)})"
+
+
+def _share(value: float) -> str:
+    return percent(value, 1.0)
+
+
+_WRITTEN: dict[str, Callable[[float], str]] = {
+    "times": lambda value: ratio(value, 1.0, 2),
+    "seconds a read": duration,
+}
+_AFTER = {"seconds a read": "a read"}

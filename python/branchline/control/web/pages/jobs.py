@@ -1,0 +1,113 @@
+"""The list of jobs, and one job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from starlette.exceptions import HTTPException
+
+from branchline.base.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
+from branchline.control.reports.job_list import ORDERS
+from branchline.control.reports.jobs import SILENT, FilesPage, JobDetails, JobQuery, JobRow
+from branchline.control.reports.spans import FAR, NEAR
+from branchline.control.web.pages.page import Ask, Page
+from branchline.control.web.pictures import Line, line_picture
+from branchline.errors import OptionError
+from branchline.records.diagnosis.job_advice import advise_job
+from branchline.records.report.job_summary import summary
+from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
+
+ROWS = 50
+STATES = (RUNNING, SILENT, FINISHED, PARTIAL, FAILED)
+
+
+@dataclass(frozen=True)
+class JobsListed:
+    """Some of the jobs that a query found, ``total`` in all."""
+
+    query: JobQuery
+    rows: list[JobRow]
+    total: int
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """Some of the files that a job has read, from the one with the number ``first`` on."""
+
+    job: str
+    first: int
+    count: int
+    files: FilesPage
+
+
+def jobs(ask: Ask) -> Page:
+    """The list: searched, filtered, ordered, in pages."""
+    names = ("search", "status", "user", "site", "element", "distance", "wagon", "host", "since", "until")
+    given = {name: ask.text(name) for name in names}
+    query = JobQuery(
+        order=ask.text("order", "started"),
+        first=ask.number("first"),
+        count=min(ask.number("count", ROWS), JOBS_PAGE_MAX),
+        **given,
+    )
+    try:
+        found = ask.room.jobs(query)
+    except OptionError as error:
+        raise HTTPException(400, str(error)) from None
+    listed = JobsListed(query, found.rows, found.total)
+    asked = given | {"order": query.order}
+    return Page(
+        "jobs.html",
+        "Jobs",
+        listed,
+        {
+            "asked": asked,
+            "states": STATES,
+            "orders": list(ORDERS),
+            "distances": (NEAR, FAR),
+            "is_empty": not found.total and not any(given.values()),
+            "address": ask.address,
+            "token_file": ask.token_file,
+        },
+    )
+
+
+def job(ask: Ask) -> Page:
+    """One job: how it stands, its profile, what it read, what its wagons cost."""
+    found = ask.room.job(ask.path("job"))
+    if found is None:
+        raise HTTPException(404, "No job with this name has reported.")
+    pictures = [
+        line_picture("events/s", [_rates(found, "events")]),
+        line_picture("MB/s read", [_rates(found, "bytes_read", 1e6)]),
+    ]
+    return Page(
+        "job.html",
+        found.row.identity.name or "job",
+        found,
+        {"pictures": pictures, "summary": summary(found.record, advise_job(found.record)) if found.record else []},
+    )
+
+
+def job_files(ask: Ask) -> Page:
+    """The files that a job has read, in pages."""
+    found = ask.room.job(ask.path("job"))
+    if found is None:
+        raise HTTPException(404, "No job with this name has reported.")
+    first, count = ask.number("first"), min(ask.number("count", ROWS), FILES_PAGE_MAX)
+    files = ask.room.files(found.row.identity.job, first, count)
+    listed = JobFiles(found.row.identity.job, first, count, files)
+    return Page("job_files.html", f"Files of {found.row.identity.name or 'a job'}", listed)
+
+
+def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:
+    """The rate between each two points of the profile, as steps from the start of the job."""
+    whole: list[TimePoint] = found.record.timeline if found.record is not None else []
+    timeline = [TimePoint(0.0), *(whole or found.points)]
+    steps: list[tuple[float, float]] = []
+    for before, after in pairwise(timeline):
+        if after.t_s > before.t_s:
+            rate = max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s)) / unit
+            steps += [(before.t_s, rate), (after.t_s, rate)]
+    return Line("", [steps])

@@ -1,0 +1,233 @@
+"""Wagons and datasets: what there is, what runs on what, and how the trials went."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from starlette.exceptions import HTTPException
+
+from branchline.control.registry.changes import DATASET, PLAN, WAGON, Change, FieldChange
+from branchline.control.registry.entries import DatasetEntry, WagonEntry
+from branchline.control.registry.registry import Grid, WholeWagon
+from branchline.control.room_errors import NoSuchEntryError
+from branchline.control.trials.judging import reasons, warnings
+from branchline.control.trials.profiles import hot_lines, is_whole
+from branchline.control.trials.trial import TRAIN, TrialWarning
+from branchline.control.trials.trials import Trial
+from branchline.control.web.pages.page import Ask, Page
+from branchline.errors import WagonError
+
+#: What is kept as it was after each change, and how many changes can be chosen from.
+KEPT = (WAGON, DATASET, PLAN)
+MOMENTS_MAX = 200
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Whether a wagon is enabled on a dataset, its last trial there, and whether who looks may change that."""
+
+    wagon: str
+    dataset: str
+    is_enabled: bool = False
+    trial: int = 0
+    state: str = ""
+    may_change: bool = False
+
+
+@dataclass(frozen=True)
+class GridShown:
+    """Wagons by datasets; ``cells`` has a list for each wagon, in the order of the datasets."""
+
+    wagons: list[WagonEntry]
+    datasets: list[DatasetEntry]
+    cells: list[list[Cell]]
+    groups: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class WagonShown:
+    """A wagon whole, its source, its last changes, and where it runs: a cell for each dataset."""
+
+    wagon: WholeWagon
+    text: str
+    changes: list[Change]
+    cells: list[Cell] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class DatasetShown:
+    """A dataset, its last changes, and what runs on it: a cell for each wagon, and the last trial of all in a train."""
+
+    dataset: DatasetEntry
+    revision: int
+    changes: list[Change]
+    cells: list[Cell] = field(default_factory=list)
+    in_train: Trial | None = None
+
+
+@dataclass(frozen=True)
+class TrialShown:
+    """A trial, with its warnings and why it failed; and the last one of a train of all wagons that passed on the same
+    dataset.
+    """
+
+    trial: Trial
+    warnings: list[TrialWarning]
+    reasons: list[str]
+    in_train: Trial | None = None
+
+
+@dataclass(frozen=True)
+class ChangesShown:
+    """The last changes, the newest first."""
+
+    changes: list[Change]
+
+
+@dataclass(frozen=True)
+class MomentsShown:
+    """A wagon, a dataset or a plan after two of its ``changes``, whose numbers are ``first`` and ``second``."""
+
+    subject: str
+    address: str
+    changes: list[Change]
+    first: int
+    second: int
+    fields: list[FieldChange]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two wagons side by side."""
+
+    first: str
+    second: str
+    fields: list[FieldChange]
+
+
+def grid(ask: Ask) -> Page:
+    """What runs on what."""
+    found = ask.room.registry.grid(ask.text("group"))
+    cells = _cells(ask, found)
+    groups = sorted({one.group for one in ask.room.registry.wagons() if one.group})
+    shown = GridShown(found.wagons, found.datasets, cells, groups)
+    return Page("grid.html", "Wagons and datasets", shown, {"group": ask.text("group")})
+
+
+def _cells(ask: Ask, found: Grid) -> list[list[Cell]]:
+    """For each wagon its cell for each dataset."""
+    pairs = {(wagon.address, dataset.address) for wagon in found.wagons for dataset in found.datasets}
+    trials = ask.room.trials.states(found.enabled & pairs)
+
+    def cell(wagon: WagonEntry, dataset: DatasetEntry) -> Cell:
+        pair = (wagon.address, dataset.address)
+        trial, may_change = trials.get(pair), ask.person.owns(wagon.owner)
+        number, state = (trial.number, trial.state) if trial else (0, "")
+        return Cell(*pair, pair in found.enabled, number, state, may_change)
+
+    return [[cell(wagon, one) for one in found.datasets] for wagon in found.wagons]
+
+
+def wagon(ask: Ask) -> Page:
+    """One wagon, with a form to change it."""
+    address = f"{ask.path('owner')}/{ask.path('name')}"
+    try:
+        found = ask.room.registry.wagon(address)
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
+    text = ask.room.sources.text(found.source_sha256)
+    whole = ask.room.registry.grid()
+    [cells] = _cells(ask, replace(whole, wagons=[found.entry]))
+    shown = WagonShown(found, text, ask.room.registry.changes("wagon", address, count=20), cells)
+    return Page("wagon.html", f"Wagon {address}", shown, {"may_change": ask.person.owns(found.entry.owner)})
+
+
+def new_wagon(ask: Ask) -> Page:
+    """The form for a new wagon: a file, of which one class is chosen then."""
+    extra: dict[str, object] = {"variants": ask.room.registry.wagons(), "git_refused": ask.room.git.refused}
+    return Page("new_wagon.html", "New wagon", ask.person, extra)
+
+
+def dataset(ask: Ask) -> Page:
+    """One dataset, with a form to change it."""
+    address = f"{ask.path('owner')}/{ask.path('name')}"
+    try:
+        found, revision = ask.room.registry.dataset(address)
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
+    cells = [one for [one] in _cells(ask, replace(ask.room.registry.grid(), datasets=[found]))]
+    last_changes = ask.room.registry.changes("dataset", address, count=20)
+    shown = DatasetShown(found, revision, last_changes, cells, _in_train(ask, address))
+    extra: dict[str, object] = {"may_change": ask.person.owns(found.owner), "others": ask.room.registry.datasets()}
+    return Page("dataset.html", f"Dataset {address}", shown, extra)
+
+
+def new_dataset(ask: Ask) -> Page:
+    """The form for a new dataset."""
+    return Page("new_dataset.html", "New dataset", ask.person)
+
+
+def trial(ask: Ask) -> Page:
+    """One trial of a wagon on a dataset, or of a train."""
+    try:
+        found = ask.room.trials.trial(ask.path_number("number"))
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
+    outcome = found.outcome
+    is_train = found.wagon == TRAIN
+    shown = TrialShown(
+        found,
+        warnings(outcome) if outcome else [],
+        reasons(outcome) if outcome else [],
+        None if is_train else _in_train(ask, found.dataset),
+    )
+    profiled = [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]
+    hot = {one.name: hot_lines(one.profile) for one in profiled if one.profile}
+    what = "a train of all that passed" if is_train else found.wagon
+    # Of what was removed meanwhile nothing is tried.
+    may_try = False
+    with suppress(NoSuchEntryError):
+        entry = ask.room.registry.dataset(found.dataset)[0] if is_train else ask.room.registry.wagon(found.wagon).entry
+        may_try = ask.person.has_part_in(entry.owner, entry.group)
+    return Page("trial.html", f"Trial of {what} on {found.dataset}", shown, {"hot": hot, "may_try": may_try})
+
+
+def _in_train(ask: Ask, dataset: str) -> Trial | None:
+    """The last trial of all wagons that passed on a dataset, in one train."""
+    return ask.room.trials.last([(TRAIN, dataset)]).get((TRAIN, dataset))
+
+
+def changes(ask: Ask) -> Page:
+    """Who changed what, and when."""
+    found = ask.room.registry.changes(ask.text("subject"), ask.text("address"), before=ask.number("before"))
+    return Page("changes.html", "Changes", ChangesShown(found), {"subject": ask.text("subject")})
+
+
+def moments(ask: Ask) -> Page:
+    """An entry at two moments, side by side: usually before and after its last change."""
+    subject, address = ask.text("subject"), ask.text("address")
+    found = ask.room.registry.changes(subject, address, count=MOMENTS_MAX) if subject in KEPT and address else []
+    if not found:
+        raise HTTPException(404, f"nothing was ever changed of the {subject or 'entry'} {address!r:.160}")
+    numbers = {one.number: one for one in found}
+    second = ask.number("second") or found[0].number
+    first = ask.number("first") or found[min(1, len(found) - 1)].number
+    if first not in numbers or second not in numbers:
+        raise HTTPException(404, f"{address} was not changed so, or too long ago")
+    fields = ask.room.registry.compare_moments(subject, address, numbers[first].at, numbers[second].at)
+    shown = MomentsShown(subject, address, found, first, second, fields)
+    return Page("moments.html", f"{address} at two moments", shown)
+
+
+def compare(ask: Ask) -> Page:
+    """Two wagons side by side."""
+    first, second = ask.text("first"), ask.text("second")
+    fields: list[FieldChange] = []
+    if first and second:
+        try:
+            fields = ask.room.registry.compare(first, second)
+        except (NoSuchEntryError, WagonError) as error:
+            raise HTTPException(404, str(error)) from None
+    wagons = [one.address for one in ask.room.registry.wagons()]
+    return Page("compare.html", "Two wagons side by side", Compared(first, second, fields), {"wagons": wagons})

@@ -1,0 +1,55 @@
+"""Storages that are watched: how each is beside its reference, over time, and since when it changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from branchline.control.watched_storages import Schedule, WatchedStorage, schedules
+from branchline.control.web.pages.page import Ask, Page
+
+_WIDTH, _HEIGHT, _MARGIN = 320, 60, 4
+#: A line of values, and a thin one where a storage takes the time of its reference.
+_SVG = Markup(
+    '<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">'
+    '<path d="M0 {3:.1f}H{0}" stroke="currentColor" stroke-opacity="0.3"/>'
+    '<polyline points="{4}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
+)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """All schedules of a control room."""
+
+    schedules: list[Schedule]
+
+
+def watched(ask: Ask) -> Page:
+    """The histories that `branchline study schedule` keeps in the room's directory."""
+    shown = Watched(schedules(ask.room.folder))
+    pictures = {(schedule.name, one.storage): _line(one) for schedule in shown.schedules for one in schedule.storages}
+    return Page("watched.html", "Watched storages", shown, {"pictures": pictures})
+
+
+def _line(storage: WatchedStorage) -> Markup:
+    """Ratios of all turns, their logarithms upwards; longer times are higher."""
+    logs = [math.log(one.ratio) for one in storage.turns if one.ratio]
+    if not logs:
+        return Markup("")
+    low, high = min([*logs, 0.0]), max([*logs, 0.0])
+    span = max(high - low, 0.1)
+
+    def y(value: float) -> float:
+        return _HEIGHT - _MARGIN - (value - low) / span * (_HEIGHT - 2 * _MARGIN)
+
+    label = f"{len(logs)} turns, from {math.exp(min(logs)):.2f} to {math.exp(max(logs)):.2f} times the reference"
+    points = " ".join(f"{x:.1f},{y(value):.1f}" for x, value in zip(_places(logs), logs, strict=True))
+    return _SVG.format(_WIDTH, _HEIGHT, label, y(0.0), points)
+
+
+def _places(values: Sequence[float]) -> list[float]:
+    step = (_WIDTH - 2 * _MARGIN) / max(len(values) - 1, 1)
+    return [_MARGIN + step * index for index in range(len(values))]

@@ -1,0 +1,1 @@
+"""Routes for programs: reports of jobs, and metrics for Prometheus."""

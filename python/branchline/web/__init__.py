@@ -1,1 +1,0 @@
-"""The pages of the control room, and the routes of scripts and jobs."""

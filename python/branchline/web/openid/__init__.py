@@ -1,1 +1,0 @@
-"""Logging in by a provider of OpenID Connect, that of an institute or an experiment."""
