@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from tests.e2e.conftest import EVENTS, FILES, Branchline, Running, command
 
-from branchline.cli.submitted import status
+from branchline.cli.commands.submitted import status
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.schema import status_schema
 from branchline.records.sensors.status import TrainStatus

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from branchline.cli.commands import SECTIONS
+from branchline.cli.command_list import SECTIONS
 
 TOP = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 #: Written by `make docs`, whose strict build checks the links to them.

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from branchline.base.exit_codes import EXIT_OK, EXIT_USAGE
 from branchline.base.extras import missing_packages_explained
-from branchline.cli.commands import GROUPS
+from branchline.cli.command_list import GROUPS
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, named_command, overview, parse
 from branchline.cli.printing import errors_printed, log, open_closed_streams, print_error, print_out

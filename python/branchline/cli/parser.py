@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from branchline.cli.commands import GROUPS, SECTIONS, Command, command, names
+from branchline.cli.command_list import GROUPS, SECTIONS, Command, command, names
 from branchline.cli.parameters import GENERAL, OPTIONS, Parameter
 
 EXIT_CODES = (

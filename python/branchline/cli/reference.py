@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.cli.commands import Command, command, names
+from branchline.cli.command_list import Command, command, names
 from branchline.cli.parameters import GENERAL, Parameter
 
 

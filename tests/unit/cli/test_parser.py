@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.command_line import run_command
 
-from branchline.cli.commands import command, names
+from branchline.cli.command_list import command, names
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, parse
 from branchline.cli.reference import CommandHelp, reference

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from branchline.cli.forecast_table import branches_text, duration_text
 from branchline.cli.progress_bar import train_progress_bar
+from branchline.cli.tables.forecast_tables import branches_text, duration_text
 from branchline.records.sensors.status import ElementStatus, TrainStatus
 from branchline.records.sensors.status_text import progress_text
 

@@ -16,7 +16,7 @@ from tests.command_line import run_command
 from tests.unit.forecast.test_planned_requests import write
 from tests.unit.report.conftest import make_job
 
-from branchline.cli.proving import prove
+from branchline.cli.commands.proving import prove
 from branchline.errors import BadFileError, StorageError
 from branchline.lab.advice.advise import Advised
 from branchline.lab.advice.changes import ACCESS, AdvisedChange

@@ -11,7 +11,7 @@ from branchline.base.quantities import count, counted, size
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.cli.reading import ReadingSettings, requests_recorded
+from branchline.cli.read_options import ReadingSettings, requests_recorded
 from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
 
 KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}

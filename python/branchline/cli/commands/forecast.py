@@ -8,7 +8,7 @@ from typing import Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.reading import ReadingSettings, requests_recorded
+from branchline.cli.read_options import ReadingSettings, requests_recorded
 from branchline.errors import OptionError
 
 Work = Annotated[
@@ -64,7 +64,7 @@ def forecast(
             branchline forecast out --what-if jobs=1000,bandwidth=1GB/s
 
     """
-    from branchline.cli.forecast_what_if import kept_or_printed, print_jobs, print_what_if
+    from branchline.cli.tables.forecast_what_if import kept_or_printed, print_jobs, print_what_if
     from branchline.lab.forecast.conditions import conditions_of
     from branchline.lab.simulation.platform import load_platform
     from branchline.lab.simulation.simulated_jobs import JobsAtOnce
@@ -104,7 +104,7 @@ def check(
     """
     from branchline.base.plain import finite, to_plain
     from branchline.base.quantities import duration
-    from branchline.cli.checked_lines import print_checked
+    from branchline.cli.tables.checked_lines import print_checked
     from branchline.lab.forecast.checked import keep_checked, load_checked
     from branchline.lab.forecast.kept_forecasts import check as checked
     from branchline.lab.forecast.kept_forecasts import checked_of, kept
@@ -200,8 +200,8 @@ def advise(
 
     """
     from branchline.base.plain import finite, to_plain
-    from branchline.cli.advice_lines import print_advice
-    from branchline.cli.proving import prove
+    from branchline.cli.commands.proving import prove
+    from branchline.cli.tables.advice_lines import print_advice
     from branchline.lab.advice.advise import advice_of
     from branchline.lab.advice.doing import do
     from branchline.lab.forecast.subject import is_job
@@ -235,7 +235,7 @@ def advise(
 def _advise_together(jobs: list[str], *, as_json: bool) -> None:
     """Advice for several jobs: one train, if they read the same."""
     from branchline.base.plain import finite, to_plain
-    from branchline.cli.advice_lines import print_advice
+    from branchline.cli.tables.advice_lines import print_advice
     from branchline.lab.forecast.subject import job_record
     from branchline.records.diagnosis.job_advice import advise_jobs
 

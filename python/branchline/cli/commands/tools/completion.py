@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from branchline.cli.commands import GROUPS, command, names
+from branchline.cli.command_list import GROUPS, command, names
 from branchline.cli.parameters import Argument
 from branchline.cli.printing import print_out
 

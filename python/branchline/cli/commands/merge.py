@@ -10,11 +10,11 @@ from typing import Annotated, Literal, NamedTuple, Protocol
 
 from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.quantities import count, counted, size
-from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.cli.reading import ReadingSettings, requests_recorded
+from branchline.cli.read_options import ReadingSettings, requests_recorded
+from branchline.cli.tables.filled_branches import log_filled
 from branchline.reading.access import Access
 from branchline.writing.merging.merge import MergeProgress, MergeResult
 from branchline.writing.merging.merge import merge as merge_files

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.base.limits import CUTFLOWS_PRINTED_MAX, WORKER_TIMEOUT_S
 from branchline.base.quantities import counted
+from branchline.cli.commands.submitted import Farm, print_submitted
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
-from branchline.cli.reading import ReadingSettings, requests_recorded
-from branchline.cli.submitted import Farm, print_submitted
+from branchline.cli.read_options import ReadingSettings, requests_recorded
 from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
 
@@ -253,8 +253,8 @@ def try_wagons(
 
     """
     # Imported here since it imports awkward.
-    from branchline.cli.forecast_table import print_forecast
-    from branchline.cli.terminal import console
+    from branchline.cli.tables.forecast_tables import print_forecast
+    from branchline.cli.tables.terminal import console
     from branchline.trains.testing.cost_forecast import forecast
 
     with requests_recorded(reading.trace_to):

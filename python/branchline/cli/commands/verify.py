@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
 from branchline.base.quantities import count, counted
-from branchline.cli.filled_branches import log_filled
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.reading import ReadingSettings, requests_recorded
+from branchline.cli.read_options import ReadingSettings, requests_recorded
+from branchline.cli.tables.filled_branches import log_filled
 
 if TYPE_CHECKING:
     from branchline.writing.merging.verify import Verification, VerifiedTree

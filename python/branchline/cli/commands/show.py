@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from branchline.base.quantities import counted
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
-from branchline.cli.reading import ReadingSettings, requests_recorded
+from branchline.cli.read_options import ReadingSettings, requests_recorded
 
 if TYPE_CHECKING:
     from branchline.reading.layout.contents import ObjectSummary

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.limits import BATCH_RETRIES
 from branchline.base.quantities import counted
+from branchline.cli.commands.report import ReportTo
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.reporting import ReportTo
 from branchline.errors import MissingFileError
 from branchline.records.sensors.record import RUNNING
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from branchline.cli.merging import Codec, FilesToMerge, MergeLimits, NewBaskets, Order, TreeToMerge, run_merge
+from branchline.cli.commands.merge import Codec, FilesToMerge, MergeLimits, NewBaskets, Order, TreeToMerge, run_merge
 from branchline.cli.parameters import Option
-from branchline.cli.reading import ReadingSettings
+from branchline.cli.read_options import ReadingSettings
 from branchline.errors import OptionError
 from branchline.writing.merging.merge import merge as merge_files
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+from branchline.cli.commands.report import ReportTo, command_reported
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.reading import ReadingSettings, requests_recorded
-from branchline.cli.reporting import ReportTo, command_reported
+from branchline.cli.read_options import ReadingSettings, requests_recorded
 
 TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace (.parquet).")]
 AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
@@ -72,8 +72,8 @@ def show(
             branchline trace show trace.parquet --html trace.html
 
     """
-    from branchline.cli.terminal import console
-    from branchline.cli.trace_tables import print_summary
+    from branchline.cli.tables.terminal import console
+    from branchline.cli.tables.trace_tables import print_summary
     from branchline.tracing.trace import read_trace
     from branchline.tracing.trace_page import write_page
     from branchline.tracing.trace_summary import summarise
@@ -105,8 +105,8 @@ def diff(
             branchline trace diff before.parquet after.parquet
 
     """
-    from branchline.cli.terminal import console
-    from branchline.cli.trace_tables import print_comparison
+    from branchline.cli.tables.terminal import console
+    from branchline.cli.tables.trace_tables import print_comparison
     from branchline.tracing.trace import read_trace
     from branchline.tracing.trace_comparison import compare, write_comparison
 
@@ -165,8 +165,8 @@ def replay(
             branchline trace replay trace.parquet --on root://server.example//store
 
     """
-    from branchline.cli.terminal import console
-    from branchline.cli.trace_tables import print_replayed
+    from branchline.cli.tables.terminal import console
+    from branchline.cli.tables.trace_tables import print_replayed
     from branchline.tracing.replay import replay_baskets, replay_requests
     from branchline.tracing.trace import read_trace
 

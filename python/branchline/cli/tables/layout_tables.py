@@ -10,9 +10,9 @@ from rich.table import Table
 
 from branchline.base.plain import to_plain
 from branchline.base.quantities import count, counted, percent, significant, size
-from branchline.cli.advice_lines import print_advice
 from branchline.cli.printing import print_out
-from branchline.cli.terminal import console as standard_output
+from branchline.cli.tables.advice_lines import print_advice
+from branchline.cli.tables.terminal import console as standard_output
 from branchline.lab.advice.layout_advice import advise_dataset, advise_file
 from branchline.reading.layout.dataset_layout import DatasetLayout
 from branchline.reading.layout.extents import Spread

@@ -10,7 +10,7 @@ from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.limits import DISK_PAGE_BYTES
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
-from branchline.cli.reading import Trace, requests_recorded
+from branchline.cli.read_options import Trace, requests_recorded
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def inspect(
 
 
 def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
-    from branchline.cli.layout_tables import print_dataset
+    from branchline.cli.tables.layout_tables import print_dataset
     from branchline.reading.layout.dataset_layout import inspect_dataset
 
     dataset = inspect_dataset(files)
@@ -76,8 +76,8 @@ def _inspect_file(
     file: DataFile, branches: str | None, *, as_json: bool, picture: Path | None, page_bytes: int
 ) -> None:
     from branchline.base.plain import to_plain
-    from branchline.cli.layout_tables import print_file
-    from branchline.cli.terminal import console
+    from branchline.cli.tables.layout_tables import print_file
+    from branchline.cli.tables.terminal import console
     from branchline.lab.advice.layout_advice import advise_file
     from branchline.reading.layout.file_layout import inspect_file
 

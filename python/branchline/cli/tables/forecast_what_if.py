@@ -10,7 +10,7 @@ from rich.table import Table
 from branchline.base.plain import finite, to_plain
 from branchline.base.quantities import count, duration, size
 from branchline.cli.printing import print_out
-from branchline.cli.terminal import console
+from branchline.cli.tables.terminal import console
 from branchline.errors import OptionError
 from branchline.lab.forecast.forecasting import Interval, WhatIf
 from branchline.lab.forecast.kept_forecasts import keep

@@ -1,0 +1,1 @@
+"""The commands, each a function whose signature declares its arguments and options."""

@@ -1,0 +1,1 @@
+"""Commands that repeat earlier trains: `ledger`, `rerun` and `reproduce`."""

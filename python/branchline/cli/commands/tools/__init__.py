@@ -1,0 +1,1 @@
+"""Small commands: `completion`, `demo-data`, `proxy` and `version`."""
