@@ -1,6 +1,6 @@
 //! Columns of values that pass between the engine and Python.
 
-use branchline_engine::read::chunk::{Chunk, Values};
+use branchline_engine::read::decode::chunk::{Chunk, Values};
 use branchline_engine::write::columns::Values as ColumnValues;
 use branchline_format::column;
 use pyo3::buffer::PyUntypedBuffer;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use branchline_engine::branch_info::State;
 use branchline_engine::error::ReadError;
 use branchline_engine::read::read_now::read_now;
+use branchline_engine::tree::branch_info::State;
 use branchline_engine::{file, tree};
 use branchline_format::compress::Codec;
 use branchline_format::file::TKey;

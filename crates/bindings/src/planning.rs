@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use branchline_engine::extents::Extent;
-use branchline_engine::read::planning::{self, PlanSettings, PlannedFile, PlannedOpening, Purpose};
+use branchline_engine::read::plan::planning;
+use branchline_engine::read::plan::planning::{PlanSettings, PlannedFile, PlannedOpening, Purpose};
+use branchline_engine::tree::extents::Extent;
 use branchline_storage::{ByteRange, Link};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

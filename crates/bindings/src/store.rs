@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use branchline_engine::error::ReadError;
-use branchline_engine::read_buffers::read_ranges;
+use branchline_engine::memory::buffers::read_ranges;
 use branchline_storage::{ByteRange, ListingForm};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};

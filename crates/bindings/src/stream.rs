@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use branchline_engine::read::chunk;
+use branchline_engine::read::decode::chunk;
 use branchline_engine::read::decompress_limit;
 use branchline_engine::read::read_now::read_now;
 use branchline_engine::read::records;

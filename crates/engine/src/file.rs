@@ -1,5 +1,14 @@
 //! An open file: its store, the bytes that are in memory, its keys and streamer infos.
 
+pub(crate) mod cache_learning;
+pub(crate) mod external;
+pub(crate) mod key_path;
+pub(crate) mod metadata_reader;
+pub(crate) mod reread;
+pub(crate) mod rntuple_metadata;
+pub(crate) mod strategy;
+pub(crate) mod watch;
+
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -16,14 +25,14 @@ use branchline_storage::{
 };
 use branchline_trace::{Counter, Counters, Stopwatch};
 
-use crate::cache_learning::Learned;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::metadata_reader::{FirstRead, MetadataReader, MetadataRequests};
-use crate::read::budget::Lease;
-use crate::read::strategy::Strategy;
-use crate::read::watch::{watched, Doing, Watched};
-use crate::reread::Reread;
+use crate::memory::budget::Lease;
+use cache_learning::Learned;
+use metadata_reader::{FirstRead, MetadataReader, MetadataRequests};
+use reread::Reread;
+use strategy::Strategy;
+use watch::{watched, Doing, Watched};
 
 /// A file whose header and keys were read.
 pub struct File {

@@ -1,6 +1,12 @@
 //! Tree: our handle on a TTree or an RNTuple of an open file. What differs between them is in its content.
 
+pub(crate) mod basket_ranges;
+pub mod branch_info;
+pub(crate) mod codecs;
 pub(crate) mod content;
+pub mod extents;
+pub(crate) mod names;
+pub(crate) mod open_tree;
 pub(crate) mod rntuple;
 pub(crate) mod ttree;
 
@@ -12,11 +18,10 @@ use branchline_format::directory::Entry;
 use branchline_format::layout::Kind;
 use branchline_trace::journal;
 
-use crate::branch_info::{BranchInfo, State};
 use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
 use crate::file::File;
-use crate::names;
 use crate::tree::content::{Content, Shape, Unreadable};
+use branch_info::{BranchInfo, State};
 
 /// A tree whose metadata were read.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use branchline_storage::ByteRange;
 use branchline_trace::journal;
 
 use crate::error::Result;
+use crate::fetch::basket_source::BasketSource;
+use crate::fetch::request::{BasketId, Needed};
 use crate::limits;
-use crate::read::basket_source::BasketSource;
-use crate::read::chunk::{Chunk, Reporter, UnfinishedColumn};
-use crate::read::fetch_request::{BasketId, Needed};
-use crate::read::task::{Countings, Follower, Target, Task};
+use crate::read::decode::chunk::{Chunk, Reporter, UnfinishedColumn};
+use crate::read::decode::task::{Countings, Follower, Target, Task};
 use crate::tree::content::Shape;
 
 /// A basket with its bytes, and which of its entries the chunk wants.

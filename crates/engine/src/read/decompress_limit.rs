@@ -14,13 +14,13 @@ use branchline_slab::Pool;
 use branchline_storage::Access;
 
 use crate::error::{guarded, ReadError, Result};
+use crate::fetch::basket_source::BasketSource;
+use crate::fetch::room::Room;
 use crate::file::File;
-use crate::read::basket_source::BasketSource;
-use crate::read::chunk::Chunk;
-use crate::read::fetch::fetch;
-use crate::read::needed::needed_baskets;
-use crate::read::page_decode::decompress_cluster;
-use crate::read::room::Room;
+use crate::read::decode::chunk::Chunk;
+use crate::read::decode::pages::decompress_cluster;
+use crate::read::plan::fetch::fetch;
+use crate::read::plan::needed::needed_baskets;
 use crate::tree::Tree;
 
 /// How `decompress_all` works.

@@ -11,25 +11,25 @@ use crossbeam_channel::Sender;
 
 use branchline_storage::{link_expected, Choice};
 
-use crate::basket_ranges::BytesPerEntry;
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
+use crate::fetch::basket_source::Carried;
+use crate::fetch::prefetch::{Prefetcher, Turn};
+use crate::fetch::room::{LeasedRoom, Room};
 use crate::limits;
-use crate::read::basket_source::Carried;
-use crate::read::budget::{Budget, Lease, Refusal};
-use crate::read::chunk::{BasketOrder, Chunk, Reporter};
-use crate::read::cutting::{step_of, Cutting};
-use crate::read::fetch::fetch_carrying;
-use crate::read::memory_plan::{basket_too_large, too_many_entries, MemoryPlan};
-use crate::read::needed::{groups, needed_baskets, Group};
+use crate::memory::budget::{Budget, Lease, Refusal};
+use crate::memory::buffers::buffer_bytes;
+use crate::read::decode::chunk::{BasketOrder, Chunk, Reporter};
+use crate::read::decode::task::Task;
 use crate::read::opening::{Claim, FileRoom, Opened, Opening, Outcome, Prepared, Slot};
-use crate::read::prefetch::{Prefetcher, Turn};
+use crate::read::plan::cutting::{step_of, Cutting};
+use crate::read::plan::fetch::fetch_carrying;
+use crate::read::plan::memory_plan::{basket_too_large, too_many_entries, MemoryPlan};
+use crate::read::plan::needed::{groups, needed_baskets, Group};
 use crate::read::records::Records;
-use crate::read::room::{LeasedRoom, Room};
 use crate::read::scheduler::{Schedule, Scheduler, Upcoming};
 use crate::read::source::{Options, Source, SourceTree};
 use crate::read::stages::tasks_of;
-use crate::read::task::Task;
-use crate::read_buffers::buffer_bytes;
+use crate::tree::basket_ranges::BytesPerEntry;
 use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
 

@@ -9,16 +9,16 @@ use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{link_to, Choice, Link, Store};
 
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
+use crate::fetch::prefetch::{PendingRange, Prefetcher, Turn};
+use crate::file::metadata_reader::FirstRead;
+use crate::file::strategy::{Strategy, WholeFiles};
+use crate::file::watch::{waiting_for_others, watched, Doing};
 use crate::file::{File, OpenedFile};
 use crate::limits::{self, TAIL_BYTES};
-use crate::metadata_reader::FirstRead;
-use crate::read::budget::{Budget, Lease, Refusal};
-use crate::read::memory_plan::{MemoryLimit, MemoryPlan, Shares};
-use crate::read::prefetch::{PendingRange, Prefetcher, Turn};
+use crate::memory::budget::{Budget, Lease, Refusal};
+use crate::read::plan::memory_plan::{MemoryLimit, MemoryPlan, Shares};
+use crate::read::plan::tail_size::{FilePlace, TailSizes};
 use crate::read::source::{Options, Selection, Source, SourceTree};
-use crate::read::strategy::{Strategy, WholeFiles};
-use crate::read::tail_size::{FilePlace, TailSizes};
-use crate::read::watch::{waiting_for_others, watched, Doing};
 use crate::tree::Tree;
 
 /// A source whose tree is open.

@@ -8,10 +8,10 @@ use branchline_slab::Pool;
 use branchline_storage::note_wrong_bytes;
 
 use crate::error::{ReadErrorKind, Result};
-use crate::read::chunk::Chunk;
-use crate::read::room::Room;
+use crate::fetch::room::Room;
+use crate::read::decode::chunk::Chunk;
+use crate::read::decode::worker::Worker;
 use crate::read::stages::prepare;
-use crate::read::worker::Worker;
 use crate::tree::Tree;
 
 /// Reads these branches for these entries, without a second read if the bytes are wrong.

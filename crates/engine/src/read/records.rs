@@ -10,7 +10,7 @@ use branchline_storage::Remarks;
 use branchline_trace::Counters;
 
 use crate::file::File;
-use crate::read::chunk::Chunk;
+use crate::read::decode::chunk::Chunk;
 
 /// Time that the decoding threads have spent so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -197,7 +197,7 @@ impl Records {
 
     /// Adds a late read, for which the consumer itself did the work.
     pub fn add_late_read(&self, chunk: &Chunk, waited: Duration) {
-        let sum = |of: fn(&crate::read::effort::ColumnCost) -> &AtomicU64| -> f64 {
+        let sum = |of: fn(&crate::read::decode::effort::ColumnCost) -> &AtomicU64| -> f64 {
             chunk.costs.iter().map(|cost| of(cost).load(Ordering::Relaxed) as f64 * 1e-9).sum()
         };
         let whole_s = waited.as_secs_f64();

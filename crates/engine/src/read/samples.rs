@@ -6,11 +6,11 @@ use std::sync::Arc;
 use branchline_slab::Pool;
 use branchline_storage::Access;
 
+use crate::fetch::room::Room;
 use crate::file::File;
-use crate::read::chunk::Chunk;
-use crate::read::room::Room;
+use crate::read::decode::chunk::Chunk;
+use crate::read::decode::task::Task;
 use crate::read::stages::prepare;
-use crate::read::task::Task;
 use crate::tree::Tree;
 
 /// Its tree `events`.

@@ -8,9 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::error::{guarded, ReadError, Result};
+use crate::fetch::prefetch::{Batch, PendingRange, Prefetcher};
 use crate::limits;
-use crate::read::budget::{Lease, Verdict};
-use crate::read::prefetch::{Batch, PendingRange, Prefetcher};
+use crate::memory::budget::{Lease, Verdict};
 use crate::tree::Tree;
 
 /// A chunk that comes next, and its prefetches.

@@ -11,14 +11,14 @@ use branchline_format::layout::{Kind, Layout};
 use branchline_slab::Pool;
 
 use crate::error::{ReadError, Result};
+use crate::fetch::basket_source::BasketSource;
+use crate::fetch::request::{BasketId, Needed};
+use crate::fetch::room::Room;
 use crate::read::assemble::assemble;
-use crate::read::basket_source::BasketSource;
-use crate::read::chunk::{Chunk, Reporter};
-use crate::read::fetch::fetch;
-use crate::read::fetch_request::{BasketId, Needed};
-use crate::read::needed::needed_baskets;
-use crate::read::room::Room;
-use crate::read::task::{Counting, Countings, Task};
+use crate::read::decode::chunk::{Chunk, Reporter};
+use crate::read::decode::task::{Counting, Countings, Task};
+use crate::read::plan::fetch::fetch;
+use crate::read::plan::needed::needed_baskets;
 use crate::tree::content::Shape;
 use crate::tree::Tree;
 

@@ -13,21 +13,21 @@ use crossbeam_channel::{bounded, unbounded, Receiver, RecvTimeoutError};
 use branchline_trace::journal;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::fetch::prefetch::Prefetcher;
+use crate::file::strategy::Strategy;
+use crate::file::watch::{end_by, watched, Activity, BasketName, Doing, LazyBasketName, Watch};
 use crate::limits;
-use crate::read::budget::Budget;
-use crate::read::chunk::Chunk;
+use crate::memory::budget::Budget;
+use crate::memory::buffers;
+use crate::read::decode::chunk::Chunk;
+use crate::read::decode::task::Task;
+use crate::read::decode::worker::Worker;
 use crate::read::fetcher::{ChunkLease, Fetcher, Item};
-use crate::read::memory_plan::MemoryLimit;
 use crate::read::opening::Opening;
-use crate::read::prefetch::Prefetcher;
+use crate::read::plan::memory_plan::MemoryLimit;
 use crate::read::read_now::read_again;
 use crate::read::records::{Busy, Records};
 use crate::read::source::{Options, Source};
-use crate::read::strategy::Strategy;
-use crate::read::task::Task;
-use crate::read::watch::{end_by, watched, Activity, BasketName, Doing, LazyBasketName, Watch};
-use crate::read::worker::Worker;
-use crate::read_buffers;
 
 /// What comes next in a stream.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Stream {
         let prefetcher = Prefetcher::new(shares.prefetched, &watch);
         let records = Arc::new(Records::new(threads_count));
         let pool = Pool::shared(shares.pool as usize);
-        read_buffers::keep_at_most(shares.read_buffers as usize);
+        buffers::keep_at_most(shares.read_buffers as usize);
         let (items_in, items) = unbounded::<Item>();
         let (tasks_in, tasks) = bounded::<Vec<Task>>(limits::BUNDLES_WAITING);
         let mut threads = Vec::new();

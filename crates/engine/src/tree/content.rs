@@ -11,12 +11,12 @@ use branchline_format::layout::{Kind, Layout};
 use branchline_format::ntuple::form::{FixedNumbers, Form};
 use branchline_storage::ByteRange;
 
-use crate::branch_info::{BranchInfo, State};
 use crate::error::{ReadError, Result};
-use crate::extents::Extent;
+use crate::fetch::basket_source::{BasketSource, Carried};
+use crate::fetch::request::FetchRequest;
 use crate::file::File;
-use crate::read::basket_source::{BasketSource, Carried};
-use crate::read::fetch_request::FetchRequest;
+use crate::tree::branch_info::{BranchInfo, State};
+use crate::tree::extents::Extent;
 
 /// A tree as its file stores it. Branches are named by their indices; a parent comes before its children. Each branch
 /// has baskets in the order of their entries. `file` is the file of the tree, from which metadata may be read.

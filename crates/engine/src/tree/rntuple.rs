@@ -7,16 +7,16 @@ use branchline_format::layout::Kind;
 use branchline_format::ntuple::page_list::{Cluster, Page};
 use branchline_storage::ByteRange;
 
-use crate::branch_info::{BranchInfo, State};
 use crate::error::{ReadError, Result};
-use crate::extents::Extent;
+use crate::fetch::basket_source::{BasketSource, Carried};
+use crate::fetch::pages::fetch_pages;
+use crate::fetch::request::FetchRequest;
+use crate::file::rntuple_metadata::Ntuple;
 use crate::file::File;
-use crate::ntuple::Ntuple;
-use crate::read::basket_source::{BasketSource, Carried};
-use crate::read::fetch_request::FetchRequest;
-use crate::read::page_fetch::fetch_pages;
-use crate::read_buffers::buffer_bytes;
+use crate::memory::buffers::buffer_bytes;
+use crate::tree::branch_info::{BranchInfo, State};
 use crate::tree::content::{BasketBytes, Content, Shape, StoredBytes, Unreadable, ValueBytes};
+use crate::tree::extents::Extent;
 
 /// The content of an RNTuple. Its pages keep it, as they are decoded with its schema.
 #[derive(Debug)]

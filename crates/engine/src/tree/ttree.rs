@@ -8,16 +8,16 @@ use branchline_format::tree::{Basket, ElementBranch, Place, TBranch, TTree};
 use branchline_format::type_name::type_name;
 use branchline_storage::ByteRange;
 
-use crate::branch_info::{BranchInfo, State};
 use crate::error::{ReadError, Result};
-use crate::extents::Extent;
-use crate::external::Externals;
+use crate::fetch::basket_source::{BasketSource, Carried};
+use crate::fetch::baskets::fetch_baskets;
+use crate::fetch::request::FetchRequest;
+use crate::file::external::Externals;
 use crate::file::File;
-use crate::read::basket_fetch::fetch_baskets;
-use crate::read::basket_source::{BasketSource, Carried};
-use crate::read::fetch_request::FetchRequest;
-use crate::read_buffers::buffer_bytes;
+use crate::memory::buffers::buffer_bytes;
+use crate::tree::branch_info::{BranchInfo, State};
 use crate::tree::content::{BasketBytes, Content, Shape, StoredBytes, Unreadable, ValueBytes};
+use crate::tree::extents::Extent;
 
 /// The content of a TTree.
 #[derive(Debug)]

@@ -12,14 +12,14 @@ use crate::error::{guarded, Result};
 use crate::write::compare::elements::ElementDigests;
 use crate::write::compare::entries::EntryDigests;
 use crate::write::compare::files::ComparedFiles;
-use crate::write::filled::FilledColumn;
 use crate::write::merge::input::{Input, Item, Wanted};
 use crate::write::merge::unions::UnionBuilders;
+use crate::write::merged::filled::FilledColumn;
 use crate::write::products::holdings::{Holdings, Table, Versions};
 use crate::write::products::list::AnyContent;
 use crate::write::products::source::Source;
-use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
-use crate::write::products::unions::Unions;
+use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
+use crate::write::products::tree_input::unions::Unions;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 

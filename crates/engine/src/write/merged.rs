@@ -1,9 +1,11 @@
 //! What a merge made.
 
+pub(crate) mod filled;
+
 use std::path::PathBuf;
 
 use crate::error::ReadError;
-use crate::write::filled::FilledColumn;
+use filled::FilledColumn;
 
 /// What was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Work on many things at once, whose results come in the order of the things.
 
+pub(crate) mod pool;
+
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};

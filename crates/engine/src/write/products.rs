@@ -10,4 +10,4 @@ mod object;
 pub(crate) mod output;
 pub(crate) mod source;
 pub(crate) mod tree;
-pub(crate) mod unions;
+pub(crate) mod tree_input;

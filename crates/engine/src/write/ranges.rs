@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::file::File;
-use crate::read_buffers;
+use crate::memory::buffers;
 
 /// The bytes of these ranges. Those that the file holds in memory are not read; near ones are read together.
 pub(crate) fn read_ranges(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
@@ -15,9 +15,9 @@ pub(crate) fn read_ranges(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes
     let wanted: Vec<ByteRange> = missing.iter().map(|index| ranges[*index]).collect();
     if !wanted.is_empty() {
         let plan = coalesce(&wanted, file.gap_bytes(), MAX_JOINED_BYTES);
-        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| read_buffers::read_of(*range)).collect();
+        let mut reads: Vec<RangeRead> = plan.ranges.iter().map(|range| buffers::read_of(*range)).collect();
         file.read_ranges(&mut reads)?;
-        let joined: Vec<Bytes> = reads.into_iter().map(|read| read_buffers::share(read, None)).collect();
+        let joined: Vec<Bytes> = reads.into_iter().map(|read| buffers::share(read, None)).collect();
         for (index, place) in missing.into_iter().zip(&plan.placements) {
             let start = place.offset as usize;
             parts[index] = Some(joined[place.range].slice(start..start + place.length as usize));

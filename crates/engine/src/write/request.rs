@@ -1,5 +1,7 @@
 //! The request of a merge: inputs, output, what is kept, layout and limits.
 
+pub(crate) mod selection;
+
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use branchline_storage::Access;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
-use crate::write::selection::Selection;
+use selection::Selection;
 
 /// In which order the baskets of an input are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use branchline_engine::error::{ReadError, ReadErrorKind};
 use branchline_engine::file::File;
-use branchline_engine::read::chunk::Values;
+use branchline_engine::read::decode::chunk::Values;
 use branchline_engine::read::read_now::read_now;
 use branchline_slab::{Buffer, Pool};
 use branchline_storage::Access;

@@ -11,8 +11,8 @@ use crate::write::baskets::bundles::InputBasket;
 use crate::write::baskets::copy::BasketCopy;
 use crate::write::baskets::source::plain_bytes;
 use crate::write::output::Output;
+use crate::write::parallel::pool::Pool;
 use crate::write::placed::Places;
-use crate::write::pool::Pool;
 use crate::write::progress::Progress;
 
 /// A record that is to be compressed.

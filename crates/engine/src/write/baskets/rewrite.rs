@@ -14,8 +14,8 @@ use crate::write::baskets::slices::{stored_between, RewrittenTree, SliceReader};
 use crate::write::baskets::source::{make, Job, MadeBaskets, Slice};
 use crate::write::errors::other_leftovers;
 use crate::write::output::Output;
+use crate::write::parallel::pool::Pool;
 use crate::write::placed::{Placed, PlacedBasket, PlacedCluster, Places};
-use crate::write::pool::Pool;
 use crate::write::progress::Progress;
 use crate::write::request::{BasketLayout, ClusterSize, Order};
 

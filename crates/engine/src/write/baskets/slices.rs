@@ -12,7 +12,7 @@ use crate::file::File;
 use crate::write::baskets::counting::Counting;
 use crate::write::baskets::source::{InputBranches, Slice, Source, Stored};
 use crate::write::ranges::read_ranges;
-use crate::write::selection::Selection;
+use crate::write::request::selection::Selection;
 
 /// A tree of an input whose entries are put into new baskets.
 pub(crate) struct RewrittenTree<'a> {

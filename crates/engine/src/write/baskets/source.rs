@@ -12,7 +12,7 @@ use branchline_format::write::{BasketForm, BasketFrame, BasketMaker, BasketTools
 use bytes::Bytes;
 
 use crate::error::{ReadError, Result};
-use crate::write::selection::Selection;
+use crate::write::request::selection::Selection;
 
 /// Where the bytes of a basket are in memory.
 #[derive(Debug)]

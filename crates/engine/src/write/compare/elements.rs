@@ -19,7 +19,7 @@ use crate::write::pages::elements::{converted, ClusterReader};
 use crate::write::pages::input::InputNtuple;
 use crate::write::pages::join::real_kind;
 use crate::write::products::list::AnyContent;
-use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
+use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 

@@ -17,7 +17,7 @@ use crate::write::baskets::counting::Counting;
 use crate::write::compare::files::ComparedFiles;
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::products::list::AnyContent;
-use crate::write::products::tree::input::{KnownTrees, TreeInput, UnevenBranches};
+use crate::write::products::tree_input::input::{KnownTrees, TreeInput, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::{Branches, Order};
 

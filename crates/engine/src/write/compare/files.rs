@@ -2,7 +2,7 @@
 
 use branchline_storage::Access;
 
-use crate::write::products::unions::Unions;
+use crate::write::products::tree_input::unions::Unions;
 
 /// A tree of some files, one file behind the other.
 #[derive(Clone, Copy)]

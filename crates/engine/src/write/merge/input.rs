@@ -12,14 +12,14 @@ use branchline_storage::{local_paths, was_written_to, Access};
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::metadata_reader::MetadataReader;
 use crate::file::File;
-use crate::metadata_reader::MetadataReader;
 use crate::write::new_file::{mark_uuid, ObjectName};
 use crate::write::process_ids::{ProcessId, PROCESS_ID};
 use crate::write::products::kind::Opening;
 use crate::write::products::list::AnyContent;
 use crate::write::products::source::{stored_object, Source};
-use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
+use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::request::Branches;
 
 /// In files of older versions ROOT takes baskets that are as long as their plain bytes for compressed ones

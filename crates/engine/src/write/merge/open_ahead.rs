@@ -6,8 +6,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::error::{guarded, Result};
 use crate::limits;
 use crate::write::merge::input::{Input, Wanted};
-use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
-use crate::write::products::unions::Unions;
+use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
+use crate::write::products::tree_input::unions::Unions;
 use crate::write::request::MergeRequest;
 
 /// Inputs that are opened, in any order, and taken in theirs.

@@ -12,8 +12,8 @@ use crate::write::merge::input::Input;
 use crate::write::pages::union::NtupleUnionBuilder;
 use crate::write::products::list::AnyContent;
 use crate::write::products::source::Source;
-use crate::write::products::tree::union::{JoinedTree, TreeUnionBuilder};
-use crate::write::products::unions::Unions;
+use crate::write::products::tree_input::union::{JoinedTree, TreeUnionBuilder};
+use crate::write::products::tree_input::unions::Unions;
 
 /// Joins the trees and RNTuples of inputs by their paths.
 #[derive(Default)]

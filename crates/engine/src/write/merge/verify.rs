@@ -6,7 +6,7 @@ use branchline_storage::Access;
 use crate::error::{ReadError, Result};
 use crate::write::merge::input::{Input, Wanted};
 use crate::write::merge::volume::Finished;
-use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
+use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 

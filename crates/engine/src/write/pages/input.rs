@@ -11,9 +11,9 @@ use branchline_storage::ByteRange;
 use bytes::Bytes;
 
 use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
+use crate::file::rntuple_metadata::Ntuple;
 use crate::file::File;
 use crate::limits;
-use crate::ntuple::Ntuple;
 use crate::write::pages::prune::Pruned;
 use crate::write::pages::union::{Completed, NtupleUnion};
 use crate::write::ranges::read_ranges;

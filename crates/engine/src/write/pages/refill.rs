@@ -18,7 +18,7 @@ use crate::write::pages::input::InputNtuple;
 use crate::write::pages::join::ColumnMap;
 use crate::write::pages::metadata::WrittenCluster;
 use crate::write::progress::Progress;
-use crate::write::selection::Selection;
+use crate::write::request::selection::Selection;
 
 /// A cluster that is being filled, across inputs.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use branchline_format::write::Sum;
 
-use crate::write::filled::FilledColumns;
+use crate::write::merged::filled::FilledColumns;
 
 /// What some files hold together, by paths.
 #[derive(Default)]

@@ -7,14 +7,14 @@ use branchline_format::file::TKey;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::Result;
+use crate::file::metadata_reader::MetadataReader;
 use crate::file::File;
-use crate::metadata_reader::MetadataReader;
 use crate::write::merged::Merged;
 use crate::write::new_file::ObjectName;
 use crate::write::products::holdings::Holdings;
 use crate::write::products::output::{MergeOutput, Transfer};
 use crate::write::products::source::Source;
-use crate::write::products::tree::input::KnownTrees;
+use crate::write::products::tree_input::input::KnownTrees;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 

@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::write::errors::{differs, other_leftovers};
-use crate::write::filled::FilledColumns;
+use crate::write::merged::filled::FilledColumns;
 use crate::write::merged::Merged;
 use crate::write::new_file::{ObjectName, SlotId};
 use crate::write::output::Output;

@@ -7,8 +7,8 @@ use branchline_format::file::TKey;
 use bytes::Bytes;
 
 use crate::error::Result;
+use crate::file::metadata_reader::MetadataReader;
 use crate::file::File;
-use crate::metadata_reader::MetadataReader;
 use crate::write::new_file::{ObjectName, TOP};
 use crate::write::products::output::MergeOutput;
 

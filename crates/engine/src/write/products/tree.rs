@@ -1,15 +1,8 @@
 //! TTrees of one path: their baskets are copied or made again, and the record of the first is written with the numbers
 //! of all.
 
-mod difference;
-mod facts;
-mod filling;
-pub(crate) mod input;
-mod made_basket;
-mod missing;
 mod same_branches;
 pub(crate) mod totals;
-pub(crate) mod union;
 
 use std::sync::atomic::Ordering;
 
@@ -36,9 +29,9 @@ use crate::write::products::holdings::{Holdings, Row};
 use crate::write::products::kind::{Content, Opening, Product, Remarks};
 use crate::write::products::output::{MergeOutput, Transfer};
 use crate::write::products::source::Source;
-use crate::write::products::tree::input::TreeInput;
 use crate::write::products::tree::same_branches::{check_same, TreeOfFile};
 use crate::write::products::tree::totals::Totals;
+use crate::write::products::tree_input::input::TreeInput;
 use crate::write::progress::Check;
 use crate::write::request::{BasketLayout, Branches};
 

@@ -18,7 +18,7 @@ use crate::write::process_ids::ProcessIds;
 use crate::write::products::list::AnyProduct;
 use crate::write::products::output::{MergeOutput, Transfer};
 use crate::write::products::source::Source;
-use crate::write::products::tree::input::{KnownTrees, UnevenBranches};
+use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::request::{BasketLayout, MergeRequest};
 
 /// What a copy is to be called.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use branchline_format::tree::{TBranch, TTree};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
-use crate::write::products::tree::difference::difference;
-use crate::write::products::tree::input::TreeInput;
+use crate::write::products::tree_input::difference::difference;
+use crate::write::products::tree_input::input::TreeInput;
 
 /// A tree and the file that it is in.
 pub(crate) struct TreeOfFile<'a> {

@@ -11,11 +11,11 @@ use branchline_format::write::{Changes, Recording, TreeIndex};
 
 use crate::error::{ReadError, Result};
 use crate::write::baskets::rewrite::NewBaskets;
-use crate::write::filled::{FilledColumn, FilledColumns};
+use crate::write::merged::filled::{FilledColumn, FilledColumns};
 use crate::write::placed::{Placed, Places};
 use crate::write::products::source::Source;
-use crate::write::products::tree::facts::{ClusterRange, Maximum, TREE};
-use crate::write::products::tree::input::TreeInput;
+use crate::write::products::tree_input::facts::{ClusterRange, Maximum, TREE};
+use crate::write::products::tree_input::input::TreeInput;
 
 /// The least number of baskets that a branch has room for (TBranch::Streamer).
 const BASKETS_MIN: usize = 10;

@@ -1,0 +1,237 @@
+//! Reads metadata of a file for their decoders, which never read themselves.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use branchline_format::compress::Decompressor;
+use branchline_format::file::{read_key_at, read_object, FileHeader, TKey};
+use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
+use branchline_format::ntuple::envelope::Locator;
+use branchline_format::recover::Recovery;
+use branchline_format::streamer::ClassInfos;
+use branchline_storage::{ByteRange, RangeRead, Store};
+
+use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
+use crate::limits;
+use crate::memory::budget::Lease;
+use crate::memory::buffers;
+
+/// How much of a file is read when it is opened.
+pub(crate) enum FirstRead {
+    /// All of it, into memory that may be leased for it.
+    Whole(Option<Lease>),
+    /// Head and tail, where metadata usually are.
+    Ends {
+        /// Bytes at its end.
+        tail: u64,
+        /// How many reads of the rest come at a time.
+        reads_expected: usize,
+    },
+    /// Head and tail, and soon after all the rest.
+    EndsFirst {
+        /// Bytes at its end.
+        tail: u64,
+    },
+}
+
+/// The ranges of each request for metadata of a file.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataRequests(Mutex<Vec<Vec<ByteRange>>>);
+
+impl MetadataRequests {
+    fn add(&self, ranges: Vec<ByteRange>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ranges);
+    }
+
+    /// How many ranges there were.
+    pub(crate) fn ranges_count(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Vec::len).sum()
+    }
+
+    /// Those so far.
+    pub(crate) fn so_far(&self) -> Vec<Vec<ByteRange>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Reads the bytes that decoders of metadata miss.
+pub(crate) struct MetadataReader<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) store: &'a dyn Store,
+    pub(crate) loaded: LoadedBytes,
+    /// Keeps what was requested.
+    requests: &'a MetadataRequests,
+    pieces_count: usize,
+}
+
+impl<'a> MetadataReader<'a> {
+    pub(crate) fn new(
+        path: &'a str,
+        store: &'a dyn Store,
+        loaded: LoadedBytes,
+        requests: &'a MetadataRequests,
+    ) -> Self {
+        Self { path, store, loaded, requests, pieces_count: 0 }
+    }
+
+    /// Reads what `first_read` says in one request; or only the head if records are read `alone`.
+    pub(crate) fn read_first(&mut self, size: u64, first_read: &FirstRead, alone: bool) -> Result<()> {
+        let head = ByteRange::new(0, limits::HEAD_BYTES.min(size));
+        self.read(match first_read {
+            _ if alone => vec![head],
+            FirstRead::Ends { tail, .. } | FirstRead::EndsFirst { tail } if size > head.length + tail => {
+                vec![head, ByteRange::new(size - tail, *tail)]
+            }
+            _ => vec![ByteRange::new(0, size)],
+        })
+    }
+
+    /// Reads the records of the trees and the streamer infos in one request, unless they are loaded: both will be
+    /// needed, and each request takes a round trip. Their decoders report what is wrong with them.
+    pub(crate) fn read_trees_and_infos(&mut self, header: &FileHeader, keys: &[TKey]) -> Result<()> {
+        let infos = ByteRange::new(header.seek_info, header.info_size);
+        let trees = keys.iter().filter(|key| matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD"));
+        let mut wanted: Vec<ByteRange> = std::iter::once(infos)
+            .chain(trees.map(|key| ByteRange::new(key.seek, key.size)))
+            .filter(|range| range.length > 0 && range.end().is_some_and(|end| end <= self.loaded.file_size()))
+            .filter(|range| self.loaded.share(range.offset, range.length).is_none())
+            .collect();
+        if wanted.first() != Some(&infos) || wanted.len() < 2 {
+            return Ok(());
+        }
+        wanted.sort_unstable_by_key(|range| (range.offset, range.length));
+        wanted.dedup();
+        let is_apart = wanted.windows(2).all(|pair| pair[0].end() <= Some(pair[1].offset));
+        let bytes = wanted.iter().map(|range| range.length).fold(0, u64::saturating_add);
+        if is_apart && bytes <= limits::TAIL_BYTES {
+            self.read(wanted)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read(&mut self, ranges: Vec<ByteRange>) -> Result<()> {
+        let mut reads: Vec<RangeRead> =
+            ranges.into_iter().filter(|range| range.length > 0).map(buffers::read_of).collect();
+        self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
+        self.requests.add(reads.iter().map(|read| read.range).collect());
+        for read in reads {
+            self.loaded.add(read.range.offset, buffers::share(read, None));
+        }
+        Ok(())
+    }
+
+    /// Fetches those of these ranges that are not loaded yet, in one request. The decoder reports ranges outside the
+    /// file.
+    pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
+        let size = self.loaded.file_size();
+        let is_missing = |range: &Locator| {
+            let is_inside = range.offset.checked_add(range.size).is_some_and(|end| end <= size);
+            is_inside && self.loaded.share(range.offset, range.size).is_none()
+        };
+        let missing = ranges.into_iter().filter(is_missing).map(|range| ByteRange::new(range.offset, range.size));
+        let mut missing: Vec<ByteRange> = missing.collect();
+        missing.sort_by_key(|range| (range.offset, range.length));
+        missing.dedup();
+        if missing.iter().map(|range| range.length).fold(0, u64::saturating_add) > size {
+            let first = missing.first().map_or(0, |range| range.offset);
+            let message = format!("parts of its metadata lie in each other (from offset {first} on)");
+            return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message).with_hint(COPY_AGAIN));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.read(missing)
+    }
+
+    /// Runs a decoder again and again, each time with the bytes that it missed, until it misses none.
+    pub(crate) fn until_known<T>(
+        &mut self,
+        mut decoder: impl FnMut(&LoadedBytes) -> std::result::Result<T, DecodeError>,
+    ) -> Result<T> {
+        loop {
+            match decoder(&self.loaded) {
+                Ok(known) => return Ok(known),
+                Err(DecodeError::Format(error)) => return Err(ReadError::from_format(self.path, &error)),
+                Err(DecodeError::MissingBytes { offset, size }) => {
+                    self.pieces_count += 1;
+                    if self.pieces_count > limits::METADATA_PIECES_MAX {
+                        let message = format!("its directories do not end (offset {offset})");
+                        return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message).with_hint(COPY_AGAIN));
+                    }
+                    let rest = self.loaded.file_size().saturating_sub(offset);
+                    let size = size.max(limits::METADATA_PIECE_BYTES).min(rest);
+                    self.read(vec![ByteRange::new(offset, size)])?;
+                }
+            }
+        }
+    }
+
+    /// Walks through all records of a file without keys, and keeps only their keys.
+    pub(crate) fn recover(&mut self, header: &FileHeader) -> Result<Recovery> {
+        let mut recovery = Recovery::new(header);
+        let size = self.loaded.file_size();
+        let mut window = self.loaded.clone();
+        let piece_bytes =
+            if self.store.is_near() { limits::RECOVERY_PIECE_BYTES } else { limits::FAR_RECOVERY_PIECE_BYTES };
+        loop {
+            match recovery.walk(&window) {
+                Ok(()) => return Ok(recovery),
+                Err(DecodeError::Format(error)) => return Err(ReadError::from_format(self.path, &error)),
+                Err(DecodeError::MissingBytes { offset, .. }) => {
+                    let length = piece_bytes.min(size.saturating_sub(offset));
+                    let mut reads = [RangeRead::new(ByteRange::new(offset, length))];
+                    self.store.read_ranges(&mut reads).map_err(|error| ReadError::from_storage(&error))?;
+                    window = LoadedBytes::new(size);
+                    for read in reads {
+                        window.add(offset, buffers::share(read, None));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn class_infos(&mut self, offset: u64) -> Result<Arc<ClassInfos>> {
+        if offset == 0 {
+            return Ok(Arc::new(ClassInfos::default()));
+        }
+        let path = self.path;
+        let key = self.until_known(|loaded| read_key_at(loaded, offset))?;
+        let record = self.until_known(|loaded| loaded.get(key.seek, key.size).map(<[u8]>::to_vec))?;
+        let stored = record.get(key.key_size as usize..).unwrap_or_default();
+        if let Some(known) = KnownClassInfos::find(stored) {
+            return Ok(known);
+        }
+        let mut decompressor = Decompressor::new();
+        let plain = self.until_known(|loaded| read_object(loaded, &key, &mut decompressor))?;
+        let infos = ClassInfos::read(&plain, key.key_size)
+            .map_err(|error| ReadError::from_format(path, &error.in_object("streamer infos")))?;
+        Ok(KnownClassInfos::keep(stored, infos))
+    }
+}
+
+/// Streamer infos by the stored bytes that they were read from: the files of a data set carry the same ones.
+struct KnownClassInfos {
+    stored: Vec<u8>,
+    infos: Arc<ClassInfos>,
+}
+
+static KNOWN_CLASS_INFOS: Mutex<Vec<KnownClassInfos>> = Mutex::new(Vec::new());
+
+impl KnownClassInfos {
+    fn find(stored: &[u8]) -> Option<Arc<ClassInfos>> {
+        let known = KNOWN_CLASS_INFOS.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|one| one.stored == stored).map(|one| Arc::clone(&one.infos))
+    }
+
+    fn keep(stored: &[u8], infos: ClassInfos) -> Arc<ClassInfos> {
+        let infos = Arc::new(infos);
+        if stored.len() > limits::CLASS_INFOS_KEPT_BYTES {
+            return infos;
+        }
+        let mut known = KNOWN_CLASS_INFOS.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= limits::CLASS_INFOS_KEPT {
+            known.remove(0);
+        }
+        known.push(Self { stored: stored.to_vec(), infos: Arc::clone(&infos) });
+        infos
+    }
+}

@@ -1,0 +1,53 @@
+//! Objects that are not trees: histograms, graphs and all others that keys point to.
+
+use branchline_format::compress::Decompressor;
+use branchline_format::error::FormatError;
+use branchline_format::file::{read_object, TKey};
+use branchline_format::objects::Program;
+use branchline_slab::Buffer;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::key_path::KeyPath;
+use crate::file::File;
+use crate::read::decode::chunk::Values;
+
+impl File {
+    /// Reads the object with this path (`name;cycle` for an older cycle): a column of one entry, whose members are
+    /// those that its class has in the file, with those of TObject. Of objects behind pointers that cannot be read the
+    /// record has only `@unread`, a text that says why.
+    pub fn object(&self, path: &str) -> Result<Values> {
+        let key = self.find_object(path)?;
+        let refuse = |what: &str| {
+            let message = format!("{path:?} is a {what}, not an object with members");
+            Err(ReadError::new(ReadErrorKind::Unsupported, self.path(), message))
+        };
+        match key.class_name.as_str() {
+            "TDirectory" | "TDirectoryFile" => refuse("directory"),
+            _ if self.is_tree(&key) => refuse("tree"),
+            _ => self.members_of(path, &key),
+        }
+    }
+
+    /// Reads the members of the TTree with this path, as of any object.
+    pub fn tree_members(&self, path: &str) -> Result<Values> {
+        self.members_of(path, &self.find_object(path)?)
+    }
+
+    fn members_of(&self, path: &str, key: &TKey) -> Result<Values> {
+        let plain = self.metadata_reader().until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
+        let named = |error: FormatError| {
+            ReadError::from_format(self.path(), &error.in_object(format!("{} {path}", key.class_name)))
+        };
+        let program = Program::of_class(self.whole_classes(), &key.class_name).map_err(named)?;
+        let column = program.decode_object(&plain, key.key_size).map_err(named)?;
+        Ok(column.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
+    }
+
+    pub(crate) fn find_object(&self, path: &str) -> Result<TKey> {
+        let wanted = KeyPath::parse(path);
+        let keys = self.find(wanted.path)?.into_iter();
+        let found = keys.filter(|key| wanted.fits(key)).max_by_key(|key| key.cycle);
+        let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no object {path:?}"));
+        found.ok_or_else(missing)
+    }
+}

@@ -1,0 +1,37 @@
+//! The codecs of branches, from the headers of their baskets: some writers do not say them in the branch.
+
+use branchline_format::compress::Codec;
+use branchline_format::cursor::Cursor;
+use branchline_format::file::parse_key_sizes;
+use branchline_format::loaded_bytes::DecodeError;
+use branchline_format::ntuple::envelope::Locator;
+
+use crate::error::Result;
+use crate::tree::extents::Extent;
+use crate::tree::Tree;
+
+/// What is fetched of a record for its codec: TKeys are hardly longer, as their names are those of branch and tree.
+const RECORD_HEAD_BYTES: u64 = 1024;
+
+impl Tree {
+    /// The codecs of the first baskets of these branches. None for a branch without baskets, and for trees whose
+    /// metadata name the codecs, as those of an RNTuple do.
+    pub fn codecs_in_baskets(&self, indices: &[usize]) -> Result<Vec<Option<Codec>>> {
+        let first = |index: &usize| self.extents(*index).map(|extents| extents.into_iter().next());
+        let firsts = indices.iter().map(first).collect::<Result<Vec<_>>>()?;
+        if self.content().names_codecs() {
+            return Ok(vec![None; indices.len()]);
+        }
+        let head = |one: &Extent| Locator { offset: one.offset, size: one.size.min(RECORD_HEAD_BYTES) };
+        let mut reader = self.file().metadata_reader();
+        reader.fetch(firsts.iter().flatten().map(head))?;
+        let mut codec = |one: &Extent| reader.until_known(|loaded| codec_of(loaded.get(one.offset, head(one).size)?));
+        firsts.iter().map(|one| one.as_ref().map(&mut codec).transpose()).collect()
+    }
+}
+
+fn codec_of(head: &[u8]) -> std::result::Result<Codec, DecodeError> {
+    let key = parse_key_sizes(&mut Cursor::new(head)).map_err(DecodeError::Format)?;
+    let stored = head.get(key.key_size as usize..).unwrap_or_default();
+    Ok(if key.is_compressed() { Codec::of_record(stored).unwrap_or(Codec::None) } else { Codec::None })
+}

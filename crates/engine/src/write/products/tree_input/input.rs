@@ -1,0 +1,254 @@
+//! A tree of a file that is merged, and the facts of its record that add up.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use branchline_format::error::FormatError;
+use branchline_format::file::TKey;
+use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::{read_tree, Place, TBranch, TTree};
+use branchline_format::write::{slim, Recording, TreeTemplate};
+
+use crate::error::{ReadError, Result};
+use crate::file::File;
+use crate::write::errors::unmergeable;
+use crate::write::products::source::Source;
+use crate::write::products::tree_input::facts::{renumbered, OwnerNumbers, TreeFacts, TREE};
+use crate::write::products::tree_input::filling::filled;
+use crate::write::products::tree_input::missing::{complete, has_uneven_branches};
+use crate::write::products::tree_input::union::{JoinedTree, TreeUnion};
+use crate::write::products::tree_input::unions::Unions;
+
+/// What a basket takes in the tables of a tree's record.
+const TABLE_ROW_BYTES: u64 = 20;
+
+/// A tree of an input.
+pub(crate) struct TreeInput {
+    /// Without what its baskets hold.
+    pub(crate) tree: TTree,
+    pub(crate) facts: TreeFacts,
+    /// Branches of its record that are left out of it, as objects.
+    pub(crate) dropped: Arc<HashSet<u64>>,
+    /// Its record, not compressed, and the size of the key in front.
+    pub(crate) plain: Vec<u8>,
+    pub(crate) key_size: u64,
+    /// A sentence for the user on entries that were filled.
+    pub(crate) note: Option<String>,
+    /// Whether it was only compared with another tree, whose objects name its branches.
+    is_alike: bool,
+    /// The union of which it has all branches now.
+    pub(crate) union: Option<Arc<TreeUnion>>,
+    /// Which branches of the union were filled, because the tree lacks them.
+    pub(crate) filled: Vec<usize>,
+}
+
+/// The first tree of each path, with which others are compared before they are taken apart. The same branches of all
+/// are wanted.
+pub(crate) struct KnownTrees {
+    trees: Mutex<HashMap<String, Arc<KnownTree>>>,
+    uneven: UnevenBranches,
+    /// The branches and fields that trees and RNTuples get where they lack them.
+    pub(crate) unions: Unions,
+}
+
+/// What is done with branches that have other entries than their tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnevenBranches {
+    /// They stay as they are: the entries of no other tree follow.
+    Unchanged,
+    /// The entries that they lack are filled. A tree where this is not possible is refused.
+    Filled,
+    /// The entries that they lack are filled where this is possible.
+    FilledIfPossible,
+}
+
+struct KnownTree {
+    infos: Arc<ClassInfos>,
+    class_name: String,
+    form: TreeTemplate,
+    facts: TreeFacts,
+    /// Its objects, and the numbers that they have in the record of the union.
+    numbers: Arc<HashMap<usize, usize>>,
+    dropped: Arc<HashSet<u64>>,
+}
+
+impl KnownTrees {
+    /// No tree yet.
+    pub(crate) fn new(uneven: UnevenBranches) -> Self {
+        Self::with_unions(uneven, Unions::default())
+    }
+
+    /// No tree yet; those with these paths get all branches of their union.
+    pub(crate) fn with_unions(uneven: UnevenBranches, unions: Unions) -> Self {
+        Self { trees: Mutex::default(), uneven, unions }
+    }
+
+    fn get(&self, path: &str) -> Option<Arc<KnownTree>> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner).get(path).map(Arc::clone)
+    }
+
+    fn keep(&self, path: &str, known: KnownTree) {
+        let mut all = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(path.to_string()).or_insert_with(|| Arc::new(known));
+    }
+}
+
+impl KnownTree {
+    /// Reads a record that differs from this tree's only in numbers; None if it differs in more.
+    fn read(&self, plain: &[u8], key: &TKey, infos: &Arc<ClassInfos>) -> Option<(TTree, TreeFacts)> {
+        if !Arc::ptr_eq(&self.infos, infos) || self.class_name != key.class_name {
+            return None;
+        }
+        // A tree that cannot be read so is taken apart, which finds where it is damaged.
+        let alike = self.form.read(plain, key.key_size)?.ok()?;
+        let value = |(owner, name): (usize, &'static str)| self.form.value(&alike, owner, name);
+        let mut facts = self.facts.clone();
+        facts.auto_flush = value((TREE, "fAutoFlush")).unwrap_or(facts.auto_flush);
+        facts.maxima = facts.maxima.into_iter().map(|(place, first)| (place, value(place).unwrap_or(first))).collect();
+        Some((alike.tree, facts))
+    }
+}
+
+impl TreeInput {
+    /// Takes a tree apart and checks that it can be merged. Without `branches` all are wanted.
+    pub(crate) fn new(
+        source: &Source<'_>,
+        plain: Vec<u8>,
+        branches: Option<&HashSet<String>>,
+        known: &KnownTrees,
+    ) -> Result<Self> {
+        let (file, path, key) = (source.file, source.path(), source.key());
+        let infos = file.class_infos();
+        let key_size = key.key_size;
+        if let Some(first) = known.get(path) {
+            let alike = first.read(&plain, key, infos);
+            if let Some((tree, facts)) =
+                alike.filter(|(tree, _)| known.uneven == UnevenBranches::Unchanged || !has_uneven_branches(tree))
+            {
+                check_baskets(file, &tree)?;
+                let dropped = Arc::clone(&first.dropped);
+                let own = Self { tree, facts, dropped, plain, key_size, is_alike: true, ..Self::nothing() };
+                return own.united(known.unions.trees.get(path), &first.numbers, source, branches);
+            }
+        }
+        let named = |error: FormatError| ReadError::from_format(file.path(), &error.in_object(format!("tree {path}")));
+        let mut tree = read_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
+        let dropped = branches.map(|branches| slim(&mut tree, &|path| branches.contains(path))).unwrap_or_default();
+        check_baskets(file, &tree)?;
+        let recording = Recording::of_tree(&plain, key_size, &key.class_name, infos).map_err(named)?;
+        let (facts, dropped) = (TreeFacts::of(&recording).map_err(named)?, Arc::new(dropped));
+        let union = known.unions.trees.get(path);
+        let numbers = union.map(|union| OwnerNumbers::of(&recording, &tree).numbers_in(&union.numbers));
+        let numbers = Arc::new(numbers.unwrap_or_default());
+        if let Some(form) = TreeTemplate::new(&recording, &tree, infos) {
+            let (infos, class_name) = (Arc::clone(infos), key.class_name.clone());
+            let (facts, numbers, dropped) = (facts.clone(), Arc::clone(&numbers), Arc::clone(&dropped));
+            known.keep(path, KnownTree { infos, class_name, form, facts, numbers, dropped });
+        }
+        let mut note = None;
+        if known.uneven != UnevenBranches::Unchanged && has_uneven_branches(&tree) {
+            let mut whole = tree.clone();
+            match complete(&mut whole, &recording, source) {
+                Ok(sentence) => (tree, note) = (whole, sentence),
+                Err(error) if known.uneven == UnevenBranches::Filled => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let own = Self { tree, facts, dropped, plain, key_size, note, ..Self::nothing() };
+        own.united(union, &numbers, source, branches)
+    }
+
+    /// The tree with all branches of a union, if there is one.
+    fn united(
+        mut self,
+        union: Option<&Arc<TreeUnion>>,
+        numbers: &HashMap<usize, usize>,
+        source: &Source<'_>,
+        branches: Option<&HashSet<String>>,
+    ) -> Result<Self> {
+        let Some(union) = union else { return Ok(self) };
+        (self.tree, self.filled) = filled(&self.tree, union, source, branches)?;
+        self.facts.owners = Arc::clone(&union.owners);
+        self.facts.maxima = renumbered(&self.facts.maxima, numbers);
+        self.dropped = Arc::default();
+        self.union = Some(Arc::clone(union));
+        Ok(self)
+    }
+
+    /// The tree as it is joined with those of other files.
+    pub(crate) fn joined<'a>(&'a self, source: Source<'a>) -> JoinedTree<'a> {
+        JoinedTree { source, tree: &self.tree, plain: &self.plain, key_size: self.key_size }
+    }
+
+    /// Takes it apart, if it was only compared with another: its record is to be written again. That of a union is
+    /// known.
+    pub(crate) fn take_apart(&mut self, source: &Source<'_>, branches: Option<&HashSet<String>>) -> Result<()> {
+        if let Some(union) = &self.union {
+            (self.plain, self.key_size) = (union.plain.clone(), union.key_size);
+        } else if self.is_alike {
+            let plain = std::mem::take(&mut self.plain);
+            // One that is like another has all entries.
+            *self = Self::new(source, plain, branches, &KnownTrees::new(UnevenBranches::Unchanged))?;
+        }
+        Ok(())
+    }
+
+    /// An empty tree, the placeholder of one that is moved out.
+    pub(crate) fn nothing() -> Self {
+        let tree = TTree {
+            name: String::new(),
+            title: String::new(),
+            entries_count: 0,
+            has_relatives: false,
+            branches: Vec::new(),
+        };
+        Self {
+            tree,
+            facts: TreeFacts::default(),
+            dropped: Arc::default(),
+            plain: Vec::new(),
+            key_size: 0,
+            note: None,
+            is_alike: false,
+            union: None,
+            filled: Vec::new(),
+        }
+    }
+
+    fn baskets_count(&self) -> u64 {
+        self.tree.branches.iter().map(|branch| branch.baskets.len() as u64).sum()
+    }
+
+    /// An estimate of the bytes that it adds to an output.
+    pub(crate) fn output_bytes(&self) -> u64 {
+        let tables = self.plain.len() as u64 + TABLE_ROW_BYTES * self.baskets_count();
+        self.tree.branches.iter().fold(tables, |sum, branch| sum.saturating_add(branch.compressed_bytes))
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let baskets = self.baskets_count() * std::mem::size_of::<branchline_format::tree::Basket>() as u64;
+        baskets + self.plain.len() as u64 + (self.tree.branches.len() * std::mem::size_of::<TBranch>()) as u64
+    }
+}
+
+/// Refuses a tree whose baskets do not have each entry of their branch once.
+fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
+    for branch in &tree.branches {
+        let wrong = |what: String| Err(unmergeable(file.path(), format!("branch {} {what}", branch.path)));
+        if !branch.file_name.is_empty() {
+            return wrong(format!("has its baskets in another file, {}", branch.file_name));
+        }
+        let mut next = 0;
+        for basket in &branch.baskets {
+            if matches!(&basket.place, Place::Embedded(embedded) if embedded.key_size == 0) {
+                return wrong(format!("was made when there were {} entries already", basket.entry_stop));
+            }
+            if basket.entry_start != next {
+                return wrong(format!("has no basket for entry {next}"));
+            }
+            next = basket.entry_stop;
+        }
+    }
+    Ok(())
+}
