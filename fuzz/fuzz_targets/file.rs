@@ -2,10 +2,10 @@
 //! at hand and once fetched as the decoders ask for them.
 
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::{Directories, Entry};
 use branchline_format::error::Result;
+use branchline_format::file::directory::{Directories, Entry};
+use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::file::{read_header, read_object, FileHeader};
-use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_fuzz::memory::bounded;
 use bytes::Bytes;
 

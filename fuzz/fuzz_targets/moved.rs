@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
+use branchline_format::basket::decode::decode;
+use branchline_format::basket::embedded::read_basket_head;
 use branchline_format::basket::{BasketRecord, Plain};
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::column::Column;
 use branchline_format::compress::{Codec, Decompressor, Setting};
 use branchline_format::cursor::Cursor;
-use branchline_format::decode::decode;
-use branchline_format::layout::{kind_of, Kind};
+use branchline_format::layout::Kind;
 use branchline_format::objects::Classes;
-use branchline_format::streamer::ClassInfos;
-use branchline_format::tree::embedded::read_basket_head;
+use branchline_format::tree::kind_of;
 use branchline_format::write::{move_record, BasketForm, BasketFrame, BasketMaker, BasketTools, Entries, NewPlace};
 use branchline_fuzz::classes;
 use branchline_fuzz::columns::checked_len;

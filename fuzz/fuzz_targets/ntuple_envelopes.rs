@@ -2,7 +2,7 @@
 //! compressed; or the payloads of header and footer, from which fields become branches.
 
 use branchline_format::compress::Decompressor;
-use branchline_format::loaded_bytes::LoadedBytes;
+use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::form::standalone_form;

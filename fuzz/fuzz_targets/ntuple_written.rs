@@ -2,7 +2,7 @@
 //! elements. What was written is read back as it was described.
 
 use branchline_format::compress::{Codec, Compressor, Decompressor, Setting};
-use branchline_format::loaded_bytes::LoadedBytes;
+use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::encoding::Kind;
 use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::footer::{read_footer, ClusterGroup, Footer};

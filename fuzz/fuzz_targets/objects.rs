@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use branchline_format::layout::kind_of;
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::objects::Classes;
-use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::kind_of;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 use branchline_fuzz::{baskets, classes};

@@ -3,10 +3,11 @@
 
 use std::collections::HashSet;
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::error::Result;
-use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, TTree};
-use branchline_format::write::{join_infos, slim, Changes, InfoList, Recording};
+use branchline_format::write::slim;
+use branchline_format::write::{join_infos, Changes, InfoList, Recording};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 

@@ -1,6 +1,6 @@
 //! The plain bytes of a list of streamer infos, behind two bytes for the size of its key.
 
-use branchline_format::streamer::ClassInfos;
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use branchline_format::streamer::ClassInfos;
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::write::{Addend, Sum};
 use branchline_fuzz::classes::SUM_CLASSES;
 use branchline_fuzz::input::Input;

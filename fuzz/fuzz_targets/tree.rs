@@ -1,13 +1,13 @@
 //! The plain bytes of streamer infos behind the size of their key and their length, and of a tree behind the size of
 //! its key. The layouts of its branches are computed, and the baskets that came with it are decoded.
 
+use branchline_format::basket::decode::decode;
 use branchline_format::basket::Plain;
-use branchline_format::decode::decode;
 use std::sync::Arc;
 
-use branchline_format::layout::kind_of;
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::objects::Classes;
-use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{read_tree, Place, TTree};
 use branchline_fuzz::columns::checked_len;
 use branchline_fuzz::input::Input;

@@ -1,10 +1,10 @@
 //! The record of a TTree that is made from nothing, as an input describes it: it is read back as it was described.
 
-use branchline_format::number::Number;
-use branchline_format::streamer::ClassInfos;
+use branchline_format::classes::streamer::ClassInfos;
+use branchline_format::numbers::number::Number;
 use branchline_format::tree::read_tree;
-use branchline_format::write::classes::tree_infos;
-use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
+use branchline_format::write::object::classes::tree_infos;
+use branchline_format::write::tree::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
 use branchline_format::write::{Changes, Recording};
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;

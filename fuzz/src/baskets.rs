@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use branchline_format::basket::decode::{decode, Counts};
+use branchline_format::basket::embedded::{read_basket_head, EmbeddedBasket};
 use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
 use branchline_format::column::Column;
 use branchline_format::compress::Decompressor;
 use branchline_format::cursor::Cursor;
-use branchline_format::decode::{decode, Counts};
 use branchline_format::layout::Layout;
-use branchline_format::tree::embedded::{read_basket_head, EmbeddedBasket};
 
 use crate::columns::checked_len;
 use crate::input::Input;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use branchline_format::streamer::{ClassInfo, ClassInfos, Element};
+use branchline_format::classes::streamer::{ClassInfo, ClassInfos, Element};
 use branchline_format::tree::{BranchInfo, ElementBranch, TBranch, TLeaf};
 
 use crate::input::Input;

@@ -1,9 +1,9 @@
 //! Layouts of branches of numbers as the first bytes of an input choose them, and the bytes that choose a given one.
 
 use branchline_format::layout::{Layout, RunHeader};
-use branchline_format::number::Number;
-use branchline_format::range::FloatRange;
-use branchline_format::scalar::Scalar;
+use branchline_format::numbers::number::Number;
+use branchline_format::numbers::range::FloatRange;
+use branchline_format::numbers::scalar::Scalar;
 
 use crate::input::Input;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::Result;
-use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
+use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::envelope::{read_envelope, Envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::footer::{read_footer, ClusterGroup, Footer};
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.peers.peers import REPOSITORY, import_root, shared_data
 
-FOLDER = REPOSITORY / "crates/format/src/root_classes"
+FOLDER = REPOSITORY / "crates/format/src/classes/root_classes"
 LIBRARIES = ["Core", "EG", "Gpad", "Graf", "Graf3d", "Hist", "MathCore", "Matrix", "Physics", "Tree", "TreePlayer"]
 # These have forms of their own in every version, or are never objects of a file.
 LEFT_OUT = {

@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-use branchline_format::directory::{Directories, Entry};
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::error::FormatError;
+use branchline_format::file::directory::{Directories, Entry};
+use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::file::{read_header, FileHeader, TKey};
-use branchline_format::loaded_bytes::LoadedBytes;
 use branchline_format::objects::Classes;
-use branchline_format::streamer::ClassInfos;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{
     coalesce, link_to, note_wrong_bytes, Access, ByteRange, Choice, Counted, RangeRead, Remarks, Store,

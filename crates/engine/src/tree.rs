@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::layout::Kind;
 use branchline_trace::journal;
 

@@ -1,12 +1,15 @@
 //! TBasket: from a record's bytes to plain data and the bounds of its entries.
 
+pub mod decode;
+pub mod embedded;
+
 use crate::compress::{check_declared_size, working_bytes, Codec, Decompressor};
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::file::KeySizes;
 use crate::layout::{Layout, RunHeader};
-use crate::scalar::Scalar;
-use crate::tree::embedded::{read_basket_head, BasketHead, EmbeddedBasket};
+use crate::numbers::scalar::Scalar;
+use embedded::{read_basket_head, BasketHead, EmbeddedBasket};
 
 /// Memory that decompressing a basket takes, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Decoded values of a branch: native numbers, offsets, and trees of them.
 
+pub(crate) mod reordered;
+
 use crate::error::{FormatError, Result};
 
 /// Limit of the contents of a union, whose tags are signed bytes.

@@ -1,10 +1,14 @@
 //! TFile: its header, and the keys of its records (ROOT's "TFile and TKey" format description).
 
+pub mod directory;
+pub mod loaded_bytes;
+pub mod recover;
+
 use crate::compress::{check_declared_size, CompressError, Decompressor, COMPRESSION_FACTOR_MAX};
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, FormatError, Result};
-use crate::loaded_bytes::{DecodeError, LoadedBytes};
 use crate::marks::{BIG_FILE_VERSION, BIG_VERSION};
+use loaded_bytes::{DecodeError, LoadedBytes};
 
 /// Bytes that hold any file header: the 64-bit form ends at 63.
 const HEADER_SIZE_MAX: u64 = 100;

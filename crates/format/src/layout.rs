@@ -1,8 +1,9 @@
 //! What the entries of a branch look like in its baskets, by its leaves and the streamer infos.
 
+pub(crate) mod branch;
 mod empty;
-mod model;
-mod of_branch;
+pub(crate) mod form;
+pub(crate) mod program;
+pub(crate) mod steps;
 
-pub use model::{Kind, Layout, RunHeader};
-pub use of_branch::kind_of;
+pub use branch::{Kind, Layout, RunHeader};

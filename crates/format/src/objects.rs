@@ -2,8 +2,7 @@
 //! `run` takes it through the bytes of entries.
 
 pub(crate) mod compile;
-pub(crate) mod model;
 mod run;
 
-pub use model::program::{Classes, Program};
+pub use crate::layout::program::{Classes, Program};
 pub use run::empty_entry::empty_entry;

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use branchline_format::directory::Directories;
+use branchline_format::basket::embedded::EmbeddedBasket;
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::error::{ErrorKind, FormatError};
+use branchline_format::file::directory::Directories;
+use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::file::read_header;
-use branchline_format::layout::{kind_of, Kind, Layout};
-use branchline_format::loaded_bytes::LoadedBytes;
+use branchline_format::layout::{Kind, Layout};
 use branchline_format::objects::{Classes, Program};
-use branchline_format::streamer::ClassInfos;
-use branchline_format::tree::embedded::EmbeddedBasket;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{BranchInfo, ElementBranch, TBranch};
 
 fn classes() -> Arc<Classes> {

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use branchline_format::column::Column;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{ErrorKind, Result as FormatResult};
-use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
+use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::cluster::{FieldCluster, FieldReader, Scratch, Stored, Unpacker};
 use branchline_format::ntuple::encoding::Encoding;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Locator};

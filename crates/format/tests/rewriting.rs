@@ -6,11 +6,11 @@ mod records;
 
 use std::path::Path;
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{ErrorKind, FormatError};
+use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::file::{read_header, read_key_at, read_object};
-use branchline_format::loaded_bytes::LoadedBytes;
-use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
 use branchline_format::write::{join_infos, Addend, Changes, InfoList, MemberStorage, RecordedMember, Recording, Sum};
 use records::{files, trees_in, TreeRecord};

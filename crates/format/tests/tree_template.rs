@@ -6,7 +6,7 @@ mod records;
 
 use std::path::PathBuf;
 
-use branchline_format::streamer::ClassInfos;
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, TTree};
 use branchline_format::write::{Changes, OwnerKind, Recording, TreeTemplate};
 use records::{files, trees_in, TreeRecord};

@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+use branchline_format::basket::embedded::EmbeddedBasket;
 use branchline_format::basket::{BasketRecord, ScratchBytes};
 use branchline_format::cursor::Cursor;
 use branchline_format::error::Result as FormatResult;
 use branchline_format::file::parse_key_sizes;
 use branchline_format::ntuple::cluster::{FieldCluster, FieldReader, Stored};
-use branchline_format::tree::embedded::EmbeddedBasket;
 
 use crate::fetch::request::BasketId;
 use crate::file::rntuple_metadata::Ntuple;

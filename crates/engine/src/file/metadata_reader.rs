@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::compress::Decompressor;
+use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
+use branchline_format::file::recover::Recovery;
 use branchline_format::file::{read_key_at, read_object, FileHeader, TKey};
-use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::ntuple::envelope::Locator;
-use branchline_format::recover::Recovery;
-use branchline_format::streamer::ClassInfos;
 use branchline_storage::{ByteRange, RangeRead, Store};
 
 use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::Entry;
 use branchline_format::error::{FormatError, Result as FormatResult};
+use branchline_format::file::directory::Entry;
 use branchline_format::file::read_object;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::cluster::FieldCluster;

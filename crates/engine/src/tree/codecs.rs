@@ -2,8 +2,8 @@
 
 use branchline_format::compress::Codec;
 use branchline_format::cursor::Cursor;
+use branchline_format::file::loaded_bytes::DecodeError;
 use branchline_format::file::parse_key_sizes;
-use branchline_format::loaded_bytes::DecodeError;
 use branchline_format::ntuple::envelope::Locator;
 
 use crate::error::Result;

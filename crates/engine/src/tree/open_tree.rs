@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::Entry;
 use branchline_format::error::FormatError;
+use branchline_format::file::directory::Entry;
 use branchline_format::file::{read_object, TKey};
-use branchline_format::layout::kind_of;
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::read_tree;
 use branchline_storage::note_wrong_bytes;
 use branchline_trace::{Counter, Stopwatch};

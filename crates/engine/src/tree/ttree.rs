@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use branchline_format::layout::{Kind, Layout};
+use branchline_format::tree::type_name::type_name;
 use branchline_format::tree::{Basket, ElementBranch, Place, TBranch, TTree};
-use branchline_format::type_name::type_name;
 use branchline_storage::ByteRange;
 
 use crate::error::{ReadError, Result};

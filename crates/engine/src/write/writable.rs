@@ -9,7 +9,7 @@ use std::path::Path;
 use branchline_format::compress::{Decompressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::file::read_object;
-use branchline_format::write::classes::{joined_infos, Described};
+use branchline_format::write::object::classes::{joined_infos, Described};
 use branchline_format::write::{Changes, FileFrame, InfoList, Recording};
 use branchline_storage::Access;
 use xxhash_rust::xxh3::xxh3_128;

@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::compress::{Codec, Decompressor};
-use branchline_format::directory::{Directories, Entry};
+use branchline_format::file::directory::{Directories, Entry};
+use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::file::{read_header, read_key_at, read_object, FileHeader, KeySizes, TKey};
-use branchline_format::layout::{kind_of, Layout};
-use branchline_format::loaded_bytes::LoadedBytes;
+use branchline_format::layout::Layout;
 use branchline_format::ntuple::anchor::{read_anchor, CLASS_NAME};
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link};
 use branchline_format::ntuple::footer::{read_footer, Footer};
@@ -16,7 +17,7 @@ use branchline_format::ntuple::names::branches;
 use branchline_format::ntuple::page_list::{read_page_list, Cluster};
 use branchline_format::ntuple::schema::read_header as read_schema;
 use branchline_format::objects::Classes;
-use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{read_tree, Place, TTree};
 use bytes::Bytes;
 

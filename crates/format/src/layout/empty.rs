@@ -1,9 +1,9 @@
 //! Columns without entries.
 
 use crate::column::Column;
-use crate::scalar::Scalar;
+use crate::numbers::scalar::Scalar;
 
-use super::model::Layout;
+use crate::layout::branch::Layout;
 
 impl Column {
     /// An empty column of the form that this layout gives.

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::column::reordered::reordered;
 use crate::column::Column;
 use crate::error::{FormatError, Result};
-use crate::reordered::reordered;
 
 use super::column_read::ColumnReader;
 pub use super::column_read::{Decompress, Scratch, Stored, Unpacker, UsedPage};
@@ -19,7 +19,7 @@ use super::envelope::Locator;
 use super::form::{optional, Form};
 use super::page_list::{Cluster, ColumnPages, Page};
 use super::schema::Schema;
-use crate::number::Number;
+use crate::numbers::number::Number;
 
 /// What a field needs of one cluster.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compress::{check_declared_size, Codec, CompressError, COMPRESSION_FACTOR_MAX};
 use crate::error::{FormatError, Result};
-use crate::loaded_bytes::DecodeError;
+use crate::file::loaded_bytes::DecodeError;
 
 use super::encoding::{Encoding, Switch};
 use super::envelope::{blob, Locator};
 use super::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
-use crate::number::Number;
+use crate::numbers::number::Number;
 
 /// Limit of the bytes of a page after decompression: ROOT compresses no more than 1 GiB at once.
 const PAGE_SIZE_MAX: u64 = 1 << 30;

@@ -2,7 +2,7 @@
 //! column types that a type is read from).
 
 use crate::error::{FormatError, Result};
-use crate::number::{half_to_float, Number};
+use crate::numbers::number::{half_to_float, Number};
 
 /// Whether numbers of one kind are read as those of another. Nothing is read as half precision but itself.
 pub fn becomes(from: Number, to: Number) -> bool {

@@ -12,7 +12,7 @@ use super::number_types::{
     number_of_column, ColumnType, ValueRange, BYTE, CHARACTER, INDEX_32, INDEX_64, QUANTIZED, SPLIT_INDEX_32,
     SPLIT_INDEX_64, SWITCH, TRUNCATED,
 };
-use crate::number::Number;
+use crate::numbers::number::Number;
 
 /// How elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compress::{check_declared_size, CompressError, Decompressor, COMPRESSION_FACTOR_MAX};
 use crate::error::{FormatError, Result};
-use crate::loaded_bytes::{DecodeError, LoadedBytes};
+use crate::file::loaded_bytes::{DecodeError, LoadedBytes};
 
 use super::reader::Reader;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::column::Column;
 use crate::error::{FormatError, Result};
-use crate::number::Number;
+use crate::numbers::number::Number;
 use crate::objects::{Classes, Program};
 
 use super::convert::becomes;

@@ -1,7 +1,7 @@
 //! The numbers of column types and the names of field types that are numbers (sections "Column Description" and
 //! "Fundamental Types").
 
-use crate::number::Number;
+use crate::numbers::number::Number;
 
 /// The types of columns of a number: plain, and split by bytes if there is such a type.
 fn columns_of(number: Number) -> (u16, Option<u16>) {

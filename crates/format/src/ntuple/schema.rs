@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::classes::streamer::ClassInfos;
 use crate::error::{FormatError, Result};
 use crate::objects::Classes;
-use crate::streamer::ClassInfos;
 
 use super::encoding::Encoding;
 use super::envelope::Envelope;

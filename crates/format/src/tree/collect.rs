@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::class_info::Element;
+use crate::classes::class_info::Element;
+use crate::classes::streamer::ClassInfos;
 use crate::error::Result;
-use crate::member_kind::MemberKind;
-use crate::streamer::ClassInfos;
+use crate::numbers::member_kind::MemberKind;
 use crate::walker::{Value, Visitor, Walker};
 
-use super::embedded::{read_embedded, EmbeddedBasket};
 use super::members::{wanted, Members, Numbers, PointersField, TextField, Wanted};
+use crate::basket::embedded::{read_embedded, EmbeddedBasket};
 
 /// Bytes of a branch or a leaf in a buffer, roughly: by it memory is reserved.
 const OBJECT_BYTES: usize = 512;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 
-use super::embedded::EmbeddedBasket;
 use super::model::{Basket, Place, TBranch};
+use crate::basket::embedded::EmbeddedBasket;
 
 /// Entries of the largest basket that is made for the entries before a branch was added.
 const BASKET_ENTRIES_MAX: u64 = 1 << 16;

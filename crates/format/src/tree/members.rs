@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use crate::class_info::Element;
+use crate::classes::class_info::Element;
 use crate::cursor::{text_of, Cursor};
-use crate::member_kind::{MemberKind, Times};
-use crate::number::Number;
-use crate::scalar::Scalar;
+use crate::numbers::member_kind::{MemberKind, Times};
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
 
 /// Whole numbers that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +190,7 @@ pub struct Members<'a> {
     pointers: [Vec<u64>; POINTER_ARRAYS_COUNT],
     links: [u64; LINKS_COUNT],
     /// Baskets that were written together with the branch: index in fBaskets and their bytes.
-    pub embedded: Vec<(usize, super::embedded::EmbeddedBasket)>,
+    pub embedded: Vec<(usize, crate::basket::embedded::EmbeddedBasket)>,
 }
 
 impl<'a> Members<'a> {

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::embedded::EmbeddedBasket;
+use crate::basket::embedded::EmbeddedBasket;
 
 /// A TTree.
 #[derive(Debug, Clone)]

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::classes::streamer::ClassInfos;
 use crate::error::{FormatError, Result};
-use crate::streamer::ClassInfos;
 
 use super::collect::{collect, Objects};
-use super::embedded::EmbeddedBasket;
 use super::late_branches;
 use super::members::{ArrayField, LinkField, Members, NumberField, PointersField, TextField};
 use super::model::{Basket, BranchInfo, ElementBranch, Place, TBranch, TLeaf, TTree};
+use crate::basket::embedded::EmbeddedBasket;
 
 /// The tree among the objects of its record.
 const TREE: usize = 0;

@@ -2,7 +2,7 @@
 
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
-use crate::number::Number;
+use crate::numbers::number::Number;
 
 use super::walk::{Value, Visitor, Walker};
 

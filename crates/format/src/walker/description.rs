@@ -1,10 +1,10 @@
 //! The choice of the description by which an object is read.
 
-use crate::class_info::ClassInfo;
+use crate::classes::class_info::ClassInfo;
+use crate::classes::root_classes;
+use crate::classes::streamer::ClassInfos;
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
-use crate::root_classes;
-use crate::streamer::ClassInfos;
 
 /// The layout of an object.
 #[derive(Debug, Clone, Copy)]

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use crate::class_info::{ClassInfo, Element};
+use crate::classes::class_info::{ClassInfo, Element};
+use crate::classes::streamer::ClassInfos;
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::Result;
-use crate::member_kind::{MemberKind, Times};
-use crate::number::Number;
-use crate::scalar::Scalar;
-use crate::streamer::ClassInfos;
+use crate::numbers::member_kind::{MemberKind, Times};
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
 
 use super::description;
 

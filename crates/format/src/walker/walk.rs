@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::buffer::{ObjectBuffer, Pointer};
-use crate::class_info::Element;
+use crate::classes::buffer::{ObjectBuffer, Pointer};
+use crate::classes::class_info::Element;
+use crate::classes::streamer::ClassInfos;
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
-use crate::member_kind::MemberKind;
-use crate::number::Number;
-use crate::streamer::ClassInfos;
+use crate::numbers::member_kind::MemberKind;
+use crate::numbers::number::Number;
 
 use super::program::{Action, ClassId, CounterId, Programs, Purpose, Step, Streamer};
 

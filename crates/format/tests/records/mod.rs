@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::Directories;
+use branchline_format::file::directory::Directories;
+use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::file::{read_header, read_key_at, read_object};
-use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
-use branchline_format::streamer::ClassInfos;
 
 /// Files of all kinds.
 pub fn files() -> Vec<PathBuf> {

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use branchline_format::basket::decode::{decode, Counts};
 use branchline_format::basket::{decode_run_into, BasketRecord, Plain};
 use branchline_format::compress::Codec;
-use branchline_format::decode::{decode, Counts};
 use branchline_format::error::{FormatError, Result as FormatResult};
 use branchline_format::layout::Layout;
 use branchline_format::objects::Program;

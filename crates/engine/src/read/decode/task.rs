@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use branchline_format::decode::Counts;
+use branchline_format::basket::decode::Counts;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_slab::Part;
 

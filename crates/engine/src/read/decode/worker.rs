@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
+use branchline_format::basket::decode::{whole_numbers, Counts};
 use branchline_format::column::Column;
 use branchline_format::compress::Decompressor;
-use branchline_format::decode::{whole_numbers, Counts};
 use branchline_format::ntuple::cluster::Scratch;
 use branchline_slab::Buffer;
 use branchline_trace::journal;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use branchline_format::basket::embedded::EmbeddedBasket;
 use branchline_format::error::FormatError;
-use branchline_format::layout::kind_of;
-use branchline_format::tree::embedded::EmbeddedBasket;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{Place, TTree};
 use branchline_format::write::{embedded_record, BasketTools};
 use branchline_storage::ByteRange;

@@ -2,9 +2,9 @@
 
 use std::io::IoSlice;
 
+use branchline_format::basket::embedded::read_basket_head;
 use branchline_format::cursor::Cursor;
 use branchline_format::error::{FormatError, Result as FormatResult};
-use branchline_format::tree::embedded::read_basket_head;
 use branchline_format::write::{move_record, NewPlace};
 
 use crate::error::Result;

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use branchline_format::basket::decode::{decode, Counts};
 use branchline_format::basket::{BasketRecord, Plain};
 use branchline_format::column::Column;
-use branchline_format::decode::{decode, Counts};
 use branchline_format::error::FormatError;
-use branchline_format::layout::{kind_of, Kind, Layout};
+use branchline_format::layout::{Kind, Layout};
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{Place, TTree};
 use branchline_format::write::BasketTools;
 use branchline_storage::ByteRange;

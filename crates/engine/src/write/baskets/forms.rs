@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use branchline_format::compress::{Codec, Setting};
-use branchline_format::layout::kind_of;
 use branchline_format::objects::Classes;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{TBranch, TTree};
 use branchline_format::write::{OwnerKind, Recording};
 

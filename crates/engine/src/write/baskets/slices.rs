@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use branchline_format::layout::kind_of;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{Place, TBranch, TTree};
 use branchline_storage::ByteRange;
 

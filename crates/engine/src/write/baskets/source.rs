@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use branchline_format::basket::decode::Counts;
+use branchline_format::basket::embedded::EmbeddedBasket;
 use branchline_format::basket::{BasketRecord, Plain};
-use branchline_format::decode::Counts;
 use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::layout::Kind;
-use branchline_format::tree::embedded::EmbeddedBasket;
 use branchline_format::write::{BasketForm, BasketFrame, BasketMaker, BasketTools, Entries, NewBasket};
 use bytes::Bytes;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use branchline_format::compress::Setting;
-use branchline_format::write::tree_record::BranchKind;
+use branchline_format::write::tree::tree_record::BranchKind;
 use branchline_format::write::{BasketContents, BasketForm, BasketFrame, BasketTools, NewBasket};
 
 use crate::error::{ReadError, ReadErrorKind, Result};

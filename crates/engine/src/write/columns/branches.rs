@@ -1,7 +1,7 @@
 //! Which branches of a TTree values become. What has no equivalent is refused by name.
 
-use branchline_format::number::Number;
-use branchline_format::write::tree_record::BranchKind;
+use branchline_format::numbers::number::Number;
+use branchline_format::write::tree::tree_record::BranchKind;
 
 use crate::write::columns::writer::{NamedColumn, RefusedField, Values};
 

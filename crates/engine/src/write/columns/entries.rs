@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use branchline_format::marks::byte_count;
-use branchline_format::number::half_to_float;
+use branchline_format::numbers::number::half_to_float;
 use branchline_format::write::key::{push_string, string_size};
-use branchline_format::write::tree_record::BranchKind;
+use branchline_format::write::tree::tree_record::BranchKind;
 
 use crate::write::columns::branches::Source;
 use crate::write::columns::writer::Values;

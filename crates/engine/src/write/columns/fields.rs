@@ -3,7 +3,7 @@
 
 use branchline_format::ntuple::number_types::{type_of_number, ColumnType};
 use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema};
-use branchline_format::number::Number;
+use branchline_format::numbers::number::Number;
 
 use crate::write::columns::writer::Values;
 

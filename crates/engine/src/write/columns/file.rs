@@ -1,7 +1,7 @@
 //! A file of one TTree or RNTuple, made from columns of values.
 
 use branchline_format::error::Result as FormatResult;
-use branchline_format::write::classes::{ntuple_infos, tree_infos};
+use branchline_format::write::object::classes::{ntuple_infos, tree_infos};
 
 use crate::error::{ReadError, Result};
 use crate::write::columns::fields::Shown;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use branchline_format::write::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
+use branchline_format::write::tree::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
 use branchline_format::write::BasketFrame;
 
 use crate::error::{ReadError, Result};

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::error::FormatError;
-use branchline_format::layout::{kind_of, Kind};
+use branchline_format::layout::Kind;
+use branchline_format::tree::kind_of;
 use branchline_format::write::{BasketTools, Entries};
 use xxhash_rust::xxh3::Xxh3;
 

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::compress::Decompressor;
 use branchline_format::file::{read_key_at, read_object};
-use branchline_format::streamer::ClassInfos;
-use branchline_format::write::classes::tree_infos;
+use branchline_format::write::object::classes::tree_infos;
 use branchline_format::write::{join_infos, InfoList};
 use xxhash_rust::xxh3::xxh3_128;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use branchline_format::directory::{is_directory, Entry};
+use branchline_format::file::directory::{is_directory, Entry};
 use branchline_format::file::TKey;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::write::FileFrame;

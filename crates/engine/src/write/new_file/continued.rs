@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use branchline_format::compress::{Compressor, Setting};
-use branchline_format::directory::is_directory;
+use branchline_format::file::directory::is_directory;
 use branchline_format::file::read_key_at;
 use branchline_format::write::file::{BEGIN, DIRECTORY_SIZE};
 use branchline_format::write::FileFrame;

@@ -473,7 +473,7 @@ mod tests {
     use branchline_format::ntuple::number_types::ColumnType;
     use branchline_format::ntuple::schema::{Column, Field, Role};
     use branchline_format::ntuple::write::page::checked;
-    use branchline_format::number::Number;
+    use branchline_format::numbers::number::Number;
 
     use super::*;
 

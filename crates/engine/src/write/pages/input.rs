@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::ntuple::envelope::{blob, Locator};
 use branchline_format::ntuple::page_list::{Cluster, ColumnPages, Page};
 use branchline_format::ntuple::schema::Schema;

@@ -4,7 +4,7 @@
 use branchline_format::ntuple::encoding::{Encoding, Kind};
 use branchline_format::ntuple::number_types::ColumnType;
 use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema, TypeInfo};
-use branchline_format::number::Number;
+use branchline_format::numbers::number::Number;
 
 /// For each column of an input the one of the output.
 pub(crate) type ColumnMap = Vec<usize>;

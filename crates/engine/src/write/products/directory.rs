@@ -1,6 +1,6 @@
 //! Directories: those of all inputs, each once.
 
-use branchline_format::directory::{is_directory, Entry};
+use branchline_format::file::directory::{is_directory, Entry};
 use branchline_format::file::TKey;
 use xxhash_rust::xxh3::Xxh3;
 

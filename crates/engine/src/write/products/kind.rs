@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::file::TKey;
 use xxhash_rust::xxh3::Xxh3;
 

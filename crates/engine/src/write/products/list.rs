@@ -1,6 +1,6 @@
 //! The kinds of objects that are merged. To add one, write a file in this folder and a line in the list below.
 
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::file::TKey;
 use xxhash_rust::xxh3::Xxh3;
 

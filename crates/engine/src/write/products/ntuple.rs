@@ -6,7 +6,7 @@ mod input;
 use std::sync::Arc;
 
 use branchline_format::compress::Setting;
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::file::TKey;
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;

@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::Entry;
 use branchline_format::error::{ErrorKind, FormatError, Result as FormatResult};
+use branchline_format::file::directory::Entry;
+use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::file::{read_object, TKey};
-use branchline_format::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::write::{adds_up, Addend, Changes, Recording, Sum};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};

@@ -7,7 +7,7 @@ pub(crate) mod totals;
 use std::sync::atomic::Ordering;
 
 use branchline_format::compress::Decompressor;
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::file::{read_object, TKey};
 use branchline_format::write::Recording;
 use xxhash_rust::xxh3::Xxh3;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 
 use branchline_format::compress::Setting;
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::file::TKey;
 
 use crate::error::{ReadError, ReadErrorKind, Result};

@@ -10,7 +10,7 @@ use pulp::Arch;
 use crate::error::{FormatError, Result};
 
 use super::super::encoding::{packed, Encoding, Kind, Switch};
-use crate::number::Number;
+use crate::numbers::number::Number;
 
 /// Bytes of an element.
 pub fn element_size(encoding: &Encoding) -> usize {

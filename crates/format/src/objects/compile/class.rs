@@ -1,12 +1,12 @@
 //! From streamer infos and C++ types to steps.
 
+use crate::classes::streamer::ClassInfo;
 use crate::error::Result;
-use crate::number::Number;
-use crate::objects::model::form::Form;
-use crate::objects::model::steps::{Block, Header, HeaderKind, Object, Step, Version};
-use crate::scalar::Scalar;
-use crate::streamer::ClassInfo;
-use crate::type_code;
+use crate::layout::form::Form;
+use crate::layout::steps::{Block, Header, HeaderKind, Object, Step, Version};
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
+use crate::numbers::type_code;
 
 use std::sync::Arc;
 

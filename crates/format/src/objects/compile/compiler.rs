@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
-use crate::number::Number;
-use crate::objects::model::form::Form;
-use crate::objects::model::program::Classes;
-use crate::objects::model::steps::{
+use crate::layout::form::Form;
+use crate::layout::program::Classes;
+use crate::layout::steps::{
     flattened, Block, Collection, Counted, Counter, Header, HeaderKind, Object, Step, TextLength, Version,
 };
-use crate::scalar::Scalar;
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
 
 use super::piece::Piece;
 

@@ -1,6 +1,6 @@
 //! C++ type names as streamer infos and branches spell them, taken apart.
 
-use crate::scalar::Scalar;
+use crate::numbers::scalar::Scalar;
 
 /// Templates nested deeper than this do not exist in C++ code that compiles.
 const DEPTH_MAX: usize = 32;
@@ -145,7 +145,7 @@ impl<'a> Iterator for Arguments<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::Number;
+    use crate::numbers::number::Number;
 
     #[test]
     fn nested_containers_are_understood() {

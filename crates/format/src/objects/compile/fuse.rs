@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::layout::steps::{Block, Check, Guard, Header, Loop, Move, Object, Step, HEADER_SIZE_MAX};
 use crate::marks::{byte_count, BYTE_COUNT_MARK, IS_REFERENCED, TOBJECT_BYTES};
-use crate::number::Number;
-use crate::objects::model::steps::{Block, Check, Guard, Header, Loop, Move, Object, Step, HEADER_SIZE_MAX};
-use crate::scalar::Scalar;
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
 
 impl Block {
     fn tobject() -> Self {

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::classes::streamer::{ClassInfo, Element};
 use crate::error::{FormatError, Result};
+use crate::layout::form::Form;
+use crate::layout::steps::{flattened, Block, Convert, Counted, Counter, Loop, Step, TextLength, Version};
 use crate::marks::ENTRY_BYTES_MAX;
-use crate::member_kind::{MemberKind, Times};
-use crate::number::Number;
-use crate::objects::model::form::Form;
-use crate::objects::model::steps::{flattened, Block, Convert, Counted, Counter, Loop, Step, TextLength, Version};
-use crate::scalar::Scalar;
-use crate::streamer::{ClassInfo, Element};
+use crate::numbers::member_kind::{MemberKind, Times};
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
 
 use super::compiler::{unsupported, Compiler};
 use super::cpp_type::CppType;

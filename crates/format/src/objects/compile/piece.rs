@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::objects::model::form::Form;
-use crate::objects::model::steps::{Counter, Step};
+use crate::layout::form::Form;
+use crate::layout::steps::{Counter, Step};
 
 /// Steps and the columns that they fill.
 #[derive(Debug, Clone)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
-use crate::objects::model::form::Form;
-use crate::objects::model::program::{ClassProgram, Classes, Parts, Program};
-use crate::objects::model::steps::Step;
+use crate::layout::form::Form;
+use crate::layout::program::{ClassProgram, Classes, Parts, Program};
+use crate::layout::steps::Step;
 
 use super::compiler::Compiler;
 use super::fuse::fuse;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::number::Number;
-use crate::objects::model::form::Form;
-use crate::objects::model::steps::{Block, Pointers, PointersKind, Step};
+use crate::layout::form::Form;
+use crate::layout::steps::{Block, Pointers, PointersKind, Step};
+use crate::numbers::number::Number;
 
 use super::compiler::Compiler;
 use super::piece::Piece;

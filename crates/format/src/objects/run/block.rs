@@ -1,8 +1,8 @@
 //! Decodes blocks: numbers of fixed size are copied column by column.
 
-use crate::number::Number;
-use crate::objects::model::steps::{Block, Check, Guard, Move};
-use crate::scalar::Scalar;
+use crate::layout::steps::{Block, Check, Guard, Move};
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
 
 use super::slot::Slot;
 

@@ -2,8 +2,8 @@
 
 use crate::column::Column;
 use crate::error::Result;
-use crate::objects::model::form::Form;
-use crate::objects::model::program::Classes;
+use crate::layout::form::Form;
+use crate::layout::program::Classes;
 
 use super::slot::{add_slots, Slot, NULL_TAG};
 

@@ -1,7 +1,7 @@
 //! Numbers that a class had in another type in one of its versions.
 
-use crate::number::Number;
-use crate::objects::model::steps::Convert;
+use crate::layout::steps::Convert;
+use crate::numbers::number::Number;
 
 impl Convert {
     /// Decodes and converts as C++ does when it assigns one to the other.
@@ -72,7 +72,7 @@ fn push_bytes(size: usize, number: i64, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scalar::Scalar;
+    use crate::numbers::scalar::Scalar;
 
     fn converted(stored: Number, bytes: &[u8], number: Number) -> Vec<u8> {
         let mut out = Vec::new();

@@ -1,9 +1,9 @@
 //! The bytes of an empty entry: numbers that are 0, texts and containers without elements.
 
+use crate::layout::steps::{Step, TextLength};
 use crate::layout::{Layout, RunHeader};
 use crate::marks::{byte_count, CONTAINER_VERSION};
-use crate::objects::model::steps::{Step, TextLength};
-use crate::scalar::Scalar;
+use crate::numbers::scalar::Scalar;
 
 /// Longer empty entries are not made.
 const SIZE_MAX: usize = 1 << 20;
@@ -88,7 +88,7 @@ fn push(out: &mut Vec<u8>, step: &Step) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::Number;
+    use crate::numbers::number::Number;
 
     #[test]
     fn nothing_of_numbers_is_zeros_and_nothing_of_containers_is_empty() {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::basket::Plain;
 use crate::column::Column;
 use crate::error::{FormatError, Result};
+use crate::layout::program::{Parts, Program};
+use crate::layout::steps::{Block, Step};
 use crate::layout::Layout;
-use crate::objects::model::program::{Parts, Program};
-use crate::objects::model::steps::{Block, Step};
 
 use super::columns::Columns;
 use super::expansion::ROUND_BYTES;

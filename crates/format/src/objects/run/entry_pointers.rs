@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::objects::model::program::ClassProgram;
-use crate::objects::model::steps::Step;
+use crate::layout::program::ClassProgram;
+use crate::layout::steps::Step;
 
 /// An object that several pointers lead to is read for each, up to this many times the bytes of the entry.
 const READ_AGAIN_FACTOR_MAX: usize = 256;

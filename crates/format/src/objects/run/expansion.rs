@@ -2,7 +2,7 @@
 //! have, rounds of loops that read nothing, columns for the objects of each further class.
 
 use crate::error::{FormatError, Result};
-use crate::objects::model::form::Form;
+use crate::layout::form::Form;
 
 use super::slot::{Slot, NULL_TAG};
 

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
-use crate::marks::{IS_REFERENCED, MEMBERWISE_MASK, VERSION_COUNT_MASK};
-use crate::number::Number;
-use crate::objects::model::form::Form;
-use crate::objects::model::program::Classes;
-use crate::objects::model::steps::{
+use crate::layout::form::Form;
+use crate::layout::program::Classes;
+use crate::layout::steps::{
     Block, Collection, Convert, Counted, Counter, Header, Loop, Object, Pointers, PointersKind, Step, Version,
 };
-use crate::scalar::Scalar;
+use crate::marks::{IS_REFERENCED, MEMBERWISE_MASK, VERSION_COUNT_MASK};
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
 
 use super::block::append;
 use super::convert::whole_number;

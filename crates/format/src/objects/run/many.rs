@@ -2,8 +2,8 @@
 
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::layout::steps::{Block, Collection, Move, Step, TextLength};
 use crate::marks::MEMBERWISE_MASK;
-use crate::objects::model::steps::{Block, Collection, Move, Step, TextLength};
 
 use super::block::append;
 use super::machine::Machine;
@@ -160,8 +160,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::number::Number;
-    use crate::objects::model::program::Classes;
+    use crate::layout::program::Classes;
+    use crate::numbers::number::Number;
     use crate::objects::run::slot::{add_slots, Slot};
 
     fn collection(list: usize, steps: Vec<Step>) -> Vec<Step> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
+use crate::layout::program::ClassProgram;
+use crate::layout::steps::Step;
 use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
-use crate::objects::model::program::ClassProgram;
-use crate::objects::model::steps::Step;
 
 use super::entry_pointers::KnownClass;
 use super::expansion::{ROUND_BYTES, SLOT_BYTES};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::objects::model::program::ClassProgram;
+use crate::layout::program::ClassProgram;
 
 /// A growing buffer: of numbers or letters, of offsets, or of both for strings. A slot of pointers has a tag for each,
 /// which says which of the instances it belongs to.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use branchline_format::compress::Setting;
-use branchline_format::directory::Entry;
+use branchline_format::file::directory::Entry;
 use branchline_format::ntuple::page_list::Page;
 use branchline_format::ntuple::write::page::checked;
 use xxhash_rust::xxh3::xxh3_64;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::compress::Setting;
 use branchline_format::error::FormatError;
-use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::Place;
 use branchline_format::write::{Changes, Recording, TreeIndex};
 

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use branchline_format::basket::decode::Counts;
+use branchline_format::basket::embedded::EmbeddedBasket;
 use branchline_format::compress::Setting;
-use branchline_format::decode::Counts;
-use branchline_format::tree::embedded::EmbeddedBasket;
 use branchline_format::tree::{Basket, Place, TBranch, TTree};
 
 use crate::error::{ReadError, ReadErrorKind, Result};

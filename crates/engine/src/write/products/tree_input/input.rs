@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
-use branchline_format::streamer::ClassInfos;
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{slim, Recording, TreeTemplate};
+use branchline_format::write::slim;
+use branchline_format::write::{Recording, TreeTemplate};
 
 use crate::error::{ReadError, Result};
 use crate::file::File;

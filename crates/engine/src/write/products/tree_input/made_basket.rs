@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use branchline_format::tree::embedded::{BasketHead, EmbeddedBasket};
+use branchline_format::basket::embedded::{BasketHead, EmbeddedBasket};
 
 /// The bytes of entries, one behind the other, and of each how many it has.
 pub(crate) struct EntryBytes {

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use branchline_format::layout::{kind_of, Kind};
+use branchline_format::basket::embedded::EmbeddedBasket;
+use branchline_format::layout::Kind;
 use branchline_format::objects::empty_entry;
-use branchline_format::tree::embedded::EmbeddedBasket;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{Basket, Place, TBranch, TTree};
 use branchline_format::write::Recording;
 

@@ -4,9 +4,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use branchline_format::layout::{kind_of, Kind, Layout, RunHeader};
+use branchline_format::classes::streamer::ClassInfos;
+use branchline_format::layout::{Kind, Layout, RunHeader};
 use branchline_format::objects::empty_entry;
-use branchline_format::streamer::ClassInfos;
+use branchline_format::tree::kind_of;
 use branchline_format::tree::{read_tree, TBranch, TTree};
 use branchline_format::write::{Graft, OwnerKind, Recording};
 use xxhash_rust::xxh3::xxh3_128;

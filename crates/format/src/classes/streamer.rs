@@ -1,0 +1,282 @@
+//! TStreamerInfo: the description of classes that a file carries with it.
+
+use std::collections::{HashMap, HashSet};
+
+pub use crate::classes::class_info::{ClassInfo, Element};
+
+use crate::classes::buffer::{NameAndTitle, ObjectBuffer, Pointer};
+use crate::classes::root_classes;
+use crate::error::{FormatError, Result};
+use crate::numbers::type_code::{BASE, STL};
+
+/// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says
+/// of a class in a version comes before what ROOT says.
+#[derive(Debug, Clone, Default)]
+pub struct ClassInfos {
+    by_name: HashMap<String, Vec<ClassInfo>>,
+    /// Names of these classes by their [`spelling_key`].
+    name_by_spelling: HashMap<String, String>,
+}
+
+/// A class name without spaces and `std::`, which streamer infos and other places do not always spell alike.
+fn spelling_key(name: &str) -> String {
+    name.replace("std::", "").chars().filter(|letter| !letter.is_whitespace()).collect()
+}
+
+impl ClassInfos {
+    /// Reads the TList of TStreamerInfo from the plain bytes of its record, behind a key of `key_size` bytes.
+    pub fn read(bytes: &[u8], key_size: u64) -> Result<Self> {
+        let mut infos = Self::default();
+        infos.read_list(&mut ObjectBuffer::new(bytes, key_size))?;
+        Ok(infos)
+    }
+
+    /// Adds the classes of a list of streamer infos in an RNTuple (section "Extra type information"): the list is there
+    /// as ROOT writes a pointer to it, with its class in front.
+    pub fn add_pointed(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut buffer = ObjectBuffer::new(bytes, 0);
+        match buffer.pointer()? {
+            Pointer::New { class_name, end, .. } if &*class_name == "TList" => {
+                self.read_list(&mut buffer)?;
+                buffer.finish_pointer(end)
+            }
+            Pointer::New { class_name, .. } => Err(FormatError::damaged(
+                0,
+                format!("an object of class {class_name} instead of a list of streamer infos"),
+            )),
+            Pointer::Null | Pointer::Seen(_) => {
+                Err(FormatError::damaged(0, "a pointer without an object instead of a list of streamer infos"))
+            }
+        }
+    }
+
+    fn read_list(&mut self, buffer: &mut ObjectBuffer<'_>) -> Result<()> {
+        let count = buffer.tlist()?;
+        for _ in 0..count {
+            let pointer = buffer.pointer()?;
+            if let Pointer::New { class_name, end, .. } = &pointer {
+                if &**class_name == "TStreamerInfo" {
+                    self.insert(read_info(buffer)?);
+                } else if end.is_none() {
+                    return Err(unknown_length(class_name));
+                }
+                buffer.finish_pointer(*end)?;
+            }
+            buffer.cursor.string_bytes()?; // the option of a TList's link
+        }
+        Ok(())
+    }
+
+    /// Adds those classes and versions of another file's that are missing here.
+    pub fn add_missing(&mut self, others: &Self) {
+        for info in others.by_name.values().flatten() {
+            if self.named(&info.name).iter().all(|known| known.version != info.version) {
+                self.insert(info.clone());
+            }
+        }
+    }
+
+    fn insert(&mut self, info: ClassInfo) {
+        if !self.by_name.contains_key(&info.name) {
+            self.name_by_spelling.insert(spelling_key(&info.name), info.name.clone());
+        }
+        self.by_name.entry(info.name.clone()).or_default().push(info);
+    }
+
+    /// Whether the file describes a class, in whatever version.
+    pub fn describes(&self, name: &str) -> bool {
+        !self.named(name).is_empty()
+    }
+
+    /// A class in this version.
+    pub fn get(&self, name: &str, version: i32) -> Option<&ClassInfo> {
+        let same_version = |info: &&ClassInfo| info.version == version;
+        self.named(name).iter().find(same_version).or_else(|| root_classes::versions(name).iter().find(same_version))
+    }
+
+    /// A class by version and checksum. The description with both comes first, then one with this checksum, then one
+    /// with this version, then the newest.
+    pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
+        let own = self.named(name);
+        let same_sum = |info: &&ClassInfo| checksum != 0 && info.checksum == checksum;
+        own.iter()
+            .find(|info| same_sum(info) && info.version == version)
+            .or_else(|| own.iter().find(same_sum))
+            .or_else(|| self.get(name, version))
+            .or_else(|| self.newest(name))
+    }
+
+    /// All versions of a class: those that the file describes, and behind them others that ROOT knows.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &ClassInfo> {
+        let own = self.named(name);
+        let is_new = move |info: &&ClassInfo| own.iter().all(|known| known.version != info.version);
+        own.iter().chain(root_classes::versions(name).iter().filter(is_new))
+    }
+
+    /// The newest version of a class that the file describes; of a class that it does not describe the newest of
+    /// ROOT's.
+    pub fn newest(&self, name: &str) -> Option<&ClassInfo> {
+        self.named(name).iter().max_by_key(|info| info.version).or_else(|| root_classes::newest(name))
+    }
+
+    /// The versions of a class of this name that the file describes, however its spaces are set and whether it says
+    /// `std::` or not.
+    fn named(&self, name: &str) -> &[ClassInfo] {
+        let other_spelling = || self.by_name.get(self.name_by_spelling.get(&spelling_key(name))?);
+        self.by_name.get(name).or_else(other_spelling).map_or(&[], Vec::as_slice)
+    }
+
+    /// The members of all classes of the file that are arrays whose length another member holds.
+    pub fn counted_arrays(&self) -> impl Iterator<Item = &Element> {
+        let elements = self.by_name.values().flatten().flat_map(|info| &info.elements);
+        elements.filter(|element| !element.count_name.is_empty())
+    }
+
+    /// Whether `name` is `base` or inherits from it.
+    pub fn inherits(&self, name: &str, base: &str) -> bool {
+        self.lineage(name).contains(&base)
+    }
+
+    /// A class with the first base class of each: the classes whose members come first in an object.
+    pub fn first_bases<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        let mut chain = vec![name];
+        while let Some(last) = chain.last() {
+            let own = self.by_name.get(*last).map_or(&[][..], Vec::as_slice);
+            let infos = if own.is_empty() { root_classes::versions(last) } else { own };
+            let first = infos.iter().find_map(|info| info.elements.first());
+            // A base class TNamed has a code of its own.
+            match first.filter(|first| first.type_code == BASE || first.name == "TNamed") {
+                // Classes of a damaged file may name each other.
+                Some(base) if !chain.contains(&base.name.as_str()) => chain.push(&base.name),
+                _ => break,
+            }
+        }
+        chain
+    }
+
+    /// A class, and behind it all those that it inherits from, nearer ones before farther ones.
+    pub fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        // Each class once: those of a damaged file may name each other.
+        let mut seen = HashSet::from([name]);
+        let mut lineage = vec![name];
+        let mut next = 0;
+        while let Some(name) = lineage.get(next) {
+            let own = self.by_name.get(*name).map_or(&[][..], Vec::as_slice);
+            let infos = if own.is_empty() { root_classes::versions(name) } else { own };
+            let bases = infos.iter().flat_map(|info| &info.elements).filter(|element| element.type_code == BASE);
+            let new: Vec<&str> = bases.map(|element| element.name.as_str()).filter(|name| seen.insert(name)).collect();
+            lineage.extend(new);
+            next += 1;
+        }
+        lineage
+    }
+}
+
+fn unknown_length(class_name: &str) -> FormatError {
+    FormatError::damaged(0, format!("an object of class {class_name} has no recorded length"))
+}
+
+/// Reads a TStreamerInfo (TStreamerInfo::Streamer).
+fn read_info(buffer: &mut ObjectBuffer<'_>) -> Result<ClassInfo> {
+    let header = buffer.cursor.version_header()?;
+    let name = buffer.tnamed()?.name;
+    let checksum = buffer.cursor.u32()?;
+    let version = buffer.cursor.i32()?;
+    let mut elements = Vec::new();
+    if let Pointer::New { end, .. } = buffer.pointer()? {
+        let count = buffer.tobjarray()?;
+        for _ in 0..count {
+            if let Pointer::New { class_name, end, .. } = buffer.pointer()? {
+                elements.push(read_element(buffer, &class_name)?);
+                buffer.finish_pointer(end)?;
+            }
+        }
+        buffer.finish_pointer(end)?;
+    }
+    buffer.cursor.finish(header)?;
+    Ok(ClassInfo { name, version, checksum, elements })
+}
+
+/// Reads an element of one of the classes that inherit from TStreamerElement.
+fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Element> {
+    if class_name == "TStreamerElement" {
+        return read_element_base(buffer);
+    }
+    let header = buffer.cursor.version_header()?;
+    if class_name == "TStreamerSTLstring" {
+        let mut element = read_element(buffer, "TStreamerSTL")?; // its base class
+        element.type_code = element.type_code.max(STL);
+        buffer.cursor.finish(header)?;
+        return Ok(element);
+    }
+    let mut element = read_element_base(buffer)?;
+    match class_name {
+        "TStreamerBase" if header.version > 2 => element.base_version = buffer.cursor.i32()?,
+        "TStreamerBasicPointer" | "TStreamerLoop" => {
+            let _count_version = buffer.cursor.i32()?;
+            element.count_name = buffer.cursor.string()?;
+        }
+        "TStreamerSTL" => {
+            element.stl_type = buffer.cursor.i32()?;
+            element.content_type = buffer.cursor.i32()?;
+        }
+        _ => {}
+    }
+    buffer.cursor.finish(header)?;
+    Ok(element)
+}
+
+/// Reads a TStreamerElement (TStreamerElement::Streamer). Since version 2 it has room for five dimensions; in version 1
+/// a count is in front of them.
+fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
+    let header = buffer.cursor.version_header()?;
+    let NameAndTitle { name, title } = buffer.tnamed()?;
+    let cursor = &mut buffer.cursor;
+    let type_code = cursor.i32()?;
+    let _size = cursor.i32()?;
+    let array_length = cursor.i32()?;
+    let Ok(array_length) = usize::try_from(array_length) else {
+        let message = format!("member {name} is an array of {array_length} elements");
+        return Err(FormatError::damaged(cursor.position() as u64, message));
+    };
+    let dimensions_count = cursor.i32()?;
+    let recorded = if header.version == 1 { i64::from(cursor.i32()?) } else { 5 };
+    let recorded = cursor.checked_count(recorded, 4)?;
+    let mut dimensions = Vec::new();
+    for index in 0..recorded {
+        let extent = cursor.i32()?;
+        if (index as i64) < i64::from(dimensions_count) {
+            dimensions.push(usize::try_from(extent).unwrap_or(0));
+        }
+    }
+    let type_name = cursor.string()?;
+    cursor.finish(header)?;
+    Ok(Element { name, title, type_code, array_length, dimensions, type_name, ..Element::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(name: &str, bases: &[&str]) -> ClassInfo {
+        let base = |name: &&str| Element {
+            name: (*name).to_string(),
+            type_name: "BASE".to_string(),
+            base_version: 1,
+            ..Element::default()
+        };
+        ClassInfo { name: name.to_string(), version: 1, checksum: 0, elements: bases.iter().map(base).collect() }
+    }
+
+    #[test]
+    fn classes_that_inherit_from_each_other_are_gone_through_once() {
+        let mut infos = ClassInfos::default();
+        for number in 0..100 {
+            let (first, second) = (format!("C{}", (number + 1) % 100), format!("C{}", (number + 2) % 100));
+            infos.insert(class(&format!("C{number}"), &[&first, &second]));
+        }
+        assert!(infos.inherits("C0", "C99"));
+        assert!(!infos.inherits("C0", "TTree"));
+        assert_eq!(infos.lineage("C0")[..3], ["C0", "C1", "C2"]);
+    }
+}

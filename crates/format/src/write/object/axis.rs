@@ -1,0 +1,283 @@
+//! Axes of histograms that are added up: what becomes of two that are not the same, as ROOT's TH1::Merge joins them.
+
+use std::collections::HashMap;
+
+use crate::classes::buffer::{ObjectBuffer, Pointer};
+use crate::error::Result;
+
+/// Bits of TAxis::fBits2: bins have names, and there may be more of them.
+pub(crate) const ALPHANUMERIC: i64 = 1;
+/// See above.
+pub(crate) const CAN_EXTEND: i64 = 2;
+/// Limits that differ by less are the same (TH1::SameLimitsAndNBins).
+const ROUNDING: f64 = 1e-12;
+/// By how much a number of bins may differ from a whole number.
+const WHOLE: f64 = 1e-6;
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Axis {
+    pub(crate) bins: usize,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// Of bins that are not of the same width.
+    pub(crate) edges: Vec<f64>,
+    pub(crate) labels: Labels,
+    pub(crate) bits: i64,
+}
+
+/// The number of a bin and its name.
+pub(crate) type Label = (u32, Vec<u8>);
+
+/// Names of bins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Labels {
+    /// In the order of the list.
+    Named(Vec<Label>),
+    /// Something else than texts.
+    Other(Vec<u8>),
+}
+
+/// The axis of a sum, and for each bin of both axes the bin of the sum to which it goes; None for bins that must be
+/// empty.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(crate) axis: Axis,
+    pub(crate) one: Vec<Option<usize>>,
+    pub(crate) two: Vec<Option<usize>>,
+}
+
+impl Labels {
+    /// Of the plain bytes of a pointer to a THashList of TObjString, whose unique ids are numbers of bins.
+    pub(crate) fn read(bytes: Vec<u8>) -> Self {
+        match named(&bytes) {
+            Ok(Some(labels)) => Self::Named(labels),
+            Ok(None) | Err(_) => Self::Other(bytes),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Named(labels) if labels.is_empty())
+    }
+
+    fn list(&self) -> &[Label] {
+        match self {
+            Self::Named(labels) => labels,
+            Self::Other(_) => &[],
+        }
+    }
+}
+
+fn named(bytes: &[u8]) -> Result<Option<Vec<Label>>> {
+    let mut buffer = ObjectBuffer::new(bytes, 0);
+    match buffer.pointer()? {
+        Pointer::Null => return Ok(Some(Vec::new())),
+        Pointer::New { class_name, .. } if &*class_name == "THashList" => {}
+        Pointer::New { .. } | Pointer::Seen(_) => return Ok(None),
+    }
+    let count = buffer.tlist()?;
+    let mut labels = Vec::new();
+    for _ in 0..count {
+        let Pointer::New { class_name, .. } = buffer.pointer()? else { return Ok(None) };
+        if &*class_name != "TObjString" {
+            return Ok(None);
+        }
+        let header = buffer.cursor.version_header()?;
+        // Behind the version of the TObject.
+        let mut start = buffer.cursor.clone();
+        start.skip(2)?;
+        let bin = start.u32()?;
+        buffer.skip_tobject()?;
+        labels.push((bin, buffer.cursor.string_bytes()?.to_vec()));
+        buffer.cursor.finish(header)?;
+        buffer.cursor.string_bytes()?; // how the list draws it
+    }
+    Ok(Some(labels))
+}
+
+fn is_same(one: f64, two: f64) -> bool {
+    (one - two).abs() <= ROUNDING * one.abs().max(two.abs()).max(f64::MIN_POSITIVE)
+}
+
+fn is_whole(number: f64) -> bool {
+    (number - number.round()).abs() <= WHOLE
+}
+
+impl Axis {
+    pub(crate) fn can_extend(&self) -> bool {
+        self.bits & CAN_EXTEND != 0
+    }
+
+    pub(crate) fn is_labelled(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
+    /// Whether another has as many bins between the same limits.
+    pub(crate) fn has_limits_of(&self, other: &Self) -> bool {
+        self.bins == other.bins && is_same(self.low, other.low) && is_same(self.high, other.high)
+    }
+
+    fn width(&self) -> f64 {
+        (self.high - self.low) / self.bins as f64
+    }
+
+    /// The bin of a value (TAxis::FindFixBin).
+    pub(crate) fn bin(&self, value: f64) -> usize {
+        if value < self.low {
+            return 0;
+        }
+        if value >= self.high || value.is_nan() {
+            return self.bins + 1;
+        }
+        match self.edges.is_empty() {
+            true => (1 + (self.bins as f64 * (value - self.low) / (self.high - self.low)) as usize).min(self.bins),
+            false => self.edges.partition_point(|edge| *edge <= value).min(self.bins),
+        }
+    }
+
+    /// The center of a bin (TAxis::GetBinCenter).
+    pub(crate) fn center(&self, bin: usize) -> f64 {
+        match (bin.checked_sub(1).and_then(|before| self.edges.get(before)), self.edges.get(bin)) {
+            (Some(low), Some(high)) => low + 0.5 * (high - low),
+            _ => self.low + (bin as f64 - 0.5) * self.width(),
+        }
+    }
+
+    /// Doubles its width until a value is within its limits (TH1::FindNewAxisLimits).
+    pub(crate) fn extend_to(&mut self, value: f64) {
+        let mut width = self.high - self.low;
+        if !(value.is_finite() && width.is_finite() && width > 0.0) {
+            return;
+        }
+        let (mut low, mut high) = (self.low, self.high);
+        while value < low && width.is_finite() {
+            (low, width) = (low - width, 2.0 * width);
+        }
+        while value >= high && width.is_finite() {
+            (high, width) = (high + width, 2.0 * width);
+        }
+        if low.is_finite() && high.is_finite() {
+            (self.low, self.high) = (low, high);
+        }
+    }
+
+    /// The bins of a wider axis in which the centers of its bins are; underflow and overflow stay what they are.
+    pub(crate) fn bins_within(&self, wide: &Self) -> Vec<Option<usize>> {
+        let middle = |bin: usize| self.low + (bin as f64 - 0.5) * self.width();
+        let inner = |bin| if self == wide { bin } else { wide.bin(middle(bin)) };
+        [0].into_iter().chain((1..=self.bins).map(inner)).chain([wide.bins + 1]).map(Some).collect()
+    }
+
+    /// Its bins and limits, for errors.
+    pub(crate) fn description(&self) -> String {
+        format!("{} bins from {} to {}", self.bins, self.low, self.high)
+    }
+
+    /// Each of its bins goes to itself.
+    pub(crate) fn as_it_is(&self) -> Vec<Option<usize>> {
+        (0..self.bins + 2).map(Some).collect()
+    }
+
+    /// Refuses an axis with other bins. It makes nothing for each bin, as files may claim any number of them.
+    pub(crate) fn check_same_bins(&self, other: &Self) -> std::result::Result<(), String> {
+        if self.edges != other.edges {
+            return Err("its bins have other edges".to_string());
+        }
+        match self.has_limits_of(other) {
+            true => Ok(()),
+            false => Err(format!("it has {}, not {}", other.description(), self.description())),
+        }
+    }
+
+    /// Joins two axes with the same bins, bin by bin. The histograms must have cells for their bins.
+    fn by_number(&self, other: &Self) -> std::result::Result<Joined, String> {
+        self.check_same_bins(other)?;
+        Ok(Joined { axis: self.clone(), one: self.as_it_is(), two: other.as_it_is() })
+    }
+
+    /// Both by where the middle of their bins lies on an axis that has room for both, which there must be
+    /// (TH1::RecomputeAxisLimits): bins of one width, or several of one in one of the other, that begin together.
+    pub(crate) fn by_middle(&self, other: &Self, bins_max: usize) -> std::result::Result<Joined, String> {
+        if let Ok(joined) = self.by_number(other) {
+            return Ok(joined);
+        }
+        let differs = || format!("it has {}, not {}", other.description(), self.description());
+        if !self.edges.is_empty() || !other.edges.is_empty() {
+            return Err("its bins have other edges".to_string());
+        }
+        let (one, two) = (self.width(), other.width());
+        let width = one.max(two);
+        if !(one > 0.0 && two > 0.0 && is_whole(width / one) && is_whole(width / two)) {
+            return Err(differs());
+        }
+        let (low, high) = (self.low.min(other.low), self.high.max(other.high));
+        // Where the wide bins begin; all others have to fit into them.
+        let origin = if one >= two { self.low } else { other.low };
+        let low = origin - ((origin - low) / width - WHOLE).ceil() * width;
+        let bins = ((high - low) / width - WHOLE).ceil();
+        let fits = |axis: &Self| is_whole((axis.low - low) / axis.width());
+        if !(fits(self) && fits(other)) {
+            return Err(differs());
+        }
+        if !(bins >= 1.0 && bins <= bins_max as f64) {
+            return Err(format!("{}: one axis for both would have {bins} bins", differs()));
+        }
+        let axis = Self { bins: bins as usize, low, high: low + bins * width, ..self.clone() };
+        let maps = (axis.bins_of(self, self.can_extend()), axis.bins_of(other, self.can_extend()));
+        Ok(Joined { axis, one: maps.0, two: maps.1 })
+    }
+
+    /// To which bins those of another go. What lies beyond the limits of the other but not beyond those of this one
+    /// may belong to any bin (TH1Merger::DifferentAxesMerge).
+    fn bins_of(&self, other: &Self, can_extend: bool) -> Vec<Option<usize>> {
+        let middle = |bin: usize| other.low + (bin as f64 - 0.5) * other.width();
+        let find = |bin| match middle(bin) {
+            place if place < self.low => 0,
+            place if place >= self.high => self.bins + 1,
+            place => 1 + (((place - self.low) / self.width()) as usize).min(self.bins - 1),
+        };
+        let is_beyond = |bin| bin == 0 || bin == other.bins + 1;
+        let is_lost = |bin| is_beyond(bin) && (can_extend || (1..=self.bins).contains(&find(bin)));
+        (0..other.bins + 2).map(|bin| (!is_lost(bin)).then(|| find(bin))).collect()
+    }
+
+    /// Both by the names of their bins: those of the other that are new come behind (TH1Merger::LabelMerge). `used`
+    /// are those of its bins in which there is anything, in the order in which they come.
+    pub(crate) fn by_name(&self, other: &Self, used: &[usize], bins_max: usize) -> std::result::Result<Joined, String> {
+        let (Labels::Named(known), Labels::Named(_)) = (&self.labels, &other.labels) else {
+            return Err("its bins have labels that are no texts".to_string());
+        };
+        let mut labels = known.clone();
+        let mut numbers: HashMap<&[u8], u32> = known.iter().map(|(number, name)| (name.as_slice(), *number)).collect();
+        let names: HashMap<usize, &[u8]> =
+            other.labels.list().iter().map(|(number, name)| (*number as usize, name.as_slice())).collect();
+        let mut last = known.iter().map(|(number, _)| *number).max().unwrap_or(0);
+        let mut axis = self.clone();
+        let mut two = vec![None; other.bins + 2];
+        for bin in used.iter().copied().filter(|bin| (1..=other.bins).contains(bin)) {
+            let Some(name) = names.get(&bin).copied().filter(|name| !name.is_empty()) else {
+                return Err(format!("there are entries in its bin {bin}, which has no label"));
+            };
+            let number = *numbers.entry(name).or_insert_with(|| {
+                last = last.saturating_add(1);
+                labels.push((last, name.to_vec()));
+                last
+            }) as usize;
+            while number > axis.bins {
+                // TH1::LabelsInflate.
+                (axis.bins, axis.high) = (2 * axis.bins.max(1), axis.low + 2.0 * (axis.high - axis.low));
+                if axis.bins > bins_max || !axis.edges.is_empty() {
+                    return Err(format!("there is no room on its axis for the label of its bin {bin}"));
+                }
+            }
+            two[bin] = Some(number);
+        }
+        let mut one = self.as_it_is();
+        (one[self.bins + 1], two[0], two[other.bins + 1]) = (Some(axis.bins + 1), Some(0), Some(axis.bins + 1));
+        if labels.len() > known.len() {
+            axis.bits |= ALPHANUMERIC | CAN_EXTEND;
+            axis.labels = Labels::Named(labels);
+        }
+        Ok(Joined { axis, one, two })
+    }
+}

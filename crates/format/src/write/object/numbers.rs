@@ -1,0 +1,278 @@
+//! Numbers of an object that is added up: as they are stored, so that they add up as ROOT adds them.
+
+use std::ops::Range;
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::marks::{BYTE_COUNT_MASK, CONTAINER_VERSION};
+use crate::numbers::number::Number;
+
+use super::token::MemberStorage;
+
+/// Numbers of one member.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Numbers {
+    /// With a fraction.
+    F64(Vec<f64>),
+    /// With a fraction, of half the size.
+    F32(Vec<f32>),
+    /// Whole ones, and how they are stored.
+    Whole(Number, Vec<i64>),
+}
+
+impl Numbers {
+    /// The numbers of a member; None for a member without numbers.
+    pub(crate) fn of(stored: &[u8], kind: &MemberStorage) -> Result<Option<Self>> {
+        let mut cursor = Cursor::new(stored);
+        let number = match *kind {
+            MemberStorage::Number(number) => number,
+            MemberStorage::Array(number) => {
+                if cursor.remaining() > 0 {
+                    cursor.skip(1)?; // whether there are any
+                }
+                number
+            }
+            MemberStorage::Counted(number) => {
+                if cursor.remaining() > 0 {
+                    cursor.skip(4)?; // how many
+                }
+                number
+            }
+            MemberStorage::Vector(number) => {
+                cursor.skip(2 + 4)?; // a version, and how many
+                number
+            }
+            MemberStorage::Seeks(_) | MemberStorage::Other | MemberStorage::Pointers | MemberStorage::Link => {
+                return Ok(None)
+            }
+        };
+        let count = cursor.remaining() / number.size();
+        Ok(Some(match number {
+            Number::F64 => Self::F64((0..count).map(|_| cursor.f64()).collect::<Result<_>>()?),
+            Number::F32 => Self::F32((0..count).map(|_| cursor.f32()).collect::<Result<_>>()?),
+            number => Self::Whole(number, (0..count).map(|_| number.read(&mut cursor)).collect::<Result<_>>()?),
+        }))
+    }
+
+    /// Other numbers, stored in the same way; None where one has no room.
+    pub(crate) fn replaced(&self, values: &[f64]) -> Option<Self> {
+        Some(match self {
+            Self::F64(_) => Self::F64(values.to_vec()),
+            Self::F32(_) => Self::F32(values.iter().map(|value| *value as f32).collect()),
+            Self::Whole(number, _) => {
+                let most = largest(*number) as f64;
+                let fits = |value: &f64| value.fract() == 0.0 && value.abs() <= most;
+                if !values.iter().all(fits) {
+                    return None;
+                }
+                Self::Whole(*number, values.iter().map(|value| *value as i64).collect())
+            }
+        })
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::F64(values) => values.len(),
+            Self::F32(values) => values.len(),
+            Self::Whole(_, values) => values.len(),
+        }
+    }
+
+    /// The first one.
+    pub(crate) fn first(&self) -> f64 {
+        match self {
+            Self::F64(values) => values.first().copied(),
+            Self::F32(values) => values.first().map(|value| f64::from(*value)),
+            Self::Whole(_, values) => values.first().map(|value| *value as f64),
+        }
+        .unwrap_or(0.0)
+    }
+
+    /// Their absolute values, as doubles.
+    pub(crate) fn absolute_values(&self) -> Vec<f64> {
+        match self {
+            Self::F64(values) => values.iter().map(|value| value.abs()).collect(),
+            Self::F32(values) => values.iter().map(|value| f64::from(value.abs())).collect(),
+            Self::Whole(_, values) => values.iter().map(|value| value.abs() as f64).collect(),
+        }
+    }
+
+    /// Whether others are stored alike, so that they can be added.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Whole(one, _), Self::Whole(two, _)) => one == two,
+            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {
+                std::mem::discriminant(self) == std::mem::discriminant(other)
+            }
+        }
+    }
+
+    /// Whether others are the same up to rounding.
+    pub(crate) fn is_near(&self, other: &Self) -> bool {
+        let near = |one: f64, two: f64, rounding: f64| {
+            one == two || one.is_nan() && two.is_nan() || (one - two).abs() <= rounding * one.abs().max(two.abs())
+        };
+        match (self, other) {
+            (Self::F64(one), Self::F64(two)) => {
+                one.len() == two.len() && one.iter().zip(two).all(|(one, two)| near(*one, *two, 1e-9))
+            }
+            (Self::F32(one), Self::F32(two)) => {
+                let pairs = || one.iter().zip(two).map(|(one, two)| (f64::from(*one), f64::from(*two)));
+                one.len() == two.len() && pairs().all(|(one, two)| near(one, two, 1e-4))
+            }
+            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => self == other,
+        }
+    }
+
+    /// Adds others, one to each. Whole numbers stop at the largest that has room, as those of ROOT's
+    /// histograms do (TH1C::AddBinContent).
+    pub(crate) fn add(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::F64(values), Self::F64(others)) => {
+                values.iter_mut().zip(others).for_each(|(value, other)| *value += other);
+            }
+            (Self::F32(values), Self::F32(others)) => {
+                values.iter_mut().zip(others).for_each(|(value, other)| *value += other);
+            }
+            (Self::Whole(number, values), Self::Whole(_, others)) => {
+                let most = largest(*number);
+                for (value, other) in values.iter_mut().zip(others) {
+                    *value = value.saturating_add(*other).clamp(-most, most);
+                }
+            }
+            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {} // is_like refuses them
+        }
+    }
+
+    /// Adds to the number at a place. Whole numbers ignore the fraction, and stop at the largest as in
+    /// [`Numbers::add`].
+    pub(crate) fn add_at(&mut self, place: usize, value: f64) {
+        match self {
+            Self::F64(values) => values.get_mut(place).into_iter().for_each(|number| *number += value),
+            Self::F32(values) => values.get_mut(place).into_iter().for_each(|number| *number += value as f32),
+            Self::Whole(number, values) => {
+                let most = largest(*number);
+                let add = |number: i64| number.saturating_add(value as i64).clamp(-most, most);
+                values.get_mut(place).into_iter().for_each(|number| *number = add(*number));
+            }
+        }
+    }
+
+    /// Whether there is something else than 0 at a place.
+    pub(crate) fn is_used(&self, place: usize) -> bool {
+        match self {
+            Self::F64(values) => values.get(place).is_some_and(|value| *value != 0.0),
+            Self::F32(values) => values.get(place).is_some_and(|value| *value != 0.0),
+            Self::Whole(_, values) => values.get(place).is_some_and(|value| *value != 0),
+        }
+    }
+
+    /// `count` numbers, to which each of these is added at its new place; those without a place are left out.
+    pub(crate) fn moved(&self, places: &[Option<usize>], count: usize) -> Self {
+        fn all<T: Copy + Default>(
+            values: &[T],
+            places: &[Option<usize>],
+            count: usize,
+            add: impl Fn(T, T) -> T,
+        ) -> Vec<T> {
+            let mut moved = vec![T::default(); count];
+            for (value, place) in values.iter().zip(places) {
+                if let Some(to) = place.and_then(|place| moved.get_mut(place)) {
+                    *to = add(*to, *value);
+                }
+            }
+            moved
+        }
+        match self {
+            Self::F64(values) => Self::F64(all(values, places, count, |one, two| one + two)),
+            Self::F32(values) => Self::F32(all(values, places, count, |one, two| one + two)),
+            Self::Whole(number, values) => {
+                let most = largest(*number);
+                let add = |one: i64, two: i64| one.saturating_add(two).clamp(-most, most);
+                Self::Whole(*number, all(values, places, count, add))
+            }
+        }
+    }
+
+    /// The numbers in a range, with zeros behind them up to `count` numbers.
+    pub(crate) fn part(&self, range: Range<usize>, count: usize) -> Self {
+        fn padded<T: Copy + Default>(values: &[T], range: Range<usize>, count: usize) -> Vec<T> {
+            let mut part = values.get(range).unwrap_or_default().to_vec();
+            part.resize(count, T::default());
+            part
+        }
+        match self {
+            Self::F64(values) => Self::F64(padded(values, range, count)),
+            Self::F32(values) => Self::F32(padded(values, range, count)),
+            Self::Whole(number, values) => Self::Whole(*number, padded(values, range, count)),
+        }
+    }
+
+    /// Leaves out all but the first `count` numbers.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        match self {
+            Self::F64(values) => values.truncate(count),
+            Self::F32(values) => values.truncate(count),
+            Self::Whole(_, values) => values.truncate(count),
+        }
+    }
+
+    /// Replaces a single number.
+    pub(crate) fn set(&mut self, value: f64) {
+        match self {
+            Self::F64(values) => *values = vec![value],
+            Self::F32(values) => *values = vec![value as f32],
+            Self::Whole(_, values) => *values = vec![value as i64],
+        }
+    }
+
+    /// Puts others behind them.
+    pub(crate) fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::F64(values), Self::F64(others)) => values.extend(others),
+            (Self::F32(values), Self::F32(others)) => values.extend(others),
+            (Self::Whole(_, values), Self::Whole(_, others)) => values.extend(others),
+            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {} // is_like refuses them
+        }
+    }
+
+    /// The bytes of the member.
+    pub(crate) fn stored(&self, kind: &MemberStorage) -> Vec<u8> {
+        let mut bytes = match kind {
+            MemberStorage::Array(_) => vec![u8::from(self.len() > 0)],
+            MemberStorage::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
+            MemberStorage::Vector(number) => {
+                let size = (2 + 4 + self.len() * number.size()) as u32 | BYTE_COUNT_MASK;
+                let head =
+                    [&size.to_be_bytes()[..], &CONTAINER_VERSION.to_be_bytes(), &(self.len() as u32).to_be_bytes()];
+                head.concat()
+            }
+            MemberStorage::Number(_) | MemberStorage::Seeks(_) => Vec::new(),
+            MemberStorage::Other | MemberStorage::Pointers | MemberStorage::Link => Vec::new(),
+        };
+        match self {
+            Self::F64(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
+            Self::F32(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
+            Self::Whole(number, values) => {
+                let skipped = 8 - number.size();
+                values.iter().for_each(|value| bytes.extend(&value.to_be_bytes()[skipped..]));
+            }
+        }
+        bytes
+    }
+}
+
+/// The largest number that has room; the smallest is minus it.
+fn largest(number: Number) -> i64 {
+    match number {
+        Number::Bool => 1,
+        Number::I8 => i64::from(i8::MAX),
+        Number::I16 => i64::from(i16::MAX),
+        Number::I32 => i64::from(i32::MAX),
+        Number::U8 => i64::from(u8::MAX),
+        Number::U16 => i64::from(u16::MAX),
+        Number::U32 => i64::from(u32::MAX),
+        Number::I64 | Number::U64 | Number::F16 | Number::F32 | Number::F64 => i64::MAX,
+    }
+}

@@ -1,0 +1,151 @@
+//! An object that was taken apart: its members that may be replaced, and what its other bytes hold.
+
+use std::ops::Range;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::marks::BYTE_COUNT_MASK;
+
+use super::emitter::Emitter;
+use super::index::TreeIndex;
+use super::token::{MemberStorage, Owner, RecordedMember, Token, BYTE_COUNT_BYTES};
+
+/// An object taken apart.
+#[derive(Debug, Clone)]
+pub struct Recording<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) key_size: u64,
+    pub(crate) tokens: Vec<Token>,
+    /// Trees, branches and leaves in the order of the bytes.
+    pub owners: Vec<Owner>,
+    /// Members of these that may be replaced, in the order of the bytes.
+    pub members: Vec<RecordedMember>,
+    /// Members by the object that they are of.
+    pub(crate) by_owner: Vec<usize>,
+    /// Objects in lists that do not add up.
+    pub(crate) others: Vec<Range<usize>>,
+}
+
+impl<'a> Recording<'a> {
+    /// Whether something in it can only be written to the same place behind a key of the same size.
+    pub fn is_fixed(&self) -> bool {
+        self.tokens.iter().any(|token| matches!(token, Token::Fixed(_)))
+    }
+
+    /// Where the name of a TNamed and its title are stored, if it has this name. `bases` is its class with the first
+    /// base class of each, which stand as headers with byte counts, one in front of the next.
+    pub(crate) fn places_of_name(&self, bases: &[&str], name: &str) -> Option<[Range<usize>; 2]> {
+        /// TObject::kIsReferenced: two bytes for the process id follow.
+        const IS_REFERENCED: u32 = 1 << 4;
+        let headers = bases.iter().position(|class_name| *class_name == "TNamed")? + 1;
+        let mut cursor = Cursor::new(self.bytes);
+        for _ in 0..headers {
+            if cursor.u32().ok()? & BYTE_COUNT_MASK == 0 {
+                return None;
+            }
+            cursor.skip(2).ok()?;
+        }
+        cursor.skip(6).ok()?; // version and unique id of the TObject
+        if cursor.u32().ok()? & IS_REFERENCED != 0 {
+            cursor.skip(2).ok()?;
+        }
+        let start = cursor.position();
+        let found = cursor.string_bytes().ok()?;
+        let title_start = cursor.position();
+        cursor.string_bytes().ok()?;
+        (found == name.as_bytes()).then_some([start..title_start, title_start..cursor.position()])
+    }
+
+    /// A member of an object: its number among those that may be replaced.
+    pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &RecordedMember)> {
+        let first = self.by_owner.partition_point(|index| self.members[*index].owner < owner);
+        let of_owner = self.by_owner[first..].iter().take_while(|index| self.members[**index].owner == owner);
+        // The last one, as a class may have a member of the same name as its base.
+        let index = *of_owner.filter(|index| self.members[**index].name == name).last()?;
+        Some((index, &self.members[index]))
+    }
+
+    /// The value of a number, or what a pointer refers to; 0 where there is no such member.
+    pub fn value(&self, owner: usize, name: &'static str) -> i64 {
+        self.find(owner, name).map_or(0, |(_, member)| member.value)
+    }
+
+    /// The numbers of a variable array.
+    pub fn values(&self, owner: usize, name: &'static str) -> Result<Vec<i64>> {
+        let Some((_, member @ RecordedMember { kind: MemberStorage::Array(basic), .. })) = self.find(owner, name)
+        else {
+            return Ok(Vec::new());
+        };
+        let mut cursor = Cursor::new(self.stored(member));
+        if cursor.remaining() == 0 || cursor.u8()? == 0 {
+            return Ok(Vec::new());
+        }
+        let count = cursor.remaining() / basic.size();
+        (0..count).map(|_| basic.read(&mut cursor)).collect()
+    }
+
+    /// The bytes of a member that has no references in it.
+    pub(crate) fn stored(&self, member: &RecordedMember) -> &'a [u8] {
+        self.place(member).map_or(&[], |range| &self.bytes[range])
+    }
+
+    /// Where the bytes of a member stand that has no references in it.
+    pub(crate) fn place(&self, member: &RecordedMember) -> Option<Range<usize>> {
+        if let (MemberStorage::Vector(_), Some([Token::Member(_), Token::Begin, Token::Bytes(range), Token::End])) =
+            (&member.kind, self.tokens.get(member.tokens.clone()))
+        {
+            return Some(range.clone());
+        }
+        match self.tokens.get(member.tokens.end.wrapping_sub(1)) {
+            Some(Token::Bytes(range)) if member.tokens.len() == 2 => Some(range.clone()),
+            Some(
+                Token::Bytes(_)
+                | Token::Fixed(_)
+                | Token::Begin
+                | Token::Object { .. }
+                | Token::End
+                | Token::Seen { .. }
+                | Token::Array { .. }
+                | Token::Member(_),
+            )
+            | None => None,
+        }
+    }
+
+    /// The index of a tree, if it has one of the usual kind.
+    pub fn tree_index(&self) -> Result<Option<TreeIndex>> {
+        let Some((_, member)) = self.find(0, "fTreeIndex") else { return Ok(None) };
+        match &self.tokens[member.tokens.clone()] {
+            [_, Token::Object { class_name, .. }, Token::Bytes(range), Token::End] if &**class_name == "TTreeIndex" => {
+                // Behind its byte count.
+                let bytes = self.bytes.get(range.start + BYTE_COUNT_BYTES..range.end).unwrap_or_default();
+                TreeIndex::read(bytes).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Digest of the objects in lists that do not add up.
+    pub(crate) fn digest_of_others(&self) -> u64 {
+        let mut digest = Xxh3::new();
+        for token in self.others.iter().flat_map(|range| &self.tokens[range.clone()]) {
+            match token {
+                Token::Bytes(range) | Token::Fixed(range) | Token::Array { head: range, .. } => {
+                    digest.update(&self.bytes[range.clone()]);
+                }
+                Token::Object { class_name, .. } => digest.update(class_name.as_bytes()),
+                Token::Begin | Token::End | Token::Seen { .. } | Token::Member(_) => digest.update(b"."),
+            }
+        }
+        digest.digest()
+    }
+
+    /// The bytes of a member with all objects in it, as if they stood alone.
+    pub(crate) fn alone(&self, member: &RecordedMember) -> Result<Vec<u8>> {
+        let mut emitter = Emitter::new(0);
+        emitter.tokens(&self.tokens[member.tokens.clone()], self.bytes)?;
+        Ok(emitter.out)
+    }
+}

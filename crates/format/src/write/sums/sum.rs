@@ -1,0 +1,184 @@
+//! Objects of one name of several files, added up as ROOT's `Merge` functions do: histograms, profiles, efficiencies,
+//! graphs, parameters, and lists of these.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::classes::streamer::ClassInfos;
+use crate::error::{ErrorKind, FormatError, Result};
+
+use super::addend::Addend;
+use super::changes::Changes;
+use super::histogram::SumPlan;
+use crate::write::object::axis::{Axis, Labels};
+use crate::write::object::family::OwnerKind;
+use crate::write::object::numbers::Numbers;
+use crate::write::object::recording::Recording;
+use crate::write::object::sparse::Sparse;
+
+impl Addend {
+    /// How another one is added, whose objects must be the same; their axes may differ.
+    fn plan_of(&self, other: &Self) -> std::result::Result<SumPlan, String> {
+        if self.owners != other.owners {
+            let names = |of: &Self| of.owners.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(", ");
+            return Err(format!("it holds {}, not {}", names(other), names(self)));
+        }
+        let mut plan = SumPlan { leaves_out: self.others != other.others, ..SumPlan::default() };
+        if plan.leaves_out && self.owners.is_empty() {
+            return Err("other objects are in it, and none that adds up".to_string());
+        }
+        for (owner, (kind, _)) in self.owners.iter().enumerate() {
+            match kind {
+                OwnerKind::Histogram => self.plan_histogram(other, owner, &mut plan)?,
+                OwnerKind::Grid => plan.ignores_labels |= self.check_grid(other, owner)?,
+                // They belong to the two above.
+                OwnerKind::Cells | OwnerKind::Axis => {}
+                // They can always be added.
+                OwnerKind::Graph | OwnerKind::Parameter | OwnerKind::Efficiency => {}
+                OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
+            }
+        }
+        let is_like = |(place, one): (_, &Numbers)| other.numbers.get(place).is_none_or(|two| one.is_like(two));
+        if !self.numbers.iter().all(is_like) {
+            return Err("its numbers are stored in another way".to_string());
+        }
+        Ok(plan)
+    }
+}
+
+/// The objects that were added up so far.
+#[derive(Debug)]
+pub struct Sum {
+    class_name: String,
+    bytes: Vec<u8>,
+    key_size: u64,
+    infos: Arc<ClassInfos>,
+    total: Addend,
+    count: u64,
+    /// Whether bins with other labels were added.
+    ignores_labels: bool,
+    /// Whether objects in lists that do not add up were left out, as they are not those of the first.
+    leaves_out: bool,
+}
+
+impl Sum {
+    /// Begins with the first object: its plain bytes behind a key of `key_size` bytes, and its numbers.
+    pub fn new(bytes: Vec<u8>, key_size: u64, class_name: &str, infos: &Arc<ClassInfos>, total: Addend) -> Self {
+        let (class_name, infos) = (class_name.to_string(), Arc::clone(infos));
+        Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false, leaves_out: false }
+    }
+
+    /// Bytes of a record that can only be written behind a key as large as that of the first object; None if it can be
+    /// written behind any key.
+    pub fn fixed_bytes(&self) -> Option<u64> {
+        self.total.is_fixed.then_some(self.bytes.len() as u64)
+    }
+
+    /// Whether nothing was added to the first object.
+    pub fn is_single(&self) -> bool {
+        self.count == 1
+    }
+
+    /// Refuses an object that cannot be added, or returns how it is added.
+    pub fn plan(&self, addend: &Addend) -> Result<SumPlan> {
+        self.total.plan_of(addend).map_err(FormatError::unsupported)
+    }
+
+    /// Notes for the user on how objects were added.
+    pub fn notes(&self) -> impl Iterator<Item = &'static str> {
+        let labels = "its bins have other labels in some files, and were added by their numbers, as hadd adds them";
+        let others = "objects in it that do not add up are those of the first file; some files have others there";
+        [(self.ignores_labels, labels), (self.leaves_out, others)]
+            .into_iter()
+            .filter(|(is_so, _)| *is_so)
+            .map(|(_, note)| note)
+    }
+
+    /// Adds an object that was not refused.
+    pub fn add(&mut self, mut addend: Addend, plan: &SumPlan) {
+        // Before axes are joined: their bins are where they were filled.
+        if self.is_single() {
+            self.total.make_statistics();
+        }
+        addend.make_statistics();
+        self.count += 1;
+        self.ignores_labels |= plan.ignores_labels;
+        self.leaves_out |= plan.leaves_out;
+        for histogram in &plan.histograms {
+            self.total.rebin(histogram, false);
+            addend.rebin(histogram, true);
+            self.ignores_labels |= histogram.ignores_labels;
+        }
+        for owner in 0..self.total.owners.len() {
+            match self.total.owners[owner].0 {
+                OwnerKind::Histogram => self.total.add_histogram(owner, &mut addend),
+                OwnerKind::Grid => self.total.add_grid(owner, &mut addend),
+                OwnerKind::Cells => self.total.add_cells(owner, &addend),
+                OwnerKind::Graph => self.total.append_points(owner, &mut addend),
+                OwnerKind::Parameter => self.total.add_parameter(owner, &addend),
+                OwnerKind::Efficiency => self.total.add_weight(owner, &addend),
+                // A histogram's axes were joined with its cells; trees are merged in another way.
+                OwnerKind::Axis | OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
+            }
+        }
+    }
+
+    /// The first difference from another sum; numbers may differ by the rounding of another order of adding.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        // Entries that wait for limits are compared as they are written.
+        let (ours, theirs) = (self.settled(), other.settled());
+        match ours.plan_of(&theirs) {
+            Err(what) => return Some(what),
+            Ok(plan) if plan.leaves_out => return Some("objects in it that do not add up differ".to_string()),
+            Ok(plan) if !plan.histograms.is_empty() => return Some("its axes differ".to_string()),
+            Ok(_) => {}
+        }
+        let names: std::collections::BTreeSet<_> = ours.numbers.keys().chain(theirs.numbers.keys()).collect();
+        let is_same = |place| match (ours.numbers.get(place), theirs.numbers.get(place)) {
+            (Some(one), Some(two)) => one.is_near(two),
+            (one, two) => one.or(two).is_none_or(|numbers| numbers.len() == 0),
+        };
+        let is_near = |(owner, bins): (&usize, &Sparse)| theirs.sparse.get(owner).is_some_and(|two| bins.is_near(two));
+        if !ours.sparse.iter().all(is_near) {
+            return Some("its bins differ".to_string());
+        }
+        let differs = names.into_iter().find(|place| !is_same(*place));
+        differs.map(|place| format!("its {} differs", place.1))
+    }
+
+    /// The numbers as they are written, once everything is added.
+    fn settled(&self) -> Cow<'_, Addend> {
+        let mut total = Cow::Borrowed(&self.total);
+        if !total.waiting.is_empty() {
+            total.to_mut().settle_waiting();
+        }
+        total
+    }
+
+    /// The plain bytes of the sum behind a key of `key_size` bytes.
+    pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
+        if self.is_single() && key_size == self.key_size {
+            return Ok(self.bytes.clone());
+        }
+        let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, &self.infos)?;
+        let mut changes = Changes::new();
+        let total = self.settled();
+        for (index, member) in recording.members.iter().enumerate() {
+            let axis = total.axes.get(&member.owner).filter(|_| total.relabelled.contains(&member.owner));
+            if let (Some(Axis { labels: Labels::Named(labels), .. }), "fLabels") = (axis, member.name) {
+                changes.labels(index, labels.clone());
+            } else if let (Some(bins), "fBinContent") = (total.sparse.get(&member.owner), member.name) {
+                changes.chunks(index, bins.clone());
+            } else if let Some(numbers) = total.numbers.get(&(member.owner, member.name)) {
+                changes.stored(index, numbers.stored(&member.kind));
+            }
+        }
+        let record = recording.emit(key_size, &changes)?;
+        // A damaged description may name a counter that does not count the array.
+        let again = Recording::of_object(&record, key_size, &self.class_name, &self.infos);
+        if again.is_err_and(|error| error.kind == ErrorKind::Damaged) {
+            return Err(FormatError::damaged(0, "its sum could not be read again"));
+        }
+        Ok(record)
+    }
+}

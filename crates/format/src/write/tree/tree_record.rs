@@ -1,0 +1,517 @@
+//! Makes the record of a new TTree: branches of numbers, and of the C++ collections that ROOT knows without a
+//! dictionary. Members and versions are those of the streamer infos in `classes`.
+
+use std::rc::Rc;
+
+use crate::error::{FormatError, Result};
+use crate::numbers::leaf_class::LeafClass;
+use crate::numbers::number::Number;
+
+use crate::write::key::{push_i32, push_string};
+use crate::write::object::emitter::Emitter;
+
+/// Entries of the tables of baskets that a branch has at least (TBranch's constructor).
+const BASKETS_MIN: usize = 10;
+/// What TTree's constructor sets.
+const UPDATE: i32 = 0;
+const ENTRY_OFFSET_LENGTH: i32 = 1000;
+const ENTRIES_MAX: i64 = 1_000_000_000_000;
+const AUTO_SAVE: i64 = -300_000_000;
+const ESTIMATE: i64 = 1_000_000;
+const SCAN_FIELD: i32 = 25;
+/// TBranch::kDoNotUseBufferMap and TObject::kMustCleanup.
+const BRANCH_BITS: u32 = 1 << 22;
+const TREE_BITS: u32 = 1 << 3;
+/// TAttFill's default style.
+const FILL_STYLE: i16 = 1001;
+/// The checksum of ROOT::TIOFeatures, which is written without a version.
+const FEATURES_CHECKSUM: u32 = 0x1aa1_2f10;
+/// Member ids and types of TBranchElement for a collection at the top that is not split.
+const NO_ID: i32 = -1;
+
+/// What ROOT calls vectors of a number.
+struct VectorClass {
+    /// C++ name of the number.
+    name: &'static str,
+    /// Checksum of a vector.
+    vector: u32,
+    /// Checksum of a vector of vectors.
+    vectors: u32,
+}
+
+fn vector_class(number: Number) -> Result<VectorClass> {
+    let (name, vector, vectors) = match number {
+        Number::Bool => ("bool", 0x1c8_b117, 0x2b21_e972),
+        Number::I8 => ("char", 0x1c8_b03f, 0x2b21_e1da),
+        Number::U8 => ("unsigned char", 0x2b72_30da, 0x616d_65b7),
+        Number::I16 => ("short", 0x55a_2247, 0x8166_422c),
+        Number::U16 => ("unsigned short", 0x8256_a418, 0x2448_cdc3),
+        Number::I32 => ("int", 0x98_3b88, 0xb90b_52bd),
+        Number::U32 => ("unsigned int", 0xb926_1111, 0x75cf_295c),
+        Number::I64 => ("Long64_t", 0x907d_d4be, 0xa5a6_dbe1),
+        Number::U64 => ("ULong64_t", 0xb178_f86b, 0xf0ef_de20),
+        Number::F16 => return Err(no_half()),
+        Number::F32 => ("float", 0x55a_169b, 0x8165_d920),
+        Number::F64 => ("double", 0x100e_4364, 0x8431_864f),
+    };
+    Ok(VectorClass { name, vector, vectors })
+}
+
+fn leaf_class(number: Number) -> Result<LeafClass> {
+    LeafClass::of_number(number).ok_or_else(no_half)
+}
+
+fn no_half() -> FormatError {
+    FormatError::unsupported("branches of a TTree have no numbers of half precision")
+}
+
+/// What the entries of a branch are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchKind {
+    /// Numbers, or fixed arrays of them.
+    Numbers(Number, Vec<usize>),
+    /// How many elements an entry has in the branches that this one counts: a number of 32 bits.
+    Counter,
+    /// As many numbers, or fixed arrays of them, as the branch with this number says, which comes before.
+    Counted(Number, Vec<usize>, usize),
+    /// A `std::string`.
+    Text,
+    /// A `std::vector` of numbers.
+    List(Number),
+    /// A `std::vector` of vectors of numbers.
+    Lists(Number),
+    /// A `std::vector` of strings.
+    Texts,
+}
+
+/// Name, version and checksum of a C++ class.
+struct Class {
+    name: String,
+    version: i16,
+    checksum: u32,
+    /// Type of the branch (TBranchElement::fType) and how far its author wanted it split.
+    branch_type: i32,
+    split_level: i32,
+}
+
+impl BranchKind {
+    /// Whether all entries have as many bytes.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Numbers(..) | Self::Counter)
+    }
+
+    fn class(&self) -> Result<Option<Class>> {
+        let of = |name: String, checksum| Class { name, version: 6, checksum, branch_type: 0, split_level: 99 };
+        Ok(Some(match self {
+            Self::Numbers(..) | Self::Counter | Self::Counted(..) => return Ok(None),
+            Self::Text => {
+                let (name, checksum) = ("string".to_string(), 0x6e6f_1604);
+                Class { name, version: 2, checksum, branch_type: NO_ID, split_level: 0 }
+            }
+            Self::List(number) => {
+                let class = vector_class(*number)?;
+                of(format!("vector<{}>", class.name), class.vector)
+            }
+            Self::Lists(number) => {
+                let class = vector_class(*number)?;
+                of(format!("vector<vector<{}> >", class.name), class.vectors)
+            }
+            Self::Texts => of("vector<string>".to_string(), 0x100e_72bc),
+        }))
+    }
+}
+
+/// A basket that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenBasket {
+    /// Its bytes, with its key.
+    pub size: u64,
+    /// Its first entry in the tree.
+    pub first_entry: u64,
+    /// Where it lies.
+    pub seek: u64,
+}
+
+/// A branch whose baskets were written.
+#[derive(Debug, Clone)]
+pub struct NewBranch {
+    /// Its name.
+    pub name: String,
+    /// What its entries are.
+    pub kind: BranchKind,
+    /// Its baskets, in the order of their entries.
+    pub baskets: Vec<WrittenBasket>,
+    /// Bytes of all baskets before compression, with their keys.
+    pub plain_bytes: u64,
+    /// Bytes of all baskets.
+    pub stored_bytes: u64,
+    /// Bytes of a basket before compression, at most (TBranch::fBasketSize).
+    pub basket_size: u64,
+    /// The largest number of a counter (TLeafI::fMaximum); 0 for all others.
+    pub count_max: i32,
+}
+
+/// A TTree.
+#[derive(Debug, Clone)]
+pub struct NewTree {
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Its entries.
+    pub entries_count: u64,
+    /// Entries of a cluster; the last one has the rest.
+    pub cluster_entries: u64,
+    /// Compression setting of its baskets.
+    pub compress: i32,
+    /// Its branches.
+    pub branches: Vec<NewBranch>,
+}
+
+impl NewTree {
+    /// The plain bytes of the tree behind a key of `key_size` bytes.
+    pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
+        let mut writer = Writer { emitter: Emitter::new(key_size) };
+        writer.tree(self)?;
+        Ok(writer.emitter.out)
+    }
+}
+
+struct Writer {
+    emitter: Emitter,
+}
+
+impl Writer {
+    fn u8(&mut self, value: u8) {
+        self.emitter.out.push(value);
+    }
+
+    fn i16(&mut self, value: i16) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn i32(&mut self, value: i32) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn i64(&mut self, value: i64) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn f64(&mut self, value: f64) {
+        self.emitter.out.extend(value.to_be_bytes());
+    }
+
+    fn text(&mut self, text: &str) -> Result<()> {
+        push_string(&mut self.emitter.out, text.as_bytes())
+    }
+
+    /// The members of a class in this version.
+    fn class(&mut self, version: i16, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.emitter.begin();
+        self.i16(version);
+        fill(self)?;
+        self.emitter.end()
+    }
+
+    /// An object behind a pointer.
+    fn pointed(&mut self, id: u64, class_name: &str, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.emitter.object(id, &Rc::from(class_name), true)?;
+        fill(self)?;
+        self.emitter.end()
+    }
+
+    fn object(&mut self, bits: u32) {
+        self.i16(1);
+        self.u32(0); // fUniqueID
+        self.u32(bits);
+    }
+
+    fn named(&mut self, bits: u32, name: &str, title: &str) -> Result<()> {
+        self.class(1, |writer| {
+            writer.object(bits);
+            writer.text(name)?;
+            writer.text(title)
+        })
+    }
+
+    /// A TObjArray with what `fill` adds.
+    fn array(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.class(3, |writer| {
+            writer.object(0);
+            writer.text("")?;
+            writer.i32(count as i32); // branches of a tree, bounded by the record
+            writer.i32(0); // lower bound
+            fill(writer)
+        })
+    }
+
+    fn features(&mut self) -> Result<()> {
+        self.class(0, |writer| {
+            writer.u32(FEATURES_CHECKSUM);
+            writer.u8(0);
+            Ok(())
+        })
+    }
+
+    fn tree(&mut self, tree: &NewTree) -> Result<()> {
+        let plain: u64 = tree.branches.iter().map(|branch| branch.plain_bytes).sum();
+        let stored: u64 = tree.branches.iter().map(|branch| branch.stored_bytes).sum();
+        self.class(20, |writer| {
+            writer.named(TREE_BITS, &tree.name, &tree.title)?;
+            writer.class(2, |writer| {
+                [602, 1, 1].into_iter().for_each(|value| writer.i16(value)); // line: color, style, width
+                Ok(())
+            })?;
+            writer.fill_attributes()?;
+            writer.class(3, |writer| {
+                [1, 1].into_iter().for_each(|value| writer.i16(value)); // marker: color, style
+                writer.u32(1.0f32.to_bits());
+                Ok(())
+            })?;
+            for size in [tree.entries_count, plain, stored, stored, stored] {
+                writer.i64(size as i64);
+            }
+            writer.f64(1.0); // weight
+            for value in [0, SCAN_FIELD, UPDATE, ENTRY_OFFSET_LENGTH, 0] {
+                writer.i32(value);
+            }
+            let auto_flush = tree.cluster_entries as i64;
+            for value in [ENTRIES_MAX, ENTRIES_MAX, 0, AUTO_SAVE, auto_flush, ESTIMATE] {
+                writer.i64(value);
+            }
+            writer.u8(0); // no ranges of clusters
+            writer.u8(0);
+            writer.features()?;
+            writer.array(tree.branches.len(), |writer| {
+                tree.branches.iter().enumerate().try_for_each(|(number, branch)| writer.branch(tree, number, branch))
+            })?;
+            writer.array(tree.branches.len(), |writer| {
+                (0..tree.branches.len()).try_for_each(|number| writer.emitter.seen(leaf_id(number), false))
+            })?;
+            // Aliases, index values, index, tree index, friends, user info, branch for references.
+            (0..7).for_each(|_| writer.u32(0));
+            Ok(())
+        })
+    }
+
+    fn fill_attributes(&mut self) -> Result<()> {
+        self.class(2, |writer| {
+            writer.i16(0);
+            writer.i16(FILL_STYLE);
+            Ok(())
+        })
+    }
+
+    fn branch(&mut self, tree: &NewTree, number: usize, branch: &NewBranch) -> Result<()> {
+        let id = 2 * number as u64 + 2;
+        let Some(class) = branch.kind.class()? else {
+            return self.pointed(id, "TBranch", |writer| writer.plain_branch(tree, number, branch, 0));
+        };
+        self.pointed(id, "TBranchElement", |writer| {
+            writer.class(10, |writer| {
+                writer.plain_branch(tree, number, branch, class.split_level)?;
+                for text in [class.name.as_str(), "", ""] {
+                    writer.text(text)?;
+                }
+                writer.u32(class.checksum);
+                writer.i16(class.version);
+                for value in [NO_ID, class.branch_type, NO_ID, 0] {
+                    writer.i32(value); // id, type, type of the streamer, maximum
+                }
+                writer.u32(0); // counters
+                writer.u32(0);
+                Ok(())
+            })
+        })
+    }
+
+    fn plain_branch(&mut self, tree: &NewTree, number: usize, branch: &NewBranch, split_level: i32) -> Result<()> {
+        let count = branch.baskets.len();
+        let room = (count + 1).max(BASKETS_MIN);
+        self.class(13, |writer| {
+            writer.named(BRANCH_BITS, &branch.name, &title(tree, branch)?)?;
+            writer.fill_attributes()?;
+            writer.i32(tree.compress);
+            push_i32(&mut writer.emitter.out, branch.basket_size)?;
+            writer.i32(if branch.kind.is_fixed() { 0 } else { ENTRY_OFFSET_LENGTH });
+            writer.i32(count as i32);
+            writer.i64(tree.entries_count as i64);
+            writer.features()?;
+            writer.i32(0); // offset
+            writer.i32(room as i32);
+            writer.i32(split_level);
+            for size in [tree.entries_count, 0, branch.plain_bytes, branch.stored_bytes] {
+                writer.i64(size as i64);
+            }
+            writer.array(0, |_| Ok(()))?;
+            writer.array(1, |writer| writer.leaf(tree, number, branch))?;
+            writer.array(0, |_| Ok(()))?;
+            writer.u8(1);
+            (0..room).for_each(|index| writer.i32(branch.baskets.get(index).map_or(0, |basket| basket.size as i32)));
+            writer.u8(1);
+            for index in 0..room {
+                // The basket that would come next begins behind the last entry.
+                let next = if index == count && count > 0 { tree.entries_count } else { 0 };
+                writer.i64(branch.baskets.get(index).map_or(next, |basket| basket.first_entry) as i64);
+            }
+            writer.u8(1);
+            (0..room).for_each(|index| writer.i64(branch.baskets.get(index).map_or(0, |basket| basket.seek) as i64));
+            writer.text("")
+        })
+    }
+
+    fn leaf(&mut self, tree: &NewTree, number: usize, branch: &NewBranch) -> Result<()> {
+        let Some(numbers) = LeafNumbers::of(tree, branch) else {
+            return self.pointed(leaf_id(number), "TLeafElement", |writer| {
+                writer.class(1, |writer| {
+                    writer.plain_leaf(&branch.name, &branch.name, &LeafForm { length: 1, ..LeafForm::default() })?;
+                    writer.i32(NO_ID);
+                    writer.i32(NO_ID);
+                    Ok(())
+                })
+            });
+        };
+        let class = leaf_class(numbers.number)?;
+        let size = numbers.number.size();
+        let form = LeafForm {
+            length: numbers.dimensions.iter().product::<usize>() as i32,
+            size: size as i32,
+            has_range: branch.kind == BranchKind::Counter,
+            is_unsigned: class.is_unsigned,
+            counter: numbers.counter,
+        };
+        let title = format!("{}{}", branch.name, numbers.brackets());
+        self.pointed(leaf_id(number), class.class_name, |writer| {
+            writer.class(1, |writer| {
+                writer.plain_leaf(&branch.name, &title, &form)?;
+                // Minimum and maximum.
+                writer.emitter.out.resize(writer.emitter.out.len() + 2 * size, 0);
+                if form.has_range {
+                    let maximum = writer.emitter.out.len() - size;
+                    writer.emitter.out[maximum..].copy_from_slice(&branch.count_max.to_be_bytes());
+                }
+                Ok(())
+            })
+        })
+    }
+
+    fn plain_leaf(&mut self, name: &str, title: &str, form: &LeafForm) -> Result<()> {
+        self.class(2, |writer| {
+            writer.named(0, name, title)?;
+            writer.i32(form.length);
+            writer.i32(form.size);
+            writer.i32(0); // offset
+            writer.u8(u8::from(form.has_range));
+            writer.u8(u8::from(form.is_unsigned));
+            match form.counter {
+                Some(counter) => writer.emitter.seen(leaf_id(counter), false)?,
+                None => writer.u32(0),
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The members of a TLeaf that differ between leaves.
+#[derive(Default)]
+struct LeafForm {
+    length: i32,
+    size: i32,
+    has_range: bool,
+    is_unsigned: bool,
+    /// The branch that counts its elements.
+    counter: Option<usize>,
+}
+
+/// The numbers of a leaf that is no object.
+struct LeafNumbers<'a> {
+    number: Number,
+    dimensions: &'a [usize],
+    counter: Option<usize>,
+    counter_name: Option<&'a str>,
+}
+
+impl<'a> LeafNumbers<'a> {
+    fn of(tree: &'a NewTree, branch: &'a NewBranch) -> Option<Self> {
+        let (number, dimensions, counter) = match &branch.kind {
+            BranchKind::Numbers(number, dimensions) => (*number, dimensions.as_slice(), None),
+            BranchKind::Counter => (Number::I32, [].as_slice(), None),
+            BranchKind::Counted(number, dimensions, counter) => (*number, dimensions.as_slice(), Some(*counter)),
+            BranchKind::Text | BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => return None,
+        };
+        let counter_name = counter.and_then(|counter| tree.branches.get(counter)).map(|branch| branch.name.as_str());
+        Some(Self { number, dimensions, counter, counter_name })
+    }
+
+    fn brackets(&self) -> String {
+        let counted = self.counter_name.map_or(String::new(), |name| format!("[{name}]"));
+        counted + &self.dimensions.iter().map(|size| format!("[{size}]")).collect::<String>()
+    }
+}
+
+fn leaf_id(number: usize) -> u64 {
+    2 * number as u64 + 3
+}
+
+fn title(tree: &NewTree, branch: &NewBranch) -> Result<String> {
+    match LeafNumbers::of(tree, branch) {
+        Some(numbers) => Ok(format!("{}{}/{}", branch.name, numbers.brackets(), leaf_class(numbers.number)?.letter)),
+        None => Ok(branch.name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classes::streamer::ClassInfos;
+    use crate::tree::read_tree;
+    use crate::write::object::classes::tree_infos;
+
+    #[test]
+    fn a_tree_from_nothing_is_read_back() {
+        let kinds = [
+            BranchKind::Numbers(Number::U16, vec![]),
+            BranchKind::Numbers(Number::F32, vec![2, 3]),
+            BranchKind::Text,
+            BranchKind::List(Number::F64),
+            BranchKind::Lists(Number::I64),
+            BranchKind::Texts,
+            BranchKind::Counter,
+            BranchKind::Counted(Number::F32, vec![2], 6),
+        ];
+        let branch = |(number, kind): (usize, BranchKind)| NewBranch {
+            name: format!("b{number}"),
+            kind,
+            baskets: vec![
+                WrittenBasket { size: 100, first_entry: 0, seek: 300 },
+                WrittenBasket { size: 90, first_entry: 40, seek: 1 << 40 },
+            ],
+            plain_bytes: 500,
+            stored_bytes: 190,
+            basket_size: 32_000,
+            count_max: 5,
+        };
+        let branches = kinds.into_iter().enumerate().map(branch).collect();
+        let (name, title) = ("events".to_string(), "of a test".to_string());
+        let tree = NewTree { name, title, entries_count: 70, cluster_entries: 40, compress: 505, branches };
+        let infos = ClassInfos::read(&tree_infos(64).unwrap(), 64).unwrap();
+        for key_size in [50, 71] {
+            let plain = tree.record(key_size).unwrap();
+            let read = read_tree(&plain, key_size, "TTree", &infos).unwrap();
+            assert_eq!((read.name.as_str(), read.entries_count, read.branches.len()), ("events", 70, 8));
+            for (number, branch) in read.branches.iter().enumerate() {
+                assert_eq!(branch.path, format!("b{number}"));
+                let baskets: Vec<(u64, u64)> =
+                    branch.baskets.iter().map(|basket| (basket.entry_start, basket.entry_stop)).collect();
+                assert_eq!(baskets, [(0, 40), (40, 70)]);
+                assert_eq!(branch.leaves.len(), 1);
+            }
+            assert_eq!(read.branches[7].title, "b7[b6][2]/F");
+        }
+    }
+}
