@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use branchline_trace::journal;
 
-use crate::abandoned_calls;
-use crate::fault::{Fault, Result};
 use crate::limits::{BRIDGE_CALL_BYTES, REMOTE_GAP_BYTES};
-use crate::retry::with_retries;
 use crate::secrets::{quoted, without_secrets};
+use crate::servers::deadline;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::retry::with_retries;
 use crate::settings::Settings;
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 
@@ -171,7 +171,7 @@ fn within<T: Send + 'static>(
     time_limit: Duration,
     work: impl FnOnce() -> std::result::Result<T, LibraryFailure> + Send + 'static,
 ) -> Result<T> {
-    match abandoned_calls::within(time_limit, work) {
+    match deadline::within(time_limit, work) {
         Ok(done) => done.map_err(Fault::from),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let reason = format!("the library that reads it did not answer within {} s", time_limit.as_secs());

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::http::list_http;
-use crate::listing::{Listing, ListingForm};
 use crate::s3::list_s3;
 use crate::secrets::without_secrets;
+use crate::servers::listing::{Listing, ListingForm};
+use crate::servers::url::element_of;
 use crate::settings::Settings;
-use crate::url::element_of;
 use crate::xrootd::list_xrootd;
 use crate::{Result, StorageError};
 

@@ -10,13 +10,13 @@ use branchline_trace::journal;
 use crate::bridge::{self, BridgedFile, Library};
 use crate::http::{is_set_for_fsspec, HttpFile};
 use crate::limits::EXPECTED_ROUND_TRIP;
-use crate::links::{link_to, Link, Measured};
-use crate::mounted;
+use crate::local::mounted;
 use crate::replicas::{nearest_in, replicas_in, Replicated};
 use crate::s3::open_s3;
 use crate::secrets::without_secrets;
+use crate::servers::url::element_of;
+use crate::settings::links::{link_to, Link, Measured};
 use crate::settings::Settings;
-use crate::url::element_of;
 use crate::{
     Access, AccessMode, Cached, Faulty, ReadAhead, Result, Staged, StorageError, StorageErrorKind, Store, Throttled,
     XrootdFile,

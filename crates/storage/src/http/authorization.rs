@@ -1,8 +1,8 @@
 //! How a request shows who the user is: with a token, or with a signature of S3.
 
-use crate::fault::Result;
-use crate::token;
-use crate::url::Url;
+use crate::servers::failure::Result;
+use crate::servers::token;
+use crate::servers::url::Url;
 
 /// The user's credentials in requests for one file.
 pub(crate) trait Authorization: Send + Sync {

@@ -2,7 +2,7 @@
 
 use super::client::{Answer, Client};
 use super::location::{Location, Protocol};
-use crate::checksum::checksum;
+use crate::servers::checksum::checksum;
 use crate::settings::Settings;
 
 /// The checksums of a file and their kinds, as `adler32:a1b2c3d`: those of RFC 3230 (`Digest`) over

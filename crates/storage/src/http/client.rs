@@ -20,12 +20,13 @@ use super::connection_numbers::{self, Numbering};
 use super::loan::Loan;
 use super::proxies::{self, Proxies};
 use super::tcp;
-use crate::fault::{Fault, Result};
 use crate::limits::HTTP_BUFFER_BYTES;
 use crate::secrets::quoted;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::tls;
+use crate::servers::url::Url;
 use crate::settings::Settings;
-use crate::url::Url;
-use crate::{limits, tls, RangeRead, StorageErrorKind};
+use crate::{limits, RangeRead, StorageErrorKind};
 
 /// The connections of this process.
 pub(crate) struct Client {

@@ -8,7 +8,7 @@ use ureq::unversioned::transport::{ConnectionDetails, Connector, Either, Transpo
 use ureq::Error;
 
 use super::tcp::Tcp;
-use crate::addresses::reach;
+use crate::servers::addresses::reach;
 
 /// Tries the addresses of a host in the order of [`reach`], as all storages do.
 #[derive(Debug, Default)]

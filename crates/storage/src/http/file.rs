@@ -17,11 +17,11 @@ use super::folder::last_modified;
 use super::location::{http_location, Location, Protocol};
 use super::multipart::{boundary_of, PartRange, Parts};
 use super::webhdfs::{refusal, status_of, url_of_range, webhdfs_location, DataNodes};
-use crate::fault::{Fault, Result};
 use crate::limits::{
     AHEAD_REQUESTS_MAX, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_THREADS, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
 };
-use crate::retry::with_retries;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::retry::with_retries;
 use crate::settings::Settings;
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 

@@ -4,12 +4,12 @@ use std::io::Read;
 
 use super::client::{client, Answer, Client};
 use super::location::{http_location, Location};
-use crate::fault::{Fault, Result};
 use crate::limits::LISTING_BYTES_MAX;
-use crate::listing::{Listing, ListingForm};
-use crate::retry::with_retries;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::listing::{Listing, ListingForm};
+use crate::servers::retry::with_retries;
+use crate::servers::url::Url;
 use crate::settings::Settings;
-use crate::url::Url;
 use crate::StorageErrorKind;
 
 /// Lists the folder at `url`: by WebDAV, or else what a browser would see.

@@ -4,11 +4,11 @@ use branchline_trace::journal;
 
 use super::authorization::{Authorization, BearerToken};
 use super::client::{Answer, Client};
-use crate::fault::{Fault, Result};
 use crate::limits::REMOTE_GAP_BYTES;
 use crate::secrets::without_secrets;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::url::Url;
 use crate::settings::Settings;
-use crate::url::Url;
 use crate::StorageErrorKind;
 
 /// Which protocol a server speaks over HTTP: they differ in ranges and checksums.

@@ -11,14 +11,14 @@ use branchline_trace::journal;
 use super::authorization::Authorization;
 use super::client::{Answer, Client, DataRequest};
 use super::location::{Location, Protocol};
-use crate::fault::{Fault, Result};
 use crate::limits::{
     FSSPEC_FILE_BYTES_MAX, PART_LINE_BYTES_MAX, S3_GAP_BYTES, WEBHDFS_BLOCKS_MAX, WEBHDFS_STATUS_BYTES_MAX,
 };
 use crate::secrets::{quoted, without_secrets};
+use crate::servers::failure::{Fault, Result};
+use crate::servers::small_file::read_small;
+use crate::servers::url::Url;
 use crate::settings::Settings;
-use crate::small_file::read_small;
-use crate::url::Url;
 use crate::{ByteRange, StorageErrorKind};
 
 /// The web port of NameNodes since Hadoop 3.

@@ -16,10 +16,10 @@ use rustix::io::{pread, Errno};
 use super::advice::{expect_first, Adviser};
 use super::append::append_from;
 use super::direct::{pieces, read_piece, Piece, PiecesRead, Sectors};
-use super::mode::LocalMode;
 use super::system::{is_on_network, open_direct, read_cached, READ_CACHED_CALL};
 use super::uring;
 use crate::limits::{LOCAL_GAP_BYTES, LOCAL_THREADS};
+use crate::settings::local_mode::LocalMode;
 use crate::{ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
 /// A local file, opened once and read at positions, so that threads share it without a lock.

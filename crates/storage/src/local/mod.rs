@@ -4,7 +4,7 @@ mod advice;
 mod append;
 mod direct;
 mod file;
-mod mode;
+pub(crate) mod mounted;
 #[cfg(not(target_os = "linux"))]
 mod no_uring;
 mod system;
@@ -15,5 +15,5 @@ mod uring;
 use no_uring as uring;
 pub(crate) use system::is_on_this_machine;
 
+pub use crate::settings::local_mode::LocalMode;
 pub use file::{was_written_to, LocalFile};
-pub use mode::LocalMode;

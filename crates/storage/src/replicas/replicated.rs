@@ -13,15 +13,15 @@ use super::health;
 use super::pace::Pace;
 use super::preference::rank_of;
 use super::samples::Samples;
-use crate::abandoned_calls::within;
-use crate::fault::Fault;
 use crate::limits::{CHECKSUM_WAIT, MOUNT_BYTES_PER_SECOND_MIN};
-use crate::mounted::read_within;
-use crate::retry::pause;
+use crate::local::mounted::read_within;
 use crate::secrets::without_secrets;
+use crate::servers::deadline::within;
+use crate::servers::failure::Fault;
+use crate::servers::failure_counts::{note, note_failure};
+use crate::servers::retry::pause;
+use crate::servers::url::element_of;
 use crate::settings::Settings;
-use crate::troubles::{note, note_failure};
-use crate::url::element_of;
 use crate::{ByteRange, RangeRead, ReadEffort, ReplicaRead, Result, StorageError, StorageErrorKind, Store};
 
 /// The separator of a file's replicas in a path.

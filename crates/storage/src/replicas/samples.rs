@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::limits::{SAMPLES_MAX, SAMPLE_BYTES_MAX};
-use crate::mounted::read_within;
+use crate::local::mounted::read_within;
 use crate::{ByteRange, RangeRead, Result, Store};
 
 #[derive(Debug, Default)]

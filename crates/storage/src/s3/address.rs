@@ -2,8 +2,8 @@
 
 use super::profile::Profile;
 use super::sign::encoded;
-use crate::fault::{Fault, Result};
-use crate::url::Url;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::url::Url;
 use crate::StorageErrorKind;
 
 /// The parts of `s3://profile@bucket/key?versionId=...`. A key is taken as it stands: `%20` in it are three letters.

@@ -4,11 +4,11 @@ use super::address::{Bucket, Object};
 use super::profile::{profile, Profile};
 use super::signer::Signer;
 use super::web_identity::add_temporary_keys;
-use crate::fault::{Fault, Result};
 use crate::http::{body_of, client, Client, DataRequest, HttpFile, Location, Protocol};
 use crate::limits::{LISTING_PAGES_BYTES_MAX, LISTING_PAGES_MAX, S3_GAP_BYTES};
-use crate::retry::with_retries;
 use crate::secrets::without_secrets;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::retry::with_retries;
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::sign::Keys;
-use crate::fault::{Fault, Result};
 use crate::limits::AWS_FILE_BYTES_MAX;
-use crate::small_file::read_small;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::small_file::read_small;
 use crate::StorageErrorKind;
 
 /// The user's settings.

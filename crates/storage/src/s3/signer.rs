@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use super::address::Bucket;
 use super::profile::Profile;
 use super::sign::{encoded_query, signed, Keys, Request};
-use crate::fault::Result;
 use crate::http::Authorization;
+use crate::servers::failure::Result;
 
 /// Signs the requests for one address.
 pub(super) struct Signer {

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use super::profile::{Profile, WebIdentity};
 use super::sign::{encoded_query, Keys};
 use super::signer::Signer;
-use crate::fault::{Fault, Result};
 use crate::http::{body_of, Client};
 use crate::limits::TOKEN_BYTES_MAX;
-use crate::retry::with_retries;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::retry::with_retries;
+use crate::servers::small_file::read_small;
+use crate::servers::url::Url;
 use crate::settings::Settings;
-use crate::small_file::read_small;
-use crate::url::Url;
 use crate::StorageErrorKind;
 
 /// How long the keys are valid, and for how long they are used.

@@ -11,12 +11,12 @@ use super::server::{entry_of, Server};
 use super::session::Answer;
 use super::transfer::{FileNames, Transfer};
 use super::wire::{Handle, Opened, Request, Target};
-use crate::fault::{Fault, Result};
 use crate::limits::{REDIRECTS_MAX, REMOTE_GAP_BYTES, REQUESTS_DUE_MAX, STREAMS_BYTES_MIN};
-use crate::retry::with_retries;
 use crate::secrets::without_secrets;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::retry::with_retries;
+use crate::servers::url::Url;
 use crate::settings::Settings;
-use crate::url::Url;
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 
 /// A file at a server.

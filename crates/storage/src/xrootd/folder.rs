@@ -5,12 +5,12 @@ use super::server::entry_of;
 use super::server::Server;
 use super::session::Answer;
 use super::wire::{Request, PORT};
-use crate::checksum::checksum;
-use crate::fault::{Fault, Result};
 use crate::limits::{LISTING_SERVERS_MAX, REDIRECTS_MAX};
-use crate::retry::with_retries;
+use crate::servers::checksum::checksum;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::retry::with_retries;
+use crate::servers::url::split_address;
 use crate::settings::Settings;
-use crate::url::split_address;
 use crate::StorageErrorKind;
 
 /// No file: a connection that any file may use.

@@ -7,10 +7,11 @@ use super::server::Server;
 use super::session::{Answer, Session};
 use super::shared_secret::{self, UserAndHost};
 use super::wire::Request;
-use crate::fault::{Fault, Result};
 use crate::limits::LOGIN_PROTOCOLS_MAX;
 use crate::secrets::quoted;
-use crate::{token, StorageErrorKind};
+use crate::servers::failure::{Fault, Result};
+use crate::servers::token;
+use crate::StorageErrorKind;
 
 /// Protocols that only XRootD's own client supports.
 const BY_XROOTD_CLIENT: &[&str] = &["gsi", "krb5", "pwd"];

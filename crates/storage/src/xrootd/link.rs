@@ -11,10 +11,11 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::server::Server;
-use crate::addresses::reach;
-use crate::fault::{Fault, Result};
+use crate::servers::addresses::reach;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::tls;
 use crate::settings::Settings;
-use crate::{tls, StorageErrorKind};
+use crate::StorageErrorKind;
 
 /// Larger than most answers but those with data, which go past it.
 const BUFFER_BYTES: usize = 64 << 10;

@@ -7,7 +7,7 @@ use super::link::Link;
 use super::server::Server;
 use super::session::{Answer, EarlyRequests, KnownServer, Session};
 use super::wire::{self, flags, number, Request};
-use crate::fault::{Fault, Result};
+use crate::servers::failure::{Fault, Result};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 

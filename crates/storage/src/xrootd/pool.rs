@@ -9,8 +9,8 @@ use super::login::start;
 use super::server::Server;
 use super::session::{Answer, EarlyRequests, KnownServer, Session};
 use super::wire::Request;
-use crate::fault::{Fault, Result};
 use crate::limits::{SESSIONS_MAX, SESSION_IDLE_MAX};
+use crate::servers::failure::{Fault, Result};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 

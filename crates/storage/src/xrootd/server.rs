@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::wire::PORT;
-use crate::fault::{Fault, Result};
-use crate::url::{bracketed, Url};
+use crate::servers::failure::{Fault, Result};
+use crate::servers::url::{bracketed, Url};
 use crate::StorageErrorKind;
 
 /// A server, and how it is spoken to.

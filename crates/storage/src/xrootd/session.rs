@@ -8,8 +8,8 @@ use super::link::Link;
 use super::server::Server;
 use super::streams::{BoundLink, Streams};
 use super::wire::{self, number, Header, Opened, Request, Target};
-use crate::fault::{Fault, Result};
 use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_BYTES};
+use crate::servers::failure::{Fault, Result};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 

@@ -10,10 +10,11 @@ use blowfish::cipher::generic_array::GenericArray;
 use blowfish::cipher::{BlockEncrypt, KeyInit};
 use blowfish::Blowfish;
 
-use crate::fault::{Fault, Result};
 use crate::limits::KEYS_BYTES_MAX;
-use crate::small_file::read_small;
-use crate::{tls, StorageErrorKind};
+use crate::servers::failure::{Fault, Result};
+use crate::servers::small_file::read_small;
+use crate::servers::tls;
+use crate::StorageErrorKind;
 
 /// Times are counted from here.
 const EPOCH_S: u64 = 1_222_183_880;

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::link::{first_readable, Link};
-use crate::fault::Result;
 use crate::limits::STREAMS_MAX;
+use crate::servers::failure::Result;
 
 /// A further connection, and the number under which the server knows it.
 pub(super) struct BoundLink {

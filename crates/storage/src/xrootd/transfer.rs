@@ -8,8 +8,8 @@ use branchline_trace::journal;
 use super::plan::{Piece, Pieces};
 use super::session::Session;
 use super::wire::{self, number, Handle, Request, PAGES_HEADER_BYTES, PAGE_BYTES, SEGMENT_HEADER_BYTES};
-use crate::fault::{Fault, Result};
 use crate::limits::REQUESTS_BYTES_MAX;
+use crate::servers::failure::{Fault, Result};
 use crate::{RangeRead, StorageErrorKind};
 
 /// A request that was sent, and how much of its answer has come.

@@ -1,9 +1,9 @@
 //! Requests and answers as bytes (XRootD protocol 5.2.0). Numbers are big-endian.
 
-use crate::fault::Fault;
 use crate::limits::{ANSWER_BYTES_MAX, LISTING_BYTES_MAX};
 use crate::secrets::quoted;
-use crate::url::split_address;
+use crate::servers::failure::Fault;
+use crate::servers::url::split_address;
 use crate::StorageErrorKind;
 
 /// Default port of servers.
@@ -308,7 +308,7 @@ impl Target {
         if port >= 0 {
             let host = place.trim_start_matches('[').trim_end_matches(']').to_owned();
             let port = if port == 0 { PORT } else { u16::try_from(port).ok()? };
-            split_address(&crate::url::bracketed(&host))?;
+            split_address(&crate::servers::url::bracketed(&host))?;
             return Some(Self { host, port, query, secure: None, path: None });
         }
         let (scheme, rest) = place.split_once("://")?;

@@ -109,5 +109,5 @@ fn an_answer_longer_than_its_range_is_refused_whatever_its_size() {
 #[test]
 fn failures_count_for_the_storage_element_of_the_file() {
     let file = opened(vec![String::new(), first()]);
-    assert_eq!(crate::troubles::troubles_with(file.name()).retries_count, 1);
+    assert_eq!(crate::servers::failure_counts::troubles_with(file.name()).retries_count, 1);
 }

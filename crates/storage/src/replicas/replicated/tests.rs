@@ -118,7 +118,7 @@ fn a_file_is_read_on_from_another_replica_where_it_was() {
         }
         assert_eq!(all[first].reads_count.load(Ordering::Relaxed), 2, "it is not tried again");
         assert_eq!(all["root://b//f"].opened_count.load(Ordering::Relaxed), 1);
-        let found = crate::troubles::troubles_with(&element_of(first));
+        let found = crate::servers::failure_counts::troubles_with(&element_of(first));
         assert_eq!((found.replicas_left_count, found.retries_count), (1, 0));
         assert_eq!(found.timeouts_count, u64::from(mood == Mood::Stalls));
         assert_eq!(found.resets_count, u64::from(mood == Mood::Resets));

@@ -1,6 +1,6 @@
 //! URLs of files at servers: taken apart to be read, and shown without the secrets that may be in them.
 
-use crate::fault::Fault;
+use crate::servers::failure::Fault;
 use crate::StorageErrorKind;
 
 /// The parts of `scheme://user:password@host:port/path?query`, none of them decoded.

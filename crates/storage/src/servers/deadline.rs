@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn too_many_calls_that_never_return_are_no_silence_of_the_next_place() {
         assert!(check_room(ABANDONED_MAX - 1).is_ok());
-        let fault = crate::fault::Fault::io(&check_room(ABANDONED_MAX).unwrap_err());
+        let fault = crate::servers::failure::Fault::io(&check_room(ABANDONED_MAX).unwrap_err());
         assert_eq!(fault.kind, crate::StorageErrorKind::Io);
         assert!(fault.reason.contains("never returned"), "{}", fault.reason);
     }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_work_is_a_fault_of_ours() {
         let error = within(Duration::from_secs(20), || -> usize { panic!("it is 7") }).unwrap_err();
-        let fault = crate::fault::Fault::io(&error);
+        let fault = crate::servers::failure::Fault::io(&error);
         assert_eq!(fault.kind, crate::StorageErrorKind::Internal);
         assert!(fault.reason.contains("it is 7") && fault.reason.contains("abandoned_calls.rs:"), "{}", fault.reason);
         assert!(!fault.retry_may_help);

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fault::{Fault, Result};
 use crate::limits::TOKEN_BYTES_MAX;
-use crate::small_file::read_small;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::small_file::read_small;
 use crate::StorageErrorKind;
 
 /// The token in `BEARER_TOKEN`, in the file that `BEARER_TOKEN_FILE` names, in `$XDG_RUNTIME_DIR/bt_u<uid>` or in

@@ -7,8 +7,8 @@ use branchline_trace::journal;
 
 use super::draw::drawn;
 use super::fault_plan::{next, FaultKind, FaultPlan, Requests};
-use crate::fault::Fault;
 use crate::secrets::without_secrets;
+use crate::servers::failure::Fault;
 use crate::settings::Settings;
 use crate::{Around, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
 

@@ -18,7 +18,7 @@ use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
 use branchline_trace::panics::guarded;
 
 use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGE_BYTES, STAGE_THREADS, STAGE_WRITE_BYTES};
-use crate::progress::Progress;
+use crate::wrappers::progress::Progress;
 use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageError, Store};
 
 const OWN_FOLDER: &str = "branchline-stage-1";

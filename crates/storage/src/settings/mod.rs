@@ -1,13 +1,18 @@
 //! Settings for servers, from environment variables.
 
+pub(crate) mod access;
+pub(crate) mod choice;
+pub(crate) mod links;
+pub(crate) mod local_mode;
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
 use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX};
 use crate::limits::{UNKNOWN_SIZE_SILENCES, WAIT_MAX};
-use crate::links::link_to;
 use crate::{Access, Choice, Result, StorageError};
+use links::link_to;
 
 /// The longest time that may be set, in seconds: a day.
 const WAIT_MAX_S: f64 = 86_400.0;

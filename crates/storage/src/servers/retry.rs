@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use branchline_trace::journal;
 
-use crate::fault::{Fault, Result};
 use crate::limits::RETRY_PAUSE_MAX;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::failure_counts::{note, note_failure};
 use crate::settings::Settings;
-use crate::troubles::{note, note_failure};
 
 /// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. It gets the number of
 /// the try, from 0.

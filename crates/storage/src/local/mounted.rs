@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::abandoned_calls::within;
-use crate::fault::Fault;
 use crate::limits::{FOLDER_KNOWN, MOUNT_BYTES_PER_SECOND_MIN};
 use crate::local::is_on_this_machine;
+use crate::servers::deadline::within;
+use crate::servers::failure::Fault;
 use crate::settings::Settings;
 use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
 

@@ -10,10 +10,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-use crate::fault::{Fault, Result};
 use crate::limits::CERTIFICATE_BYTES_MAX;
 use crate::secrets::quoted;
-use crate::small_file::read_small;
+use crate::servers::failure::{Fault, Result};
+use crate::servers::small_file::read_small;
 use crate::StorageErrorKind;
 
 /// Where grids keep the certificates of their authorities.

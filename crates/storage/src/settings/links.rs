@@ -257,8 +257,8 @@ mod tests {
     fn a_chain_to_a_file_of_this_machine_says_nothing_of_its_disks() {
         let chain = "zip://f.root::file:///a.zip";
         let open = || Ok(Arc::new(crate::Memory::new(chain, b"x".to_vec())) as Arc<dyn Store>);
-        let here = crate::url::element_of("/a.root");
-        assert_eq!(crate::url::element_of(chain), here);
+        let here = crate::servers::url::element_of("/a.root");
+        assert_eq!(crate::servers::url::element_of(chain), here);
         Measured::open(&here, Some("latency=7ms"), open).unwrap();
         let names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(names.as_ref().is_none_or(|names| !names.contains_key(&here)));
