@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-WAGONS = Path(__file__).resolve().parents[2] / "python" / "branchline" / "demo" / "wagons.py"
+WAGONS = Path(__file__).resolve().parents[2] / "python" / "branchline" / "trains" / "demo" / "demo_wagons.py"
 BRANCHLINE = (sys.executable, "-m", "branchline")
 HERE, ELSEWHERE = "home.example", "far.example"
 

@@ -48,6 +48,34 @@ def _visit(graph: Graph, start: Path, seen: set[Path], finished: list[Path]) -> 
             open_files.append((following, iter(sorted(graph[following]))))
 
 
+def module_parts(path: Path, root: Path) -> tuple[str, ...]:
+    """A file as a module below the folder of sources: the name of each folder and its own, that of a package alone."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return parts[:-1] if parts[-1] in ("__init__", "mod", "lib") else parts
+
+
+def circles_of_children(graph: Graph, root: Path) -> list[str]:
+    """The circles in which files and folders of one folder import each other, at every level below ``root``.
+
+    A package's own file (`__init__`, `mod`, or the file beside a folder of its name) is a part of the folder.
+    """
+    imports = {(module_parts(a, root), module_parts(b, root)) for a, others in graph.items() for b in others}
+    folders = {module[:depth] for pair in imports for module in pair for depth in range(len(module))}
+    found = []
+    for folder in sorted(folders):
+        depth = len(folder)
+        children: Graph = {}
+        for importer, imported in imports:
+            if importer[:depth] == folder == imported[:depth] and len(importer) > depth < len(imported):
+                mine, other = Path(importer[depth]), Path(imported[depth])
+                children.setdefault(mine, set())
+                children.setdefault(other, set())
+                if mine != other:
+                    children[mine].add(other)
+        found += [f"{'/'.join(folder) or '.'}: {', '.join(map(str, circle))}" for circle in circles(children)]
+    return found
+
+
 # --- Python ---
 
 

@@ -1,32 +1,45 @@
-"""Files of a crate, or of the package, do not import each other in a circle."""
+"""Files and folders of a crate, or of the package, do not import each other in a circle."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.tidy.import_graph import Graph, circles, python_graph, rust_graph
+from tests.tidy.import_graph import Graph, circles, circles_of_children, python_graph, rust_graph
+from tests.tidy.test_imports import CRATES
 
-ROOMS = [
-    *(f"crates/{name}" for name in ("bindings", "engine", "format", "simulation", "slab", "storage", "trace")),
-    "python/branchline",
-]
+PARTS = [*(f"crates/{name}" for name in CRATES), "python/branchline"]
 
 
 def graph_of(folder: Path) -> Graph:
     return rust_graph(folder) if folder.parent.name == "crates" else python_graph(folder)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_files_import_each_other(repository: Path, room: str) -> None:
-    found = circles(graph_of(repository / room))
-    listed = "\n".join(", ".join(str(path.relative_to(repository / room)) for path in circle) for circle in found)
-    assert not found, f"files of {room} import each other:\n{listed}"
+@pytest.mark.parametrize("part", PARTS)
+def test_no_files_import_each_other(repository: Path, part: str) -> None:
+    found = circles(graph_of(repository / part))
+    listed = "\n".join(", ".join(str(path.relative_to(repository / part)) for path in circle) for circle in found)
+    assert not found, f"files of {part} import each other:\n{listed}"
 
 
-def test_every_crate_is_looked_at(repository: Path) -> None:
-    crates = {f"crates/{path.parent.name}" for path in (repository / "crates").glob("*/Cargo.toml")}
-    assert crates <= set(ROOMS)
+@pytest.mark.parametrize("part", PARTS)
+def test_no_folders_import_each_other(repository: Path, part: str) -> None:
+    root = repository / part / "src" if part.startswith("crates/") else repository / part
+    found = circles_of_children(graph_of(repository / part), root)
+    assert not found, "\n".join(found)
+
+
+def test_circles_of_folders_are_found_where_their_files_have_none(tmp_path: Path) -> None:
+    package = tmp_path / "thing"
+    for name, imported in {"a/one": "thing.b.one", "b/one": "", "b/two": "thing.a.two", "a/two": ""}.items():
+        path = package / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"import {imported}\n" if imported else "")
+        (path.parent / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    graph = python_graph(package)
+    assert circles(graph) == []
+    assert circles_of_children(graph, package) == [".: a, b"]
 
 
 def test_circles_of_rust_are_found(tmp_path: Path) -> None:

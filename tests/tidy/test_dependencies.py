@@ -56,34 +56,23 @@ def at_the_top(path: Path) -> Iterator[str]:
             yield from imported_by(node)
 
 
-#: Extras whose packages a room, or a file of one, imports at its top. All others import them where they use them.
-EXTRAS_OF_ROOMS = {
+#: Extras whose packages a folder, or a file of one, imports at its top. All others import them where they use them.
+EXTRAS_OF_FOLDERS = {
     "control/sandbox/watch.py": {"trains"},
     "control/trains/supervisor.py": {"trains"},
-    "control/trials/watching.py": {"trains"},
     "control/web/": {"web"},
-    "demo/": {"demo"},
     "jobs/": {"trains"},
-    "jobs/dask_": {"cluster"},
     "jobs/pools/dask_": {"cluster"},
     "lab/studies/study_p": {"reports"},
-    "lab/study_p": {"reports"},
-    "layout/parquet.py": {"parquet"},
     "reading/layout/file_picture.py": {"reports"},
     "reading/objects/": {"histograms"},
     "reading/parquet/": {"parquet"},
     "records/": {"reports"},
-    "report/": {"reports"},
-    "results/": {"reports"},
-    "running/": {"reports"},
     "tracing/": {"parquet", "reports"},
-    "train/": {"trains"},
     "trains/": {"trains"},
     "trains/demo/": {"demo"},
     "trains/results/": {"reports"},
-    "trains/rerun.py": {"reports"},
     "trains/run.py": {"reports"},
-    "web/": {"web"},
     "writing/columns/parquet_writer.py": {"parquet"},
     "writing/objects/": {"histograms"},
 }
@@ -113,8 +102,8 @@ def test_the_core_imports_no_package_of_an_extra(repository: Path, python_source
     for path in (path for path in python_sources if path.is_relative_to(package)):
         name = path.relative_to(package).as_posix()
         allowed = names(project["dependencies"])
-        for room, extras in EXTRAS_OF_ROOMS.items():
-            if name.startswith(room):
+        for folder, extras in EXTRAS_OF_FOLDERS.items():
+            if name.startswith(folder):
                 allowed |= set().union(*(with_extras_of_ours(project, extra) for extra in extras))
         wrong = sorted({one.lower() for one in at_the_top(path)} - allowed)
         assert not wrong, f"{name} imports {wrong} at its top: import it where it is used, or name its extra here"

@@ -1,7 +1,8 @@
-"""The documents are true: their links lead somewhere, their rooms exist, their commands are commands."""
+"""The documents are true: their links lead somewhere, their files exist, their commands are commands."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -45,12 +46,35 @@ def test_commands_are_those_of_the_command_line(documents: list[Path]) -> None:
             assert not unknown, f"{document}: there is no command {unknown}"
 
 
-def test_the_architecture_names_every_room(repository: Path) -> None:
+def test_the_architecture_names_every_package_and_crate(repository: Path) -> None:
     text = (repository / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    rooms = [f"{path.parent.name}/" for path in (repository / "python" / "branchline").glob("*/__init__.py")]
+    packages = [f"{path.parent.name}/" for path in (repository / "python" / "branchline").glob("*/__init__.py")]
     crates = [f"crates/{path.parent.name}" for path in (repository / "crates").glob("*/Cargo.toml")]
-    for room in rooms + crates:
-        assert f"`{room}`" in text, f"ARCHITECTURE.md does not say what {room} is for"
+    for name in packages + crates:
+        assert f"`{name}`" in text, f"ARCHITECTURE.md does not say what {name} is for"
+
+
+def test_files_that_developers_are_sent_to_exist(repository: Path, sources: list[Path]) -> None:
+    """Paths of sources in the documents for developers and in the docstrings of packages end that of a file."""
+    package = repository / "python" / "branchline"
+    pages = [repository / "ARCHITECTURE.md", *(repository / "docs" / "extending").glob("*.md")]
+    known = {f"/{path.relative_to(repository)}" for path in sources}
+    for page in [*pages, *package.rglob("__init__.py")]:
+        # What a page under docs/extending makes is not there yet.
+        text = page.read_text(encoding="utf-8")
+        made = set(re.findall(r":caption: (\S+)", text))
+        for name in re.findall(r"`([\w./-]+\.(?:py|rs|toml))`", text):
+            there = any(path.endswith(f"/{name}") for path in known) or any(one.endswith(name) for one in made)
+            assert there, f"{page.relative_to(repository)} names {name}, which is not there"
+
+
+def test_every_package_says_where_to_start(repository: Path) -> None:
+    for path in (repository / "python" / "branchline").glob("*/__init__.py"):
+        lines = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()
+        assert len(lines) == 3, f"{path} says in three lines what the package is for and where to start"
+        assert "Start" in lines[-1], path
+        for name in re.findall(r"`([\w./]+\.py)`", lines[-1]):
+            assert (path.parent / name).is_file(), f"{path} sends readers to {name}"
 
 
 def test_the_readme_names_the_rust_that_is_needed(repository: Path) -> None:

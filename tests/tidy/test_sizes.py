@@ -1,15 +1,18 @@
-"""Pieces stay small: a function fits a screen, a file has one subject and says first what it is for."""
+"""Pieces stay small: a function fits a screen, a file has one subject and says first what it is for, a folder
+has few files."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600
 LINE_CHARACTERS_MAX = 120
+FOLDER_MODULES_MAX = 20
 
 RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z: ]+\))? )?(?:const )?(?:unsafe )?(?:extern \"C\" )?fn (\w+)")
 
@@ -62,6 +65,17 @@ def test_files_have_one_subject(repository: Path, python_sources: list[Path], ru
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > FILE_LINES_MAX
     ]
     assert not too_long, "\n".join(too_long)
+
+
+def test_folders_have_few_modules(repository: Path, python_sources: list[Path], rust_sources: list[Path]) -> None:
+    ours = [repository / "python" / "branchline", *(repository / "crates").glob("*/src")]
+    counts = Counter(
+        path.parent for path in python_sources + rust_sources if any(path.is_relative_to(root) for root in ours)
+    )
+    full = [
+        f"{path.relative_to(repository)} has {count}" for path, count in counts.items() if count > FOLDER_MODULES_MAX
+    ]
+    assert not full, "\n".join(full)
 
 
 def test_lines_fit_a_screen(repository: Path, python_sources: list[Path], rust_sources: list[Path]) -> None:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-# A drawer with such a name takes anything; a thing that two rooms need has a name of its own.
+# A drawer with such a name takes anything; a thing that two packages need has a name of its own.
 EMPTY_NAMES = {"util", "utils", "common", "core", "manager", "managers", "helper", "helpers", "misc"}
 
 # Written so that this file does not match itself.
@@ -14,7 +14,7 @@ MACHINE_PATHS = re.compile(r"/(?:home|root|Users|work|opt)/[\w.]+|/tmp/\w")
 REGISTRY_HOSTS = re.compile(r"\b(?:pypi|pythonhosted|anaconda|conda-forge)[.](?:org|io)\b|crates[.]io|--index[-]url")
 LEFTOVERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|\bdbg!|\bbreak" + r"point\(\)")
 
-#: Names that classes of several rooms have. A new class gets a name of its own; this list may only get shorter.
+#: Names that classes of several modules have. A new class gets a name of its own; this list may only get shorter.
 SHARED_NAMES = """
 BranchRow Cell Column Columns Command Compared Comparison Difference Entry Expected Failure FileRow Group
 JobFiles Line Mapped Members MergeLimits Nodes Others Parameter Parameters ParquetFile Picture Progress Rates

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
-
-import branchline
 
 # A class of a notebook travels by its content, with the modules that it uses.
 _NOTEBOOK = """
@@ -20,10 +17,6 @@ class Wagon:
 made = pickle.loads(cloudpickle.dumps(Wagon()))
 assert made.process.__globals__["branchline"] is sys.modules["branchline"]
 """
-
-
-def test_the_package_can_be_pickled() -> None:
-    assert pickle.loads(pickle.dumps(branchline)) is branchline
 
 
 def test_a_wagon_of_a_notebook_that_uses_the_package_can_travel() -> None:

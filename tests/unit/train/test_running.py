@@ -141,7 +141,7 @@ def test_a_wagon_that_raises_stops_alone_with_those_that_require_it(run: Run, sm
         assert fails["error"]["path"].endswith("f2.root")
         assert fails["error"]["entry_start"] <= 900 < fails["error"]["entry_stop"]
         assert "this wagon divides by zero" in fails["error"]["traceback"]
-        assert "coupling.py" not in fails["error"]["traceback"]
+        assert "branchline/trains/" not in fails["error"]["traceback"]
         assert "requires wagon 'fails'" in wagon_of(result, "needs")["error"]["message"]
         before = 2 * 1500 + fails["error"]["entry_start"] % 1500
         assert fails["events"] == wagon_of(result, "needs")["events"] == before

@@ -7,8 +7,8 @@
 //! - `stated.txt`: versions that no such file describes, from the code of ROOT and uproot that reads them;
 //! - `by_hand.txt`: versions that the streamers of ROOT 4 and older wrote without streamer infos, from their code.
 //!
-//! What a file itself describes comes before the first three: [`crate::classes::streamer::ClassInfos`] looks here for what it
-//! lacks.
+//! What a file itself describes comes before the first three: [`crate::classes::streamer::ClassInfos`] looks here for
+//! what it lacks.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

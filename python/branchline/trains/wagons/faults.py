@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import traceback
+from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ from branchline.reading.expressions.name_filters import near_names_hint
 from branchline.reading.trees.stream import Chunk
 from branchline.records.sensors.record import WagonFault
 from branchline.trains.wagons.wagons import Wagon
+
+_TRAINS = Path(__file__).parents[1]
 
 WAGON_STEP_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)
 
@@ -31,7 +34,7 @@ _FOUR_VECTORS = (
 def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None) -> WagonFault:
     """The fault with the traceback from the wagon's own code on, without our frames before it."""
     frames = error.__traceback__
-    while frames is not None and "branchline/train/" in frames.tb_frame.f_code.co_filename:
+    while frames is not None and _is_of_trains(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     text = "".join(traceback.format_exception(type(error), error, frames))
     line = _line_in(frames, wagon)
@@ -39,6 +42,12 @@ def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None) -> 
         return WagonFault(type(error).__name__, reason(error), line=line, traceback=text)
     where = (chunk.path, chunk.entry_start, chunk.entry_stop)
     return WagonFault(type(error).__name__, reason(error), *where, line, text)
+
+
+def _is_of_trains(file: str) -> bool:
+    """Whether a frame's file runs wagons. The demo's wagons lie among these files, and are like any others."""
+    path = Path(file)
+    return path.is_relative_to(_TRAINS) and not path.is_relative_to(_TRAINS / "demo")
 
 
 def because_of(needed: str, chunk: Chunk | None = None) -> WagonFault:

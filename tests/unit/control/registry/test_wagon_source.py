@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said_with_its_line(source: str, message: str) -> None:
 
 
 def test_the_wagons_of_the_demo_are_found(repository: Path) -> None:
-    source = (repository / "python" / "branchline" / "demo" / "wagons.py").read_text(encoding="utf-8")
+    source = (repository / "python" / "branchline" / "trains" / "demo" / "demo_wagons.py").read_text(encoding="utf-8")
     assert len(wagon_classes(source)) == 3
 
 
