@@ -25,8 +25,9 @@ from branchline.errors import BranchlineError
 LEDGER_NAME = "ledger.sqlite"
 #: The file, and those that SQLite adds while it is open or after a kill.
 LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
-# Raised when tables change: a ledger of an earlier version is set aside, and one of a later version refused.
-LEDGER_VERSION = 1
+# Raised when tables change, or the modules of classes that results are pickled with: a ledger of an earlier version is
+# set aside, and one of a later version refused.
+LEDGER_VERSION = 2
 # Parameters of a statement, below the limit of every SQLite.
 KEYS_AT_A_TIME = 500
 

@@ -20,6 +20,7 @@ from branchline.trains.submitted.handle import SubmittedTrain
 from branchline.trains.submitted.ledger_rows import KeptForJobs
 from branchline.trains.submitted.retrying import bad_nodes
 from branchline.trains.submitted.submission_folder import (
+    VERSION,
     BatchFolder,
     framed,
     read_framed,
@@ -62,9 +63,10 @@ def test_another_kind_and_another_version_are_refused(tmp_path: Path) -> None:
     path.write_bytes(framed("result", 1))
     with pytest.raises(BadFileError, match="not a submission"):
         read_framed(path, "submission", int)
-    path.write_bytes(framed("result", 1).replace(b'"version": 2', b'"version": 9'))
-    with pytest.raises(BadFileError, match="version 9"):
-        read_framed(path, "result", int)
+    for version in (VERSION - 1, VERSION + 1):
+        path.write_bytes(framed("result", 1).replace(b'"version": %d' % VERSION, b'"version": %d' % version))
+        with pytest.raises(BadFileError, match=f"version {version}.*use the Branchline that submitted the train"):
+            read_framed(path, "result", int)
     with pytest.raises(MissingFileError):
         read_framed(tmp_path / "none", "result", int)
     path.write_bytes(framed("result", 1))

@@ -33,8 +33,9 @@ from branchline.trains.reuse.unknown_reads import unknown_reads
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.wagons.wagons import Wagon
 
-#: Raised when Branchline makes other results of the same wagons and files, as by another way of adding.
-RESULT_VERSION = 2
+#: Raised when Branchline makes other results of the same wagons and files, as by another way of adding, or pickles them
+#: with classes of other modules.
+RESULT_VERSION = 3
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
 
 

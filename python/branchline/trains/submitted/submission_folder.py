@@ -38,8 +38,8 @@ from branchline.jobs.fold_tree import FoldNode
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
 from branchline.trains.tables.table_folder import TableFolder
 
-#: The version of these files. Another one is refused.
-VERSION = 2
+#: The version of these files, which also changes with the modules of pickled classes. Another one is refused.
+VERSION = 3
 _HEADER_MAX_BYTES = 65_536
 Value = TypeVar("Value")
 
