@@ -181,7 +181,7 @@ def made(
     """Records with consistent numbers, in which the time went into some phases."""
 
     def records() -> list[JobRecord]:
-        from tests.unit.report.conftest import make_job
+        from tests.unit.records.report.conftest import make_job
 
         found = []
         for _ in range(jobs):

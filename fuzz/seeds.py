@@ -17,7 +17,7 @@ import numpy as np
 import uproot
 from tests.peers import root_files
 from tests.peers.peers import import_root, shared_data
-from tests.unit.tree.conftest import CODECS, write_sample
+from tests.unit.reading.trees.conftest import CODECS, write_sample
 
 ROOT_TREES = 12
 ENTRIES = 6

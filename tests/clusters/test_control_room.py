@@ -13,7 +13,7 @@ from tests.clusters.farm import Train, files_of, wait_until
 from tests.clusters.slurm import Slurm
 from tests.local_dask import local_cluster
 from tests.pages.conftest import NARROW, WIDE, Keep, browser, expect, picture  # noqa: F401 - fixtures
-from tests.unit.web.server import Server
+from tests.unit.control.web.server import Server
 
 FILES = 5
 TIMEOUT_S = 180

@@ -17,7 +17,7 @@ import pytest
 from tests.clusters.event_files import write_events
 from tests.clusters.farm import wait_until
 from tests.clusters.htcondor import USER, USER_NUMBER, HTCondor
-from tests.unit.web.test_shared import PASSWORD, SharedServer
+from tests.unit.control.web.test_shared import PASSWORD, SharedServer
 
 FILES, EVENTS = 3, 300_000
 TIMEOUT_S = 240

@@ -12,7 +12,7 @@ import pytest
 from tests.clusters.farm import Train, files_of, wait_until
 from tests.clusters.htcondor import HTCondor
 from tests.pages.conftest import NARROW, WIDE, Keep, browser, expect, picture  # noqa: F401 - fixtures
-from tests.unit.web.server import Server
+from tests.unit.control.web.server import Server
 
 FILES = 3
 TIMEOUT_S = 240

@@ -22,7 +22,7 @@ from tests.clusters.farm import wait_until
 from tests.clusters.slurm import Slurm
 from tests.stores.servers import program
 from tests.unit.control.trials.test_excess import sandbox
-from tests.unit.web.test_shared import PASSWORD, SharedServer, people
+from tests.unit.control.web.test_shared import PASSWORD, SharedServer, people
 
 FILES = 3
 TIMEOUT_S = 180

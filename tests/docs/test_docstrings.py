@@ -41,10 +41,11 @@ CLASSES = (
 )
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
 FUNCTIONS += ("as_TEfficiency", "as_TGraph", "as_THnSparse", "plot", "recreate", "run", "update", "varied", "what_if")
-FUNCTIONS += ("workspace",)
+FUNCTIONS += ("convert", "merge", "skim", "slim", "verify", "workspace")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open", "what_if")
+READING += ("convert", "merge", "skim", "slim", "verify")
 READING += (
     "WritableDirectory",
     "WritableFile",
@@ -55,7 +56,7 @@ READING += (
     "recreate",
     "update",
 )
-#: What programs call; the other members are properties, and calls between rooms.
+#: What programs call; the other members are properties, and calls between packages.
 OF_WRITING = {"keys", "classnames", "update", "mkdir", "mktree", "mkrntuple", "copy_from", "extend", "close", "abandon"}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

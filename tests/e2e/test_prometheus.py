@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 from tests.stores.servers import Process, free_port, program
 from tests.unit.control.batches import batch, identity, last, read
-from tests.unit.web.server import Server
+from tests.unit.control.web.server import Server
 
 HERE, FAR = "root://se.example", "root://far.org"
 CONFIGURATION = """

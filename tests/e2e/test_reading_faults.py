@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import uproot
-from tests.unit.tree.conftest import CODECS, Sample, write_sample
+from tests.unit.reading.trees.conftest import CODECS, Sample, write_sample
 
 import branchline
 from branchline.reading.sources import Source

@@ -20,7 +20,7 @@ import pytest
 import uproot
 from tests.peers import root_files
 from tests.peers.peers import import_root
-from tests.unit.tree.conftest import CODECS, write_sample
+from tests.unit.reading.trees.conftest import CODECS, write_sample
 
 import branchline
 
@@ -51,7 +51,7 @@ def originals(tmp_path: Path) -> Path:
 def test_wrong_bytes_never_do_harm(originals: Path, repository: Path) -> None:
     seed = seed_of_this_run()
     print(f"BRANCHLINE_SEED={seed}")
-    command = [sys.executable, "-m", "tests.unit.tree.mutations", originals, seed, 0, CASES]
+    command = [sys.executable, "-m", "tests.unit.reading.trees.mutations", originals, seed, 0, CASES]
     ended = subprocess.run(
         [str(one) for one in command], cwd=repository, capture_output=True, text=True, timeout=600, check=False
     )

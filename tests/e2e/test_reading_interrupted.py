@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
-from tests.unit.tree.conftest import Sample, write_sample
+from tests.unit.reading.trees.conftest import Sample, write_sample
 
 # Both read once before they say so: Ctrl-C in the middle of an import is an error of the module that is imported.
 WAITING = """

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.browser import NAMES
 from tests.pages.busy_day import busy_day
 from tests.peers.peers import imported, missing
-from tests.unit.web.server import Server
+from tests.unit.control.web.server import Server
 
 playwright = imported("playwright.sync_api")
 

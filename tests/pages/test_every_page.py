@@ -13,7 +13,7 @@ from tests.pages.busy_day import busy_day
 from tests.pages.conftest import NARROW, WIDE, Open, Page
 from tests.sampled import long_but
 from tests.unit.control.plans.passed_room import DATASET, WAGONS, make_room
-from tests.unit.web.server import WAIT_S, Server
+from tests.unit.control.web.server import WAIT_S, Server
 
 from branchline.control.web.app import PAGES
 

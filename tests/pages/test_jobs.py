@@ -11,7 +11,7 @@ import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, Open, Page, expect
 from tests.sampled import long_but
 from tests.unit.control.batches import batch, identity, last, read
-from tests.unit.web.server import Server
+from tests.unit.control.web.server import Server
 
 PAGES = (
     "/jobs",

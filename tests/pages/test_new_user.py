@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import uproot
 from tests.pages.conftest import Keep, Open, expect
-from tests.unit.tree.conftest import write_sample
-from tests.unit.web.server import Server
+from tests.unit.control.web.server import Server
+from tests.unit.reading.trees.conftest import write_sample
 
 WAGON = """
 import hist

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, expect
-from tests.unit.web.openid.provider import PASSWORD
-from tests.unit.web.openid.test_openid import joined
+from tests.unit.control.web.openid.provider import PASSWORD
+from tests.unit.control.web.openid.test_openid import joined
 
 
 @pytest.mark.long

@@ -10,8 +10,8 @@ import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, Page, expect
 from tests.pages.test_every_page import check
 from tests.sampled import long_but
-from tests.unit.web.server import Server
-from tests.unit.web.test_shared import PASSWORD, PEOPLE, people
+from tests.unit.control.web.server import Server
+from tests.unit.control.web.test_shared import PASSWORD, PEOPLE, people
 
 SOURCE = "class Count:\n    branches = ['px']\n    def process(self, events):\n        return {'n': len(events)}\n"
 

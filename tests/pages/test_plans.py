@@ -10,7 +10,7 @@ import pytest
 from tests.pages.conftest import NARROW, WIDE, Keep, Open, expect
 from tests.sampled import long_but
 from tests.unit.control.plans.passed_room import DATASET, make_room
-from tests.unit.web.server import Server
+from tests.unit.control.web.server import Server
 
 
 @pytest.fixture(scope="module")

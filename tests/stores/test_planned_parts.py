@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.stores.servers import Folder, Nginx, certificates
-from tests.unit.forecast.jobs_in_parts import record_of, work_of, write_large
+from tests.unit.lab.forecast.jobs_in_parts import record_of, work_of, write_large
 
 
 @pytest.fixture(scope="module")

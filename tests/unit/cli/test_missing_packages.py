@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.unit.train.conftest import write_file
+from tests.unit.trains.wagons.conftest import write_file
 
 WITHOUT = "import sys; sys.modules['{package}'] = None; "
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.control.batches import batch, identity, read
-from tests.unit.reporting.taking_server import until
+from tests.unit.records.sending.taking_server import until
 
 from branchline.base.plain import to_plain
 from branchline.control import faults

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.command_line import run_command
-from tests.unit.tree.conftest import write_sample
+from tests.unit.reading.trees.conftest import write_sample
 
 from branchline.base.whole_files import whole_file
 from branchline.errors import BadFileError, BranchlineError, OptionError

@@ -86,6 +86,11 @@ def convert(
 
     Raises `UnsupportedBranchError` for branches that cannot be read or have no equivalent, `DatasetError`,
     `StorageError` where the output cannot be written, and `OptionError`.
+
+    Example:
+        >>> branchline.convert("data/*.root", "events.parquet", branches=["Muon_pt"]).entries
+        6
+
     """
     if to is not None and to not in get_args(Kind):
         raise OptionError(f"{to!r} is no format", hint=f"one of {', '.join(get_args(Kind))}")

@@ -109,7 +109,10 @@ def merge(
     Raises `UnsupportedBranchError` for what cannot be merged, `BadFileError` for damaged files, `StorageError` if the
     output cannot be written or is not as written, `OptionError` for invalid options.
 
-    ``merge(["a.root", "b.root"], "all.root", codec="zstd:5")``
+    Example:
+        >>> branchline.merge(["data/a.root", "data/b.root"], "all.root", codec="zstd:5").entries
+        6
+
     """
     selection = selection or TreeSelection()
     _check_options(order, fill_missing_branches, selection)

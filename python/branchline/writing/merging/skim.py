@@ -59,7 +59,12 @@ def slim(
     other trees and objects are kept whole; with ``only_tree`` they are left out. ``options`` are those of `merge`.
     Raises what `merge` raises, `NoSuchKeyError` for names that no branch has, and `DatasetError` if several trees fit.
 
-    ``slim("in.root", "out.root", drop=["HLT_*"])``
+    Example:
+        >>> branchline.slim("data/*.root", "small.root", drop=["*_eta"]).entries
+        6
+        >>> branchline.open("small.root:Events").keys()
+        ['nMuon', 'Muon_pt']
+
     """
     if (branches is None) == (drop is None):
         raise OptionError("a slim needs either the branches to keep or those to drop")
@@ -103,7 +108,10 @@ def skim(
     trees. Raises what `merge` raises, `ExpressionError` for an expression that does not fit,
     and `DatasetError` if several trees fit.
 
-    ``skim("in.root", "out.root", where="(nMuon > 1) & (MET_pt > 30)")``
+    Example:
+        >>> branchline.skim("data/*.root", "pairs.root", where="nMuon > 1").entries
+        2
+
     """
     check_root_name(output)
     if (where is None) == (select_chunk is None):

@@ -64,6 +64,13 @@ def verify(
     Branches that some inputs lack must be 0, false or empty for their entries, as ``merge`` fills them.
 
     Raises what opening and reading raise; what differs is in the answer.
+
+    Example:
+        >>> branchline.merge("data/*.root", "all.root").files
+        2
+        >>> branchline.verify("all.root", "data/*.root").is_same
+        True
+
     """
     made = [os.fspath(path) for path in outputs] if isinstance(outputs, list) else [os.fspath(outputs)]
     given = _paths(inputs)
