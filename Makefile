@@ -63,7 +63,14 @@ serve-demo: build data ## run the demo train a few times, each reporting to a co
 data: build $(STAMPS)/demo ## simulate the collisions of the demo only; they are kept
 	$(BIN)/branchline demo-data $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
 
-test: check test-rust $(if $(CI),miri fuzz) test-python ## run the checks, and all tests that this machine can run
+# With CI set also Miri and the fuzz targets. They compile with another Rust into folders of their own, and run beside
+# checks and tests that use one core only: mypy, links, the longest test in Rust.
+test: build peer-packages ## run the checks, and all tests that this machine can run; with CI set, everything that CI checks
+	@set -e; mkdir -p target; \
+	$(if $(CI),$(MAKE) miri fuzz >target/miri-and-fuzz.log 2>&1 & beside=$$!; trap 'kill $$beside 2>/dev/null || true' EXIT;) \
+	$(MAKE) check test-rust; \
+	$(if $(CI),wait $$beside || { cat target/miri-and-fuzz.log >&2; exit 1; }; grep '^fuzz target' target/miri-and-fuzz.log;) \
+	$(MAKE) test-python
 
 test-rust: $(STAMPS)/extension ## run the tests in Rust
 	$(PYO3_AS_MATURIN) cargo test $(CARGO_FLAGS) --workspace
