@@ -44,7 +44,7 @@ class Branches(ABC, Generic[BranchT]):
         """The number of the branch in the tree, a parent before its children; None for the tree."""
 
     def __dir__(self) -> list[str]:
-        # What the rooms of Branchline use among each other is not for those who look what a tree can do.
+        # What the packages of Branchline use among each other is not for those who look what a tree can do.
         return [name for name in object.__dir__(self) if name not in _INTERNAL]
 
     def _repr_html_(self) -> str:

@@ -1,6 +1,6 @@
 """A piece of advice: what is, what to change, what that gains and costs, and for whom it is.
 
-Only the room ``forecast`` makes them. Reports and pages show what they are handed.
+Only `records/diagnosis` and `lab/advice` make them. Reports and pages show what they are handed.
 """
 
 from __future__ import annotations

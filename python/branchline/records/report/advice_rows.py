@@ -1,4 +1,4 @@
-"""What would help, as a page shows it: the room ``forecast`` says it, and this only puts it into words."""
+"""What would help, as a page shows it: others give it, and this only puts it into words."""
 
 from __future__ import annotations
 
