@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -131,9 +131,13 @@ class ParquetStream:
         return fetch, sum(one.decoded.decode_s - one.before_s[1] for one in self._open)
 
     def close(self) -> None:
-        """Stops prefetching."""
-        self._next = None
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """Stops prefetching, after the read that is under way."""
+        pending, self._next = self._next, None
+        if pending is not None and not pending.cancel():
+            wait([pending])
+        # The garbage collector may call this while any thread starts and holds a lock of `threading`, for which joining
+        # a thread would wait.
+        self._thread.shutdown(wait=False)
 
     def _all_chunks(self) -> Iterator[ParquetChunk | Failure]:
         for index, source in enumerate(self._sources):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -147,13 +148,14 @@ def _write_all(
     begin: Callable[[FieldPlan, ak.Array], Writer],
     plan: FieldPlan,
     empty: Callable[[], ak.Array],
-    chunks: Callable[[], Iterator[tuple[int, ak.Array]]],
+    chunks: Callable[[], Generator[tuple[int, ak.Array], None, None]],
     report: Callable[[int, int], Any],
 ) -> _Written:
     """Writes all chunks, from the first on again where a value is missing of a field that was not optional."""
     while True:
         try:
-            return _write(functools.partial(begin, plan), plan, empty, chunks(), report)
+            with closing(chunks()) as all_of_them:
+                return _write(functools.partial(begin, plan), plan, empty, all_of_them, report)
         except MissingValues as met:
             plan = replace(plan, optional=(plan.optional or frozenset()) | met.fields)
 
@@ -210,7 +212,7 @@ def _chunks(
     memory_limit: int | str,
     access: Access | None,
     others: dict[str, str],
-) -> Iterator[tuple[int, ak.Array]]:
+) -> Generator[tuple[int, ak.Array], None, None]:
     """The number of files that are done, and arrays of the branches of the plan. Fills ``others`` with the classes of
     all other objects of the files by their names.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,21 @@ def test_the_handles_have_every_method_of_the_engines(engine: type, own: type, f
     stream.close()
     unknown = {one for one in dir(engine) if not one.startswith("_")} - set(dir(objects[own]))
     assert unknown <= {"infos_range", "metadata_requests", "is_near", "store_gap_bytes", "columns_bytes"}, unknown
+
+
+@pytest.mark.skipif(not hasattr(threading, "_shutdown_locks_lock"), reason="threading has no such lock")
+def test_an_iterator_in_a_cycle_can_be_collected_while_a_thread_starts(file: Path) -> None:
+    """A thread that starts or ends holds a lock of `threading`, and collects garbage at any time."""
+    cycle: list[Any] = [branchline.iterate(f"{file}", step_size=2)]
+    cycle.append(cycle)
+    next(cycle[0])
+    del cycle
+
+    def collect() -> None:
+        with threading._shutdown_locks_lock:  # type: ignore[attr-defined]
+            gc.collect()
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
