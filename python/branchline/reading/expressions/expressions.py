@@ -18,6 +18,7 @@ import numpy as np
 from branchline.errors import ExpressionError, NoSuchKeyError
 from branchline.reading.expressions.functions import FUNCTIONS
 from branchline.reading.expressions.name_filters import near_names_hint
+from branchline.reading.expressions.operators import misread_operators
 
 # The value of a part of an expression, given the values of the names in it.
 Compute = Callable[[Callable[[str], Any]], Any]
@@ -43,6 +44,8 @@ BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
 }
+#: Operators that floating-point numbers do not have.
+BITWISE = {operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<", operator.rshift: ">>"}
 UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
@@ -69,7 +72,24 @@ class Language(NamedTuple):
     constants: Mapping[str, float]
 
 
-PYTHON = Language(lambda text: ast.parse(text.strip(), mode="eval").body, FUNCTIONS, {})
+def _python(text: str) -> ast.expr:
+    """Parses an expression of a user. Raises SyntaxError, and ExpressionError for operators that would be misread."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        _check_operators(text, is_python=False)
+        raise
+    _check_operators(text, is_python=True)
+    return node
+
+
+def _check_operators(text: str, *, is_python: bool) -> None:
+    misread = misread_operators(text, is_python=is_python)
+    if misread is not None:
+        raise ExpressionError(f"{short(text)!r}: {misread.what}", hint=f"write {short(misread.corrected)}") from None
+
+
+PYTHON = Language(_python, FUNCTIONS, {})
 
 
 class Expression:
@@ -335,7 +355,12 @@ def _applied(apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         bits = left.bit_length() * abs(right) if apply is operator.pow else left.bit_length() + abs(right)
         if apply in (operator.pow, operator.lshift) and bits > CONSTANT_BITS_MAX:
             raise OverflowError("a constant is too large")
-    return apply(left, right)
+    try:
+        return apply(left, right)
+    except TypeError as error:
+        if apply in BITWISE:
+            raise TypeError(f"{BITWISE[apply]} takes integers and truth values") from error
+        raise
 
 
 def _folded(apply: Callable[[Any, Any], Any], values: list[Any]) -> Any:
