@@ -9,10 +9,12 @@ use branchline_format::ntuple::cluster::Scratch;
 use crate::limits;
 
 /// Buffers for decompressed baskets, which take no more than a number of bytes together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SharedScratch {
     state: Mutex<State>,
     given_back: Condvar,
+    /// Where buffers come from, and where they go at the end.
+    spare: &'static SpareBuffers,
 }
 
 #[derive(Debug, Default)]
@@ -33,8 +35,8 @@ impl State {
     }
 
     /// A buffer, and the bytes that it counts for.
-    fn take(&mut self, kept: u64, passing: u64) -> Option<(Scratch, u64)> {
-        let again = self.pop(kept).or_else(|| self.adopt(kept));
+    fn take(&mut self, kept: u64, passing: u64, spare: &SpareBuffers) -> Option<(Scratch, u64)> {
+        let again = self.pop(kept).or_else(|| self.adopt(kept, spare));
         let there = again.as_ref().map_or(0, Scratch::bytes) as u64;
         let more = if again.is_some() { passing } else { kept.saturating_add(passing) };
         if self.make_room(more) || self.in_use == 0 {
@@ -47,9 +49,9 @@ impl State {
     }
 
     /// A buffer for this many bytes that an earlier stream has spare.
-    fn adopt(&mut self, bytes: u64) -> Option<Scratch> {
+    fn adopt(&mut self, bytes: u64, spare: &SpareBuffers) -> Option<Scratch> {
         let room = self.bytes_max.saturating_sub(self.bytes);
-        let adopted = SPARE.take_smallest(bytes, room)?;
+        let adopted = spare.take_smallest(bytes, room)?;
         self.bytes += adopted.bytes() as u64;
         Some(adopted)
     }
@@ -64,7 +66,17 @@ impl State {
     }
 }
 
+impl Default for SharedScratch {
+    fn default() -> Self {
+        Self::with_spare(&SPARE)
+    }
+}
+
 impl SharedScratch {
+    fn with_spare(spare: &'static SpareBuffers) -> Self {
+        Self { state: Mutex::default(), given_back: Condvar::new(), spare }
+    }
+
     /// The buffers may take this many bytes from now on.
     pub(crate) fn set_max(&self, bytes_max: u64) {
         let mut state = self.lock();
@@ -79,7 +91,7 @@ impl SharedScratch {
     pub(crate) fn take(self: &Arc<Self>, kept: u64, passing: u64) -> ScratchBuffer {
         let mut state = self.lock();
         loop {
-            if let Some((buffer, accounted)) = state.take(kept, passing) {
+            if let Some((buffer, accounted)) = state.take(kept, passing, self.spare) {
                 return ScratchBuffer { accounted, buffer, scratch: Arc::clone(self) };
             }
             state = self.given_back.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -93,8 +105,8 @@ impl SharedScratch {
 
 impl Drop for SharedScratch {
     fn drop(&mut self) {
-        let mut state = self.lock();
-        state.free.drain(..).for_each(|buffer| SPARE.give(buffer));
+        let spare = self.spare;
+        self.lock().free.drain(..).for_each(|buffer| spare.give(buffer));
     }
 }
 
@@ -192,6 +204,11 @@ mod tests {
         Scratch { plain: Vec::with_capacity(bytes), ..Scratch::default() }
     }
 
+    /// Buffers that no other test adopts or gives.
+    fn alone() -> Arc<SharedScratch> {
+        Arc::new(SharedScratch::with_spare(Box::leak(Box::new(SpareBuffers::new()))))
+    }
+
     #[test]
     fn spare_buffers_fit_those_who_take_them() {
         let spare = SpareBuffers::new();
@@ -231,7 +248,7 @@ mod tests {
 
     #[test]
     fn buffers_are_used_again() {
-        let scratch = Arc::new(SharedScratch::default());
+        let scratch = alone();
         scratch.set_max(100);
         let first = filled(&scratch, 60);
         let address = first.plain.as_ptr();
@@ -241,7 +258,7 @@ mod tests {
 
     #[test]
     fn no_more_are_given_than_there_is_room_for() {
-        let scratch = Arc::new(SharedScratch::default());
+        let scratch = alone();
         scratch.set_max(100);
         let first = filled(&scratch, 60);
         let (_small, other) = (filled(&scratch, 30), Arc::clone(&scratch));
@@ -254,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_passes_is_not_kept() {
-        let scratch = Arc::new(SharedScratch::default());
+        let scratch = alone();
         scratch.set_max(100);
         let mut first = scratch.take(40, 30);
         first.plain.reserve_exact(40);
@@ -267,7 +284,7 @@ mod tests {
 
     #[test]
     fn one_that_is_too_large_is_given_alone_and_not_kept() {
-        let scratch = Arc::new(SharedScratch::default());
+        let scratch = alone();
         scratch.set_max(100);
         drop(filled(&scratch, 500));
         assert_eq!(scratch.lock().bytes, 0);

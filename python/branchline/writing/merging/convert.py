@@ -88,19 +88,10 @@ def convert(
     Raises `UnsupportedBranchError` for branches that cannot be read or have no equivalent, `DatasetError`,
     `StorageError` where the output cannot be written, and `OptionError`.
 
-    Example:
-        >>> branchline.convert("data/*.root", "events.parquet", branches=["Muon_pt"]).entries
+        >>> branchline.convert("data/*.root", "events.parquet").entries
         6
-
     """
-    if to is not None and to not in get_args(Kind):
-        raise OptionError(f"{to!r} is no format", hint=f"one of {', '.join(get_args(Kind))}")
-    if to in ("rntuple", "ttree"):
-        check_root_name(output)
-    elif to == "parquet" and Path(output).suffix.lower() == ".root":
-        raise OptionError(
-            f"the output is a Parquet file, and {output} has the ending of a ROOT file", hint="name it OUT.parquet"
-        )
+    _check_kind(to, output)
     if cluster_entries is not None and not 1 <= cluster_entries < ENTRIES_END:
         raise OptionError("the number of events in a cluster is 1 to 2^63 - 1")
     files = list(Dataset.of(inputs, tree=tree) if tree else Dataset.of(inputs))
@@ -142,6 +133,18 @@ def convert(
 class _Written:
     entries: int
     size: FileSize
+
+
+def _check_kind(to: Kind | None, output: str | os.PathLike[str]) -> None:
+    """Raises OptionError for a format that is not known, or that the output's name contradicts."""
+    if to is not None and to not in get_args(Kind):
+        raise OptionError(f"{to!r} is no format", hint=f"one of {', '.join(get_args(Kind))}")
+    if to in ("rntuple", "ttree"):
+        check_root_name(output)
+    elif to == "parquet" and Path(output).suffix.lower() == ".root":
+        raise OptionError(
+            f"the output is a Parquet file, and {output} has the ending of a ROOT file", hint="name it OUT.parquet"
+        )
 
 
 def _write_all(

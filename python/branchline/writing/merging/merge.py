@@ -89,8 +89,7 @@ def merge(
 ) -> MergeResult:
     """Merges many files into one. Baskets are copied without being decompressed, unless an option needs new ones.
 
-    Histograms, profiles, efficiencies, graphs, parameters and lists of these are added as ``hadd`` does. Of other
-    objects every version is kept as a cycle.
+    Histograms, graphs and the like are added as ``hadd`` does; of other objects every version is kept as a cycle.
 
     - ``inputs`` is a dataset: paths, patterns, lists. With a ``tree`` only that tree is merged.
     - ``order`` is the order of the baskets of each file. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``,
@@ -109,10 +108,8 @@ def merge(
     Raises `UnsupportedBranchError` for what cannot be merged, `BadFileError` for damaged files, `StorageError` if the
     output cannot be written or is not as written, `OptionError` for invalid options.
 
-    Example:
         >>> branchline.merge(["data/a.root", "data/b.root"], "all.root", codec="zstd:5").entries
         6
-
     """
     selection = selection or TreeSelection()
     _check_options(order, fill_missing_branches, selection)
