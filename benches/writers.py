@@ -87,7 +87,7 @@ def branchline_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
                 if order.kind == "TTree":
                     file[TREE] = columns
                 else:
-                    file.mkrntuple(TREE, columns).extend(columns)
+                    file.mkrntuple(TREE, columns)
 
         return write
 

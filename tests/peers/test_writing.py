@@ -132,7 +132,8 @@ def test_pages_and_baskets_that_are_not_copied_are_read_by_root_and_uproot(
     lengths = np.random.default_rng(8).integers(0, 4, count)
     given = {"x": np.arange(count, dtype="f8"), "l": ak.unflatten(np.arange(lengths.sum(), dtype="f4"), lengths)}
     with branchline.recreate(path, compression=codec) as file:
-        tree = (file.mktree if kind == "TTree" else file.mkrntuple)("events", given)
+        types = {name: ak.Array(values).type.content for name, values in given.items()}
+        tree = (file.mktree if kind == "TTree" else file.mkrntuple)("events", types)
         for begin, end in pairwise([0, 100_000, 100_100, 280_000, 290_000, count]):
             tree.extend({name: values[begin:end] for name, values in given.items()})
     theirs = uproot.open(path)["events"].arrays()
@@ -153,7 +154,7 @@ def test_lists_of_the_same_lengths_have_their_ends_in_common(root: Any, tmp_path
     for names in ["a", "abc"]:
         path, given = tmp_path / f"{names}.root", {name: ak.values_astype(lists[name], "f4") + 1 for name in names}
         with branchline.recreate(path, compression=codec) as file:
-            tree = file.mkrntuple("events", given)
+            tree = file.mkrntuple("events", {name: values.type.content for name, values in given.items()})
             for begin, end in pairwise([0, 100, 200, 5_000, 200_000, count]):
                 tree.extend({name: values[begin:end] + number for number, (name, values) in enumerate(given.items())})
         sizes[names] = path.stat().st_size
@@ -173,7 +174,6 @@ def test_ntuples_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: s
     path, given = tmp_path / "a.root", columns()
     with branchline.recreate(path, compression=codec) as file:
         ntuple = file.mkrntuple("ntuple", given)
-        ntuple.extend(given)
         ntuple.extend(given)
     theirs = uproot.open(path)["ntuple"].arrays()
     descriptor = root.RNTupleReader.Open("ntuple", str(path)).GetDescriptor()

@@ -1,4 +1,4 @@
-"""Tables and arrays of pyarrow as columns of a tree."""
+"""Tables and arrays of pyarrow, and those of other libraries that keep theirs as Arrow, as columns of a tree."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from branchline.errors import OptionError
 def is_of_arrow(value: Any) -> bool:
     """Whether a value is of pyarrow, without importing it."""
     return type(value).__module__ == "pyarrow.lib"
+
+
+def as_arrow(value: Any) -> Any:
+    """A frame or series of polars, or a series of pandas with a type of Arrow, as pyarrow has it; else the value."""
+    if isinstance(value, type):
+        return value
+    if hasattr(value, "to_arrow"):
+        return value.to_arrow()
+    return value.array.__arrow_array__() if hasattr(getattr(value, "dtype", None), "pyarrow_dtype") else value
 
 
 def is_arrow_table(value: Any) -> bool:

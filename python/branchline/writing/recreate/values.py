@@ -14,7 +14,7 @@ import numpy as np
 
 from branchline.errors import OptionError
 from branchline.writing.columns.columns import NUMBERS, lists_of
-from branchline.writing.recreate.arrow import columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
+from branchline.writing.recreate.arrow import as_arrow, columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
 
 HINT = (
     "a mapping of names and arrays, an awkward array of records, a DataFrame, a table of pyarrow, or a structured array"
@@ -40,6 +40,7 @@ class BranchValues:
 
 def named_columns(values: Any) -> dict[str, ak.contents.Content]:
     """The columns of a table, in their order. Raises OptionError for what is no table."""
+    values = as_arrow(values)
     if isinstance(values, ak.Array):
         if not values.fields or values.ndim != 1:
             raise OptionError("an awkward array without names is no table", hint=HINT)
@@ -50,7 +51,7 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
         return {name: layout_of(values[name], name) for name in values.dtype.names}
     if is_arrow_table(values):
         return columns_of_table(values)
-    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+    if is_frame(values):
         twice = next((name for name, count in Counter(map(str, values.columns)).items() if count > 1), None)
         if twice is not None:
             raise OptionError(f"there are several columns {twice!r}", hint="rename them")
@@ -61,6 +62,11 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
     return {name: layout_of(column, name) for name, column in values.items()}
 
 
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame."""
+    return hasattr(value, "columns") and hasattr(value, "to_numpy") and not isinstance(value, type)
+
+
 def check_names(names: Iterable[Any]) -> None:
     """Raises OptionError for what cannot be the name of a branch."""
     for name in names:
@@ -69,7 +75,9 @@ def check_names(names: Iterable[Any]) -> None:
 
 
 def _of_series(series: Any) -> Any:
-    """The values of a column of a frame. Whole numbers and texts of which some are missing stay what they are."""
+    """The values of a series of pandas. Whole numbers and texts of which some are missing stay what they are."""
+    if is_of_arrow(as_arrow(series)):
+        return as_arrow(series)
     if not hasattr(series, "isna") or isinstance(series.dtype, np.dtype):
         return series.to_numpy()
     is_there = ~series.isna().to_numpy()
@@ -81,9 +89,19 @@ def _of_series(series: Any) -> Any:
 
 
 def layout_of(values: Any, name: str) -> ak.contents.Content:
-    """The layout of an array, or of what can become one. Raises OptionError."""
+    """The layout of an array, or of what can become one; of a DataFrame that of records. Raises OptionError."""
+    values = as_arrow(values)
+    if is_frame(values) or is_arrow_table(values):
+        columns = named_columns(values)
+        return ak.contents.RecordArray(list(columns.values()), list(columns), length=len(values))
     if is_of_arrow(values):
         return layout_of_array(values, name)
+    if (
+        hasattr(values, "to_numpy")
+        and hasattr(values, "dtype")
+        and not isinstance(values, type | np.ndarray | ak.Array)
+    ):
+        values = _of_series(values)
     if type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind in NUMBERS and values.dtype.isnative:
         # Awkward takes a tenth of a millisecond for the same: as long as writing some 100 kB.
         return ak.contents.NumpyArray(np.ascontiguousarray(values))
@@ -221,9 +239,11 @@ def fitting(
             whole.content, sample.content, name, lambda place: row_of(int(np.searchsorted(ends, place, "right")))
         )
         return ak.contents.ListOffsetArray(whole.offsets, content)
-    if layout.is_record and sample.is_record and set(layout.fields) == set(sample.fields):
+    are_alike = layout.is_record and sample.is_record and layout.is_tuple == sample.is_tuple
+    if are_alike and set(layout.fields) == set(sample.fields):
         contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}", row_of) for one in sample.fields]
-        return ak.contents.RecordArray(contents, sample.fields, len(layout), parameters=sample.parameters)
+        fields = None if sample.is_tuple else sample.fields
+        return ak.contents.RecordArray(contents, fields, len(layout), parameters=sample.parameters)
     return layout
 
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 import awkward as ak
+import numpy as np
 
 from branchline import _core
 from branchline.errors import (
@@ -35,7 +36,7 @@ from branchline.writing.recreate.counters import given_counters, without
 from branchline.writing.recreate.differences import Differences
 from branchline.writing.recreate.from_tree import StreamedTree, not_copied_error
 from branchline.writing.recreate.sources import source_of
-from branchline.writing.recreate.values import Naming, check_names, empty_layout, layout_of, named_columns
+from branchline.writing.recreate.values import Naming, check_names, empty_layout, is_frame, layout_of, named_columns
 from branchline.writing.recreate.writable_tree import WritableTree, new_table
 
 _CYCLE = re.compile(r";(\d+)$")
@@ -216,9 +217,7 @@ class WritableDirectory(Mapping[str, Any]):
             return
         if _is_table(value):
             given = named_columns(value)
-            written = self._table(name, _whole(given), "", Naming(), is_ntuple=False)
-            with self._removed_if_it_fails(name, written):
-                written._extend(given)
+            self._filled(name, self._table(name, _whole(given), "", Naming(), is_ntuple=False), given)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):
@@ -255,6 +254,13 @@ class WritableDirectory(Mapping[str, Any]):
         with self._removed_if_it_fails(name, written):
             for part in given.steps():
                 written.extend(part)
+
+    def _filled(self, name: str, written: WritableTree, given: Columns) -> WritableTree:
+        """A tree that was just made, with its first entries; it is removed where they cannot be written."""
+        with self._removed_if_it_fails(name, written):
+            if given:
+                written._extend(given)
+        return written
 
     @contextmanager
     def _removed_if_it_fails(self, name: str, written: WritableTree) -> Iterator[None]:
@@ -307,12 +313,12 @@ class WritableDirectory(Mapping[str, Any]):
         field_name: Callable[[str, str], str] | None = None,
         compression: Any = ...,
     ) -> WritableTree:
-        """Makes an empty TTree; ``branch_types`` are types or arrays by the names of branches.
+        """Makes a TTree; ``branch_types`` are types by the names of branches, or the data that the tree begins with.
 
-        Types are those of NumPy (``"float32"``, ``("f4", (3,))``) or of awkward (``"var * float32"``, ``"string"``).
-        ``counter_name`` names the branch that counts the elements of lists (``nx`` of ``x``), ``field_name`` those of
-        the members of records (``jet_pt``). ``compression`` is that of the file unless it is given. Raises OptionError,
-        UnsupportedBranchError.
+        Data are what ``file[name] = ...`` takes. Types are those of NumPy (``"float32"``, ``("f4", (3,))``) or awkward
+        (``"var * float32"``, ``"string"``). ``counter_name`` names the branch that counts the elements of lists (``nx``
+        of ``x``), ``field_name`` those of the members of records (``jet_pt``). ``compression`` is that of the file
+        unless it is given. Raises UnsupportedBranchError, and OptionError, also for types among data.
 
             >>> with branchline.recreate("out.root") as file:
             ...     tree = file.mktree("events", {"x": "float32", "hits": "var * int16"}, compression="lz4")
@@ -322,18 +328,21 @@ class WritableDirectory(Mapping[str, Any]):
         """
         usual = Naming()
         naming = Naming(counter_name or usual.counter, field_name or usual.member)
-        types = _types(branch_types, _whole)
-        return self._table(name, types, title, naming, is_ntuple=False, compression=compression)
+        columns, data = _types_or_data(branch_types)
+        columns = _whole(columns) if data else columns
+        written = self._table(name, columns, title, naming, is_ntuple=False, compression=compression)
+        return self._filled(name, written, data)
 
     def mkrntuple(self, name: str, field_types: Any, description: str = "", *, compression: Any = ...) -> WritableTree:
-        """Makes an empty RNTuple; ``field_types`` are types or arrays by the names of fields, as for `mktree`.
+        """Makes an RNTuple; ``field_types`` are types by the names of fields, or its first data, as for `mktree`.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file.mkrntuple("events", {"jet": "var * {pt: float32}"}).classname
         'ROOT::RNTuple'
         """
-        types = _types(field_types, dict)
-        return self._table(name, types, description, Naming(), is_ntuple=True, compression=compression)
+        columns, data = _types_or_data(field_types)
+        written = self._table(name, columns, description, Naming(), is_ntuple=True, compression=compression)
+        return self._filled(name, written, data)
 
     def copy_from(self, source: Directory | str, *, filter_name: Any = None, filter_classname: Any = None) -> None:
         """Copies objects of another file as they are, with their directories and names; trees are left out.
@@ -403,13 +412,25 @@ class WritableDirectory(Mapping[str, Any]):
 Columns = dict[str, ak.contents.Content]
 
 
-def _types(kinds: Any, of_values: Callable[[Columns], Columns]) -> Columns:
-    """Columns for types by their names, without values, or for arrays; ``of_values`` changes those of arrays."""
-    if not isinstance(kinds, Mapping):
-        return of_values(named_columns(kinds))
-    check_names(kinds)
-    arrays = of_values({name: layout_of(kind, name) for name, kind in kinds.items() if _is_array(kind)})
-    return {name: arrays[name] if name in arrays else empty_layout(kind, name) for name, kind in kinds.items()}
+def _types_or_data(given: Any) -> tuple[Columns, Columns]:
+    """Columns whose types count, and those that are data: the same, or none where types are given."""
+    if isinstance(given, np.dtype) and given.names is not None:
+        given = {name: given[name] for name in given.names}
+    if isinstance(given, ak.types.ArrayType):
+        given = given.content
+    if isinstance(given, ak.types.RecordType) and not given.is_tuple:
+        given = dict(zip(given.fields, given.contents, strict=True))
+    if not isinstance(given, Mapping):
+        data = named_columns(given)
+        return data, data
+    check_names(given)
+    data = {name: layout_of(kind, name) for name, kind in given.items() if _is_array(kind)}
+    types = {name: empty_layout(kind, name) for name, kind in given.items() if name not in data}
+    if types and any(len(layout) for layout in data.values()):
+        what = f"branch {next(iter(types))} is given a type, and branch {next(iter(data))} values"
+        raise OptionError(what, hint="give types for all branches, or values for all")
+    columns = {name: data[name] if name in data else types[name] for name in given}
+    return columns, {} if types else data
 
 
 def _whole(columns: Columns) -> Columns:
@@ -425,8 +446,7 @@ def _is_array(kind: Any) -> bool:
 def _is_table(value: Any) -> bool:
     is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
     is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
-    is_frame = hasattr(value, "columns") and hasattr(value, "to_numpy")
-    return type(value) is dict or is_named or is_structured or is_frame or is_arrow_table(value)
+    return type(value) is dict or is_named or is_structured or is_frame(value) or is_arrow_table(value)
 
 
 class WritableFile(WritableDirectory):

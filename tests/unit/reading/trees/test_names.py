@@ -174,7 +174,7 @@ def test_fields_of_an_rntuple_come_under_their_paths(tmp_path: Path) -> None:
     jets = ak.zip({"pt": np.array([1.0, 2.0]), "eta": np.array([4.0, 5.0])})
     values = {"jet": jets, "pt": np.arange(2)}
     with branchline.recreate(tmp_path / "f.root") as file:
-        file.mkrntuple("events", values).extend(values)
+        file.mkrntuple("events", values)
     events = branchline.open(tmp_path / "f.root")["events"]
     assert events.arrays(filter_name="jet.*").fields == ["jet.pt", "jet.eta"]
     assert events.arrays(["jet.*", "pt"]).fields == ["jet.pt", "jet.eta", "pt"]

@@ -118,7 +118,7 @@ def test_tables_of_pyarrow_are_written(tmp_path: Path, form: str) -> None:
     with branchline.recreate(tmp_path / "out.root") as file:
         file["tree"] = given
         file["tree"].extend(given)
-        file.mkrntuple("ntuple", given).extend(given)
+        file.mkrntuple("ntuple", given)
         file["none"] = TABLE.slice(0, 0)
     opened = branchline.open(tmp_path / "out.root")
     assert opened["tree"].num_entries == 6

@@ -112,7 +112,7 @@ def test_missing_values_of_a_frame_are_not_made_numbers(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         with pytest.raises(UnsupportedBranchError, match="may be missing"):
             file["t"] = frame
-        file.mkrntuple("n", frame).extend(frame)
+        file.mkrntuple("n", frame)
         file["whole"] = frame[["x"]].dropna()
     opened = branchline.open(tmp_path / "a.root")
     assert opened["n"].arrays().to_list() == [

@@ -63,7 +63,7 @@ def test_bytes_do_not_depend_on_the_number_of_cores(tmp_path: Path, kind: str) -
                 if kind == "TTree":
                     file["events"] = given
                 else:
-                    file.mkrntuple("events", given).extend(given)
+                    file.mkrntuple("events", given)
         finally:
             os.sched_setaffinity(0, cores)
         return path.read_bytes()

@@ -21,7 +21,7 @@ def test_a_tree_keeps_its_values_types_title_and_shared_counters(tmp_path: Path)
     with branchline.recreate(tmp_path / "a.root") as file:
         tree = file.mktree(
             "events",
-            {"Muon_pt": JAGGED, "Muon_id": ak.values_astype(JAGGED, "i1"), "x": "uint16", "text": "string"},
+            {"Muon_pt": JAGGED.type.content, "Muon_id": "var * int8", "x": "uint16", "text": "string"},
             title="two muons",
             counter_name=lambda _: "nMuon",
         )
@@ -52,8 +52,8 @@ def test_an_rntuple_stays_one_with_its_records(tmp_path: Path) -> None:
         "empty": ak.Array([[[1]], [], [[], [2]]]),
     }
     with branchline.recreate(tmp_path / "a.root") as file:
-        file.mkrntuple("events", values).extend(values)
-        file.mkrntuple("none", values)
+        file.mkrntuple("events", values)
+        file.mkrntuple("none", {name: ak.Array(one).type.content for name, one in values.items()})
     with branchline.recreate(tmp_path / "b.root") as file, branchline.open(tmp_path / "a.root") as source:
         file.update({name: source[name] for name in ("events", "none")})
     again, given = (branchline.open(tmp_path / one) for one in ("b.root", "a.root"))

@@ -65,7 +65,6 @@ def test_an_ntuple_keeps_records(tmp_path: Path) -> None:
     path = tmp_path / "a.root"
     with branchline.create(path) as file:
         ntuple = file.mkrntuple("dir/ntuple", COLUMNS, "a description")
-        ntuple.extend(COLUMNS)
         ntuple.extend(ak.Array(COLUMNS))
     read = branchline.open(path)["dir/ntuple"].arrays()
     for name, given in COLUMNS.items():
