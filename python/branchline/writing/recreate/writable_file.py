@@ -117,6 +117,9 @@ class WritableDirectory(Mapping[str, Any]):
         ['plots', 'plots/note']
     """
 
+    # Any other attribute that a script sets would have no effect, and raises.
+    __slots__ = ("_owner", "_path")
+
     def __init__(self, file: WritableFile | None, path: str) -> None:
         self._owner = file
         self._path = path
@@ -460,6 +463,8 @@ class WritableFile(WritableDirectory):
         3
     """
 
+    __slots__ = ("__weakref__", "_before", "_codec", "_core", "_name", "_trees")
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -494,6 +499,15 @@ class WritableFile(WritableDirectory):
     def codec(self) -> str:
         """How it is compressed."""
         return self._codec or USUAL
+
+    @property
+    def compression(self) -> str:
+        """The codec of trees that are made from now on. Other objects keep the codec that the file began with."""
+        return self.codec
+
+    @compression.setter
+    def compression(self, compression: Any) -> None:
+        self._codec = codec_of(compression)
 
     def __repr__(self) -> str:
         return f"<WritableFile {self._name!r}{' (closed)' if self.closed else ''}>"

@@ -34,10 +34,11 @@ class NewTable:
     shown: list[ShownField] | None
 
 
-@dataclass
+@dataclass(slots=True)
 class WritableTree:
     """A TTree or an RNTuple of a file that is being written. ``extend`` adds entries; what is full is compressed on all
-    cores and written, so that memory stays bounded. Raises OptionError for other columns than before.
+    cores and written, so that memory stays bounded. Raises OptionError for other columns than before. Its codec is that
+    of the file, or the one that ``mktree`` was given.
 
         >>> with branchline.recreate("out.root") as file:
         ...     tree = file.mktree("events", {"n": "int32", "pt": "var * float32"})

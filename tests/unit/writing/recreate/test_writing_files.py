@@ -9,6 +9,7 @@ import boost_histogram
 import hist
 import numpy as np
 import pytest
+import uproot
 
 import branchline
 from branchline.errors import (
@@ -307,3 +308,34 @@ def test_a_file_that_was_never_closed_is_not_written_and_says_so(tmp_path: Path)
     with pytest.warns(BranchlineWarning, match="never closed"):
         del file
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_compression_of_a_file_is_that_of_the_next_trees(tmp_path: Path) -> None:
+    path, values = tmp_path / "a.root", {"x": np.zeros(20_000, "i4")}
+    with branchline.recreate(path, compression="zlib:5") as file:
+        file["first"] = values
+        file.compression = None
+        assert file.compression == "none"
+        file["second"] = values
+        file.compression = uproot.LZ4(4)
+        file.mktree("third", values)
+        with pytest.raises(OptionError, match="is no compression"):
+            file.compression = 1.5
+    trees = uproot.open(path)
+    assert [trees[name]["x"].compression for name in ("first", "second", "third")] == [
+        uproot.ZLIB(5),
+        None,
+        uproot.LZ4(4),
+    ]
+
+
+def test_attributes_that_would_have_no_effect_raise(tmp_path: Path) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        tree = file.mktree("t", {"x": "i4"})
+        for thing in (file, file.mkdir("d"), tree):
+            for name in ("title", "compresion", "initial_directory_bytes"):
+                if not hasattr(thing, name):
+                    with pytest.raises(AttributeError):
+                        setattr(thing, name, "anything")
+        with pytest.raises(AttributeError):
+            tree.compression = {"x": None}
