@@ -77,7 +77,7 @@ mod tests {
         let error = within(Duration::from_secs(20), || -> usize { panic!("it is 7") }).unwrap_err();
         let fault = crate::servers::failure::Fault::io(&error);
         assert_eq!(fault.kind, crate::StorageErrorKind::Internal);
-        assert!(fault.reason.contains("it is 7") && fault.reason.contains("abandoned_calls.rs:"), "{}", fault.reason);
+        assert!(fault.reason.contains("it is 7") && fault.reason.contains("deadline.rs:"), "{}", fault.reason);
         assert!(!fault.retry_may_help);
     }
 }
