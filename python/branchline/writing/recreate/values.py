@@ -247,6 +247,30 @@ def fitting(
     return layout
 
 
+def is_like(layout: ak.contents.Content, sample: ak.contents.Content) -> bool:
+    """Whether values have the type of a branch; lists without any elements are of every type."""
+    if layout.is_unknown or sample.is_unknown:
+        return True
+    if layout.is_option or sample.is_option:
+        return layout.is_option and sample.is_option and is_like(layout.content, sample.content)
+    if layout.is_indexed or sample.is_indexed:
+        return is_like(*(one.project() if one.is_indexed else one for one in (layout, sample)))
+    if layout.is_numpy and sample.is_numpy:
+        return bool(layout.data.dtype == sample.data.dtype and layout.data.shape[1:] == sample.data.shape[1:])
+    if layout.is_numpy or sample.is_numpy:
+        regular = [one.to_RegularArray() if one.is_numpy else one for one in (layout, sample)]
+        return not any(one.is_numpy for one in regular) and is_like(*regular)
+    if layout.is_list and sample.is_list:
+        are_regular = layout.is_regular and sample.is_regular and layout.size == sample.size
+        are_alike = are_regular if layout.is_regular or sample.is_regular else True
+        are_alike = are_alike and layout.parameter("__array__") == sample.parameter("__array__")
+        return are_alike and is_like(layout.content, sample.content)
+    if layout.is_record and sample.is_record:
+        are_alike = layout.is_tuple == sample.is_tuple and set(layout.fields) == set(sample.fields)
+        return are_alike and all(is_like(layout.content(one), sample.content(one)) for one in sample.fields)
+    return bool(layout.is_union and sample.is_union)
+
+
 def _fitting_option(
     layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int]
 ) -> ak.contents.Content:

@@ -16,7 +16,7 @@ from branchline.writing.columns.columns import column_of, missing_error
 from branchline.writing.columns.fields import ShownField
 from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
 from branchline.writing.recreate.counters import check_counters
-from branchline.writing.recreate.values import BranchValues, Naming, branches_of, fitting, named_columns
+from branchline.writing.recreate.values import BranchValues, Naming, branches_of, fitting, is_like, named_columns
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ class WritableTree:
         """Adds entries: a mapping of the same columns as before, an awkward array of records, a DataFrame. Counters of
         lists may be among them.
 
-        Raises OptionError for missing or other columns, for columns of different lengths, and for numbers that the
-        branch cannot hold; StorageError where the file cannot be written.
+        Raises OptionError, which is a ValueError, for missing or other columns, for columns of different lengths, and
+        for values that the branch cannot hold; the tree goes on without these entries. Raises StorageError where the
+        file cannot be written.
 
             >>> with branchline.recreate("out.root") as file:
             ...     tree = file.mktree("events", {"x": "float32"})
@@ -112,8 +113,14 @@ class WritableTree:
             lost = next((name for name, layout in given.items() if misses(layout)), None)
             if lost is not None:
                 error = missing_error(lost, "write an RNTuple, with mkrntuple, or fill them with ak.fill_none")
-                raise UnsupportedBranchError(f"tree {self.path}: {error.what}", path=self.file_path, hint=error.hint)
+                raise OptionError(f"tree {self.path}: {error.what}", path=self.file_path, hint=error.hint)
         columns = {name: fitting(given[name], sample, name) for name, sample in self._columns.items()}
+        for name, sample in self._columns.items():
+            # Found here, before anything is added: the tree goes on without these entries.
+            if not is_like(columns[name], sample):
+                have, wanted = (one.form.type for one in (given[name], sample))
+                refused = f"tree {self.path}: branch {name} holds {wanted}, and is given {have}"
+                raise OptionError(refused, path=self.file_path, hint="convert the values; no entry was added")
         filled = list(branches(columns, self._naming, is_ntuple=self.classname != "TTree"))
         counts = {name: given[name] for name in self._counters if name in given}
         check_counters(filled, counts, self.path, self.file_path)

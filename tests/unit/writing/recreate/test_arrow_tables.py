@@ -135,7 +135,7 @@ def test_tables_of_pyarrow_are_written(tmp_path: Path, form: str) -> None:
 def test_what_is_missing_in_a_table_is_named(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "out.root") as file:
         file["tree"] = TABLE.select(["x"])
-        with pytest.raises(UnsupportedBranchError, match="x: values are missing, which no branch of a TTree"):
+        with pytest.raises(OptionError, match="x: values are missing, which no branch of a TTree"):
             file["tree"].extend(pa.table({"x": [1.0, None]}))
         for name, values in MISSING.items():
             with pytest.raises(UnsupportedBranchError, match=f"{name}: no branch of a TTree can hold values that may"):
