@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -94,3 +95,25 @@ def test_the_settings_page_has_every_variable(repository: Path) -> None:
     page = (repository / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     missing = sorted(name for name in named - {"BRANCHLINE_SHARED"} if f"`{name}`" not in page)
     assert not missing, f"docs/reference/settings.md does not describe {missing}"
+
+
+def test_names_of_python_in_the_documents_exist(documents: list[Path]) -> None:
+    """Dotted names such as `branchline.trains.add`, in texts and in code."""
+    named: dict[str, Path] = {}
+    # What a page under docs/extending makes is not there yet.
+    for document in (one for one in documents if "extending" not in one.parts and one.name != "CHANGELOG.md"):
+        for name in re.findall(r"(?<![\w/.\-:])branchline(?:\.[A-Za-z_]\w*)+", document.read_text(encoding="utf-8")):
+            named.setdefault(name, document)
+    assert len(named) > 20
+    assert [f"{document}: {name}" for name, document in named.items() if not _exists(name)] == []
+
+
+def _exists(name: str) -> bool:
+    package, *parts = name.split(".")
+    found = importlib.import_module(package)
+    try:
+        for part in parts:
+            found = getattr(found, part)
+    except AttributeError:
+        return False
+    return True
