@@ -16,7 +16,7 @@ def is_of_arrow(value: Any) -> bool:
 
 def as_arrow(value: Any) -> Any:
     """A frame or series of polars, or a series of pandas with a type of Arrow, as pyarrow has it; else the value."""
-    if isinstance(value, type):
+    if isinstance(value, type | ak.Array):
         return value
     if hasattr(value, "to_arrow"):
         return value.to_arrow()

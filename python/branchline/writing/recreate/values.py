@@ -64,7 +64,9 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a DataFrame."""
-    return hasattr(value, "columns") and hasattr(value, "to_numpy") and not isinstance(value, type)
+    # An array of records may have a field of one of these names.
+    is_other = isinstance(value, type | ak.Array)
+    return not is_other and hasattr(value, "columns") and hasattr(value, "to_numpy")
 
 
 def check_names(names: Iterable[Any]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import awkward as ak
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -167,3 +168,10 @@ def test_random_frames_are_read_again_as_they_were(tmp_path: Path) -> None:
         assert {name: found[name].tolist() for name in columns} == {
             name: column.to_pylist() for name, column in columns.items()
         }
+
+
+def test_records_may_have_fields_that_are_named_as_methods_of_frames(tmp_path: Path) -> None:
+    hits = ak.Array([[{"columns": 1, "to_arrow": 2, "dtype": 3}], [], [{"columns": 4, "to_arrow": 5, "dtype": 6}]])
+    assert written(tmp_path, {"hit": hits}, "mkrntuple")["hit"].tolist() == hits.tolist()
+    found = written(tmp_path, {"hit": hits}, "mktree")
+    assert found["hit_columns"].tolist() == [[1], [], [4]]
