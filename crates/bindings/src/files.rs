@@ -157,7 +157,7 @@ impl File {
         Ok(keys.into_iter().map(|key| self.key(path_of(&key), key)).collect())
     }
 
-    /// The keys with this path, one for each cycle.
+    /// The keys with this path, one for each cycle, the newest first.
     fn find(&self, py: Python<'_>, path: &str) -> PyResult<Vec<Key>> {
         let keys = detached(py, self.0.path(), || self.0.find(path))?;
         Ok(keys.into_iter().map(|key| self.key(path.to_string(), key)).collect())

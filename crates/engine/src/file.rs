@@ -361,7 +361,7 @@ impl File {
         self.metadata_reader().until_known(|loaded| directories.keys_in(path, loaded))
     }
 
-    /// The keys with this path, one for each cycle. Only the directories that lead there are read.
+    /// The keys with this path, one for each cycle, the newest first. Only the directories that lead there are read.
     pub fn find(&self, path: &str) -> Result<Vec<TKey>> {
         let mut directories = self.lock_directories();
         self.metadata_reader().until_known(|loaded| directories.find(path, loaded))

@@ -7,7 +7,7 @@ use branchline_format::file::TKey;
 pub(crate) struct KeyPath<'a> {
     /// The path without the cycle.
     pub(crate) path: &'a str,
-    /// None for the highest cycle.
+    /// None for the newest key.
     cycle: Option<i16>,
 }
 

@@ -125,11 +125,8 @@ impl File {
             };
         };
         let wanted = KeyPath::parse(path);
-        let keys = self.find(wanted.path)?.into_iter();
-        let found = keys
-            .filter(|key| wanted.fits(key))
-            .filter_map(|key| self.tree_class(&key).map(|class| (key, class)))
-            .max_by_key(|(key, _)| key.cycle);
+        let mut keys = self.find(wanted.path)?.into_iter().filter(|key| wanted.fits(key));
+        let found = keys.find_map(|key| self.tree_class(&key).map(|class| (key, class)));
         let missing = || ReadError::new(ReadErrorKind::NoSuchKey, self.path(), format!("there is no tree {path:?}"));
         let (key, class) = found.ok_or_else(missing)?;
         Ok(FoundTree { entry: Entry { path: wanted.path.to_string(), key }, class })

@@ -43,8 +43,8 @@ struct OldDirectory {
 
 /// A place in a list of keys.
 enum Slot {
-    /// The key of an object.
-    Key(Vec<u8>),
+    /// The key of an object, with its name.
+    Key { name: String, bytes: Vec<u8> },
     /// A directory.
     Directory(usize),
     /// An object that is written later.
@@ -195,7 +195,8 @@ impl NewFile {
                 (key.object_size, key.stored_size) = (size, size);
                 let key = key.bytes().map_err(|error| self.error(&error))?;
                 self.output.write_at(seek, &[&key[..], &plain].concat())?;
-                self.directories[place.directory].slots[place.slot] = Slot::Key(key);
+                self.directories[place.directory].slots[place.slot] =
+                    Slot::Key { name: object.name.clone(), bytes: key };
                 return Ok(());
             }
             let message = format!("{} has another size than was reserved for it", object.name);
@@ -206,7 +207,7 @@ impl NewFile {
         let is_smaller = self.compressor.compress(self.setting, &plain, &mut stored);
         let stored = if is_smaller { stored } else { plain.clone() };
         (key.object_size, key.stored_size) = (plain.len() as u64, stored.len() as u64);
-        self.write_record(place, &key.bytes().map_err(|error| self.error(&error))?, &stored)
+        self.write_record(place, object, &key.bytes().map_err(|error| self.error(&error))?, &stored)
     }
 
     /// Writes an object whose bytes are as they were stored elsewhere, behind a key of this size there.
@@ -219,7 +220,7 @@ impl NewFile {
     ) -> Result<()> {
         let mut key = self.key(place.directory, object);
         (key.object_size, key.stored_size) = (object_size, stored.len() as u64);
-        self.write_record(place, &key.bytes().map_err(|error| self.error(&error))?, stored)
+        self.write_record(place, object, &key.bytes().map_err(|error| self.error(&error))?, stored)
     }
 
     /// Bytes of the key that an object would have now.
@@ -227,10 +228,11 @@ impl NewFile {
         self.key(directory, object).size()
     }
 
-    fn write_record(&mut self, place: SlotId, key: &[u8], stored: &[u8]) -> Result<()> {
+    fn write_record(&mut self, place: SlotId, object: &ObjectName, key: &[u8], stored: &[u8]) -> Result<()> {
         self.output.write(key)?;
         self.output.write(stored)?;
-        self.directories[place.directory].slots[place.slot] = Slot::Key(key.to_vec());
+        self.directories[place.directory].slots[place.slot] =
+            Slot::Key { name: object.name.clone(), bytes: key.to_vec() };
         Ok(())
     }
 
@@ -328,13 +330,13 @@ impl NewFile {
     }
 
     fn write_keys(&mut self, number: usize) -> Result<RecordPlace> {
-        let of = |slot: &Slot| match slot {
-            Slot::Key(key) => Some(Ok(key.clone())),
+        let of = |slot: &&Slot| match slot {
+            Slot::Key { bytes, .. } => Some(Ok(bytes.clone())),
             Slot::Directory(number) => Some(self.new_directory(*number).key_bytes()),
             Slot::Reserved | Slot::Room { .. } => None,
         };
         let keys: std::result::Result<Vec<Vec<u8>>, FormatError> =
-            self.directories[number].slots.iter().filter_map(of).collect();
+            newest_keys_first(&self.directories[number].slots).iter().filter_map(of).collect();
         let seek = self.output.end();
         let list = keys.and_then(|keys| self.new_directory(number).key_list(seek, &keys));
         let list = list.map_err(|error| self.error(&error))?;
@@ -351,4 +353,21 @@ impl NewFile {
 pub(crate) fn mark_uuid(uuid: &mut [u8; 16]) {
     uuid[6] = (uuid[6] & 0x0f) | 0x80;
     uuid[8] = (uuid[8] & 0x3f) | 0x80;
+}
+/// The slots of a directory, given from oldest to newest, in the order of its list of keys: ROOT takes the first key of
+/// a name for the newest.
+fn newest_keys_first(slots: &[Slot]) -> Vec<&Slot> {
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::with_capacity(slots.len());
+    for (place, slot) in slots.iter().enumerate() {
+        if let Slot::Key { name, .. } = slot {
+            places.entry(name).or_default().push(place);
+        }
+    }
+    let mut listed: Vec<&Slot> = slots.iter().collect();
+    for same in places.values() {
+        for (place, from) in same.iter().zip(same.iter().rev()) {
+            listed[*place] = &slots[*from];
+        }
+    }
+    listed
 }

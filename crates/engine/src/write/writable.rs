@@ -352,9 +352,11 @@ impl WritableFile {
         if self.output.file.directory(path).is_some() {
             return Err(self.refused(&format!("{path} is a directory, not an object")));
         }
-        let last = self.listed().filter(|listed| listed.path == path).map(|listed| listed.cycle).max();
+        let cycles: Vec<i16> = self.listed().filter(|listed| listed.path == path).map(|listed| listed.cycle).collect();
+        // As in ROOT, -32768 follows 32767.
+        let next = cycles.last().map_or(1, |last| last.wrapping_add(1));
         let too_many = || self.refused(&format!("{path} has more cycles than ROOT has room for"));
-        last.unwrap_or(0).checked_add(1).ok_or_else(too_many)
+        (!cycles.contains(&next)).then_some(next).ok_or_else(too_many)
     }
 
     fn directory(&mut self, names: &[String]) -> Result<usize> {

@@ -37,16 +37,27 @@ impl Directory {
         &self.keys
     }
 
-    /// Its keys with this name, one for each cycle.
+    /// Its keys with this name, one for each cycle, the newest first.
     pub fn named(&self, name: &str) -> impl Iterator<Item = &TKey> {
         let by_name = self.by_name.get_or_init(|| {
             let mut by_name: HashMap<String, Vec<usize>> = HashMap::with_capacity(self.keys.len());
             for (index, key) in self.keys.iter().enumerate() {
                 by_name.entry(key.name.clone()).or_default().push(index);
             }
+            by_name.values_mut().for_each(|places| newest_first(places, |place| self.keys[*place].cycle));
             by_name
         });
         by_name.get(name).into_iter().flatten().map(|index| &self.keys[*index])
+    }
+}
+
+/// Orders the keys of one name, given in the order of their directory's list, from newest to oldest.
+///
+/// ROOT inserts a key before the older keys of its name, and `TDirectory::Get` takes the first (TDirectoryFile::AppendKey).
+/// The numbers do not tell: -32768 follows 32767. uproot appends keys instead, so that their cycles ascend one by one.
+pub fn newest_first<T>(keys: &mut [T], cycle: impl Fn(&T) -> i16) {
+    if keys.windows(2).all(|pair| cycle(&pair[0]).checked_add(1) == Some(cycle(&pair[1]))) {
+        keys.reverse();
     }
 }
 
@@ -351,6 +362,21 @@ mod tests {
         let entries = all.entries_below("", &LoadedBytes::new(1000)).unwrap();
         let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
         assert_eq!(paths, ["a", "a/tree", "b", "c"]);
+    }
+
+    #[test]
+    fn the_newest_key_of_a_name_is_found_first() {
+        let found = |cycles: &[i16]| {
+            let keys = cycles.iter().map(|cycle| TKey { cycle: *cycle, ..key("a", "TTree", 1) }).collect();
+            let mut all = directories(vec![(TOP, keys)], 1000);
+            let found = all.find("a", &LoadedBytes::new(1000)).unwrap();
+            found.iter().map(|key| key.cycle).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[3, 2, 1]), [3, 2, 1], "ROOT");
+        assert_eq!(found(&[1, 2, 3]), [3, 2, 1], "uproot");
+        assert_eq!(found(&[-32768, 32767]), [-32768, 32767], "behind the last positive number");
+        assert_eq!(found(&[2, -1, -2]), [2, -1, -2], "behind the last negative number");
+        assert_eq!(found(&[5, 32767]), [5, 32767], "where others were removed");
     }
 
     #[test]

@@ -42,10 +42,10 @@ class Entries:
         return [_entry(key) for key in self._core.keys_below(directory)]
 
     def find(self, name: str) -> Entry | None:
-        """The object with this path, of the cycle after ``;`` or of the highest."""
-        same = [_entry(key) for key in self._core.find(name)]
+        """The object with this path, of the cycle after ``;`` or the newest."""
+        same = self._core.find(name)
         if same:
-            return max(same, key=lambda entry: abs(entry.cycle))
+            return _entry(same[0])
         path, _, cycle = name.rpartition(";")
         same = [_entry(key) for key in self._core.find(path)] if cycle.removeprefix("-").isdecimal() else []
         return next((entry for entry in same if entry.cycle == int(cycle)), None)

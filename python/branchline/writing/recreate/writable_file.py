@@ -185,11 +185,11 @@ class WritableDirectory(Mapping[str, Any]):
         return isinstance(name, str) and self._find(name) is not None
 
     def _find(self, name: str) -> _core.WrittenKey | None:
-        """The key of this name, the last cycle if it says none."""
+        """The key of this name, the newest if it gives no cycle."""
         wanted = _CYCLE.search(name)
         path = _CYCLE.sub("", name).strip("/")
         found = [key for one, key in self._keys() if one == path and (wanted is None or key.cycle == int(wanted[1]))]
-        return max(found, key=lambda key: key.cycle, default=None)
+        return found[-1] if found else None
 
     def _no_such(self, name: str) -> NoReturn:
         hint = f"there are {', '.join(self.keys()[:8])}" if len(self) else "nothing is written yet"
@@ -273,7 +273,7 @@ class WritableDirectory(Mapping[str, Any]):
         except BaseException:
             # Only this cycle: there may be others of that name.
             cycles = [key.cycle for path, key in self._keys() if path == name.strip("/")]
-            self.file.written().remove(written.path, max(cycles))
+            self.file.written().remove(written.path, cycles[-1])
             raise
 
     def __delitem__(self, name: str) -> None:

@@ -1,10 +1,10 @@
 //! An input of a merge: all that its keys lead to, read in one walk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use branchline_format::file::directory::{is_directory, Entry};
+use branchline_format::file::directory::{is_directory, newest_first, Entry};
 use branchline_format::file::TKey;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::write::FileFrame;
@@ -96,8 +96,7 @@ impl Input {
         Ok(input)
     }
 
-    /// Its keys, of each name the one with the highest cycle; of objects that are copied all, the oldest first, as hadd
-    /// keeps them.
+    /// Its keys, of each name the newest; of objects that are copied all, the oldest first, as hadd keeps them.
     fn newest(&mut self, tree: Option<&str>) -> Result<Vec<Entry>> {
         if let Some(path) = tree {
             let entry = self.file.find_tree(Some(path))?;
@@ -114,29 +113,32 @@ impl Input {
         let keeps_cycles = |key: &TKey| key.class_name != PROCESS_ID && AnyContent::keeps_cycles(&self.file, key);
         let all = self.file.entries_below("")?;
         let mut places: HashMap<String, usize> = HashMap::with_capacity(all.len());
-        let mut kept: Vec<Vec<Entry>> = Vec::with_capacity(all.len());
-        let mut has_older = false;
+        let mut named: Vec<Vec<Entry>> = Vec::with_capacity(all.len());
         for entry in all {
-            let place = *places.entry(entry.path.clone()).or_insert(kept.len());
-            match kept.get_mut(place) {
-                None => kept.push(vec![entry]),
-                Some(others) if keeps_cycles(&entry.key) && others.iter().all(|one| keeps_cycles(&one.key)) => {
-                    let is_new = others.iter().all(|one| one.key.cycle != entry.key.cycle);
-                    let newer = others.partition_point(|one| one.key.cycle < entry.key.cycle);
-                    others.splice(newer..newer, is_new.then_some(entry));
+            match places.get(&entry.path) {
+                Some(place) => named[*place].push(entry),
+                None => {
+                    places.insert(entry.path.clone(), named.len());
+                    named.push(vec![entry]);
                 }
-                Some(others) => {
-                    has_older = true;
-                    if others.iter().all(|one| one.key.cycle < entry.key.cycle) {
-                        *others = vec![entry];
-                    }
-                }
+            }
+        }
+        let mut has_older = false;
+        for entries in named.iter_mut().filter(|entries| entries.len() > 1) {
+            newest_first(entries, |entry| entry.key.cycle);
+            if entries.iter().all(|entry| keeps_cycles(&entry.key)) {
+                let mut cycles = HashSet::new();
+                entries.retain(|entry| cycles.insert(entry.key.cycle));
+                entries.reverse();
+            } else {
+                entries.truncate(1);
+                has_older = true;
             }
         }
         if has_older {
             self.left_out.push("older cycles of objects".to_string());
         }
-        Ok(kept.into_iter().flatten().collect())
+        Ok(named.into_iter().flatten().collect())
     }
 
     /// Older cycles of objects that have versions, as an output has them.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use branchline_format::compress::{Compressor, Setting};
-use branchline_format::file::directory::is_directory;
+use branchline_format::file::directory::{is_directory, newest_first, Entry};
 use branchline_format::file::read_key_at;
 use branchline_format::write::file::{BEGIN, DIRECTORY_SIZE};
 use branchline_format::write::FileFrame;
@@ -42,6 +42,7 @@ impl NewFile {
     /// Takes over the keys of all directories: their paths, slots and names.
     pub(crate) fn list_old(&mut self, old: &File) -> Result<Vec<(String, SlotId, ObjectName)>> {
         let mut entries = old.entries_below("")?;
+        oldest_keys_first(&mut entries);
         // A directory comes before what is in it.
         entries.sort_by_key(|entry| entry.path.matches('/').count());
         let mut listed = Vec::with_capacity(entries.len());
@@ -67,11 +68,26 @@ impl NewFile {
             // The key in front of the object is the one that the list has.
             let bytes = self.output.read_at(key.seek, key.key_size as usize)?;
             let slots = &mut self.directories[directory].slots;
-            slots.push(Slot::Key(bytes));
+            slots.push(Slot::Key { name: key.name.clone(), bytes });
             let place = SlotId { directory, slot: slots.len() - 1 };
             listed.push((entry.path, place, ObjectName { cycle: key.cycle, ..ObjectName::of_key(&entry.key) }));
         }
         Ok(listed)
+    }
+}
+
+/// Puts the keys of each path in the order in which they were written, at the places that they have together.
+fn oldest_keys_first(entries: &mut [Entry]) {
+    let mut places: HashMap<String, Vec<usize>> = HashMap::with_capacity(entries.len());
+    for (place, entry) in entries.iter().enumerate() {
+        places.entry(entry.path.clone()).or_default().push(place);
+    }
+    for same in places.values().filter(|same| same.len() > 1) {
+        let mut keys: Vec<Entry> = same.iter().map(|place| entries[*place].clone()).collect();
+        newest_first(&mut keys, |entry| entry.key.cycle);
+        for (place, entry) in same.iter().zip(keys.into_iter().rev()) {
+            entries[*place] = entry;
+        }
     }
 }
 

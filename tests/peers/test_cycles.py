@@ -1,0 +1,94 @@
+"""Which of several keys of one name is the newest."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.peers.peers import imported
+
+import branchline
+
+# Offset of the cycle in a key, and of the size of the key.
+CYCLE_AT, KEY_SIZE_AT = 16, 14
+OLD, NEW = 3, 5
+
+
+def with_cycles(root: Any, path: Path, old: int, new: int) -> Path:
+    """A file of a tree with OLD entries, a newer one with NEW entries, and two notes, whose cycles are these."""
+    file = root.TFile(str(path), "RECREATE")
+    for count in (OLD, NEW):
+        tree, value = root.TTree("tree", ""), array("i", [0])
+        tree.Branch("value", value, "value/I")
+        for value[0] in range(count):
+            tree.Fill()
+        file.WriteTObject(tree)
+        file.WriteTObject(root.TObjString(str(count)), "note")
+    seeks = [(key.GetSeekKey(), key.GetCycle()) for key in file.GetListOfKeys()]
+    file.Close()
+    data = path.read_bytes()
+    for seek, cycle in seeks:
+        (size,) = struct.unpack_from(">h", data, seek + KEY_SIZE_AT)
+        key = data[seek : seek + size]
+        other = key[:CYCLE_AT] + struct.pack(">h", old if cycle == 1 else new) + key[CYCLE_AT + 2 :]
+        assert data.count(key) == 2
+        data = data.replace(key, other)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (32766, 32767), (32767, -32768), (-2, -1), (-1, 1), (32767, 5)])
+def test_every_call_takes_the_newest_cycle_as_root_does(root: Any, tmp_path: Path, old: int, new: int) -> None:
+    path = with_cycles(root, tmp_path / "cycles.root", old, new)
+    file = branchline.open(path)
+    assert root.RDataFrame("tree", str(path)).Count().GetValue() == NEW
+    assert file["tree"].num_entries == NEW
+    assert file["note"] == root.TFile.Open(str(path)).Get("note").GetString().View() == str(NEW)
+    assert file[f"tree;{old}"].num_entries == OLD
+    assert [len(part) for part in branchline.iterate(f"{path}:tree")] == [NEW]
+    branchline.merge([path], tmp_path / "merged.root")
+    branchline.skim(f"{path}:tree", tmp_path / "skim.root", where="value >= 0")
+    for made in ("merged.root", "skim.root"):
+        assert branchline.open(tmp_path / made)["tree"].num_entries == NEW
+        assert root.RDataFrame("tree", str(tmp_path / made)).Count().GetValue() == NEW
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (32767, -32768)])
+def test_what_an_update_adds_is_the_newest(root: Any, tmp_path: Path, old: int, new: int) -> None:
+    path = with_cycles(root, tmp_path / "cycles.root", old, new)
+    with branchline.update(path) as file:
+        file["note"] = "the newest"
+        assert file.keys()[-1] == f"note;{new + 1}"
+    assert root.TFile.Open(str(path)).Get("note").GetString().View() == "the newest"
+    assert branchline.open(path)["note"] == "the newest"
+    assert branchline.open(path)["tree"].num_entries == NEW
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("writer", ["branchline", "uproot"])
+def test_the_last_object_of_a_name_is_the_newest(root: Any, tmp_path: Path, writer: str) -> None:
+    path = tmp_path / "three.root"
+    with imported(writer).recreate(path) as file:
+        for count in (1, 2, 3):
+            file["counts"] = np.histogram(np.zeros(count), bins=1)
+    assert branchline.open(path)["counts"].values().sum() == 3
+    assert imported("uproot").open(path)["counts"].values().sum() == 3
+    if writer == "branchline":
+        assert root.TFile.Open(str(path)).Get("counts").Integral() == 3
+
+
+@pytest.mark.peer
+def test_versions_that_a_merge_keeps_are_in_the_order_of_hadd(root: Any, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        with branchline.recreate(tmp_path / f"{number}.root") as file:
+            file["note"] = str(number)
+    branchline.merge([tmp_path / f"{number}.root" for number in (1, 2, 3)], tmp_path / "merged.root")
+    keys = root.TFile.Open(str(tmp_path / "merged.root")).GetListOfKeys()
+    assert [key.GetCycle() for key in keys if key.GetName() == "note"] == [3, 2, 1]
+    assert branchline.open(tmp_path / "merged.root")["note"] == "3"
