@@ -7,7 +7,10 @@ pub use crate::classes::class_info::{ClassInfo, Element};
 use crate::classes::buffer::{NameAndTitle, ObjectBuffer, Pointer};
 use crate::classes::root_classes;
 use crate::error::{FormatError, Result};
-use crate::numbers::type_code::{BASE, STL};
+use crate::numbers::number::Number;
+use crate::numbers::scalar::Scalar;
+use crate::numbers::type_code::{BASE, INT, STL};
+use crate::objects::compile::cpp_type::CppType;
 
 /// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says
 /// of a class in a version comes before what ROOT says.
@@ -117,6 +120,32 @@ impl ClassInfos {
     /// ROOT's.
     pub fn newest(&self, name: &str) -> Option<&ClassInfo> {
         self.named(name).iter().max_by_key(|info| info.version).or_else(|| root_classes::newest(name))
+    }
+
+    /// The numbers of an enumeration, as a container of it or a std::pair with it says: no file describes enumerations.
+    pub(crate) fn enumeration(&self, name: &str) -> Option<Scalar> {
+        let is_it = |of_type: &CppType| matches!(of_type, CppType::Class(class) if class == name);
+        let of_element = |info: &ClassInfo, element: &Element| match CppType::parse(&element.type_name)? {
+            CppType::Sequence(inner) | CppType::Set(inner) if is_it(&inner) => {
+                Scalar::of_type_code(element.content_type, None)
+            }
+            // Other classes say int of each enumeration.
+            of_type if is_it(&of_type) && info.name.starts_with("pair<") => {
+                Scalar::of_type_code(element.type_code, None).filter(|_| element.type_code != INT)
+            }
+            _ => None,
+        };
+        let infos = || self.by_name.values().flatten();
+        infos().find_map(|info| info.elements.iter().find_map(|element| of_element(info, element)))
+    }
+
+    /// Whether ROOT leaves out a member, a fixed array of an enumeration that is no int, although the file describes it
+    /// (TStreamerInfo::WriteBuffer: "not supported yet").
+    pub(crate) fn is_left_out(&self, element: &Element) -> bool {
+        let is_array = element.type_code == INT && element.array_length > 0;
+        is_array
+            && Number::of_type_name(&element.type_name).is_none()
+            && self.enumeration(&element.type_name).is_some_and(|scalar| scalar != Scalar::from(Number::I32))
     }
 
     /// The versions of a class of this name that the file describes, however its spaces are set and whether it says

@@ -60,8 +60,8 @@ pub(crate) enum Step {
     /// An object of a class that contains itself: its columns are made when it is read.
     Nested { slot: usize, class_name: String },
     /// An object of a class that the file does not describe, which must not be there; or numbers, if the class may be
-    /// an enumeration.
-    Undescribed { class_name: String, numbers: Option<usize> },
+    /// an enumeration: their slot and type.
+    Undescribed { class_name: String, numbers: Option<(usize, Scalar)> },
 }
 
 impl Step {

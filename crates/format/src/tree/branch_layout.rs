@@ -268,6 +268,9 @@ fn kind_of_member(
     is_collected: bool,
     classes: &Arc<Classes>,
 ) -> Result<Kind> {
+    if classes.infos().is_left_out(member) {
+        return Err(FormatError::unsupported("ROOT does not store fixed arrays of this enumeration"));
+    }
     let length = member.array_length.max(1);
     let fixed = |scalar: Scalar, dimensions: Vec<usize>| match is_collected {
         true => Layout::Run { scalar, dimensions, header: RunHeader::None, count: element.count },

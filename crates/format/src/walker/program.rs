@@ -262,6 +262,9 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
 
     fn action(&mut self, element: &'i Element, kind: MemberKind, is_wanted: bool) -> Action {
         let walks_all = self.purpose.walks_all;
+        if self.infos.is_left_out(element) {
+            return Action::Skip(0);
+        }
         match kind {
             MemberKind::Base if element.name == "TObject" => Action::Object,
             MemberKind::Base => Action::Base(self.class(&element.name)),
@@ -283,6 +286,7 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
                 let class = self.class(element.type_name.trim_end_matches('*'));
                 let is_stepped_over = !walks_all && !is_wanted && self.streamer(class).has_header();
                 match times {
+                    Times::One if element.array_length > 1 => Action::Objects(class, element.array_length),
                     Times::One if is_stepped_over => Action::SkipObject,
                     Times::One => Action::Objects(class, 1),
                     // A file may say that there are any number of them.
@@ -290,8 +294,7 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
                     Times::Array => Action::Objects(class, element.array_length),
                 }
             }
-            MemberKind::Pointer(Times::One) => Action::Pointers(1),
-            MemberKind::Pointer(Times::Array) => Action::Pointers(element.array_length),
+            MemberKind::Pointer(_) => Action::Pointers(element.array_length.max(1)),
             MemberKind::Container if walks_all => Action::Container,
             MemberKind::Container => Action::SkipObject,
             MemberKind::Text(Times::Array) | MemberKind::TObject(Times::Array) => Action::Unknown,

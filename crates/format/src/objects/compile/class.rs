@@ -55,8 +55,9 @@ impl Compiler<'_> {
         let (numbers, form) = match name.contains(['<', ' ']) {
             true => (None, Form::Record { class_name: Some(class_name.clone()), members: Vec::new() }),
             false => {
-                let (slot, form) = self.flat(Number::I32);
-                (Some(slot), form)
+                let scalar = self.classes.infos.enumeration(name).unwrap_or(Number::I32.into());
+                let (slot, form) = self.flat(scalar);
+                (Some((slot, scalar)), form)
             }
         };
         Piece { steps: vec![Step::Undescribed { class_name, numbers }], form }

@@ -135,6 +135,9 @@ impl Compiler<'_> {
 
     /// Steps and form of a member; None if it is not stored.
     fn piece(&mut self, element: &Element, length: usize, before: &Members<'_>) -> Result<Option<Piece>> {
+        if self.classes.infos.is_left_out(element) {
+            return Ok(None);
+        }
         let extents = dimensions(length, &element.dimensions);
         let unknown = || unsupported(format!("members of type code {} are not read", element.type_code));
         Ok(Some(match element.kind() {
@@ -321,15 +324,16 @@ fn class_of(element: &Element) -> &str {
     name.strip_prefix("const ").unwrap_or(name).trim()
 }
 
-/// The type of a container. One of enumerations, which no file describes, says that it holds whole numbers.
+/// The type of a container. One of enumerations, which no file describes, says which numbers it holds.
 pub(crate) fn container_type(element: &Element) -> Result<CppType> {
     let of_type = CppType::parse(class_of(element)).ok_or_else(|| unsupported("its type is nested too deeply"))?;
     Ok(with_numbers(of_type, Scalar::of_type_code(element.content_type, None)))
 }
 
-/// A sequence of an unknown type, with the numbers that its streamer info names.
+/// A sequence of an unknown type, with the numbers that its streamer info names. Enumerations of another size than an
+/// int remain, as ROOT stores them with their own size or as ints.
 pub(crate) fn with_numbers(of_type: CppType, content: Option<Scalar>) -> CppType {
-    match (of_type, content) {
+    match (of_type, content.filter(|scalar| scalar.stored_size() == size_of::<i32>())) {
         (CppType::Sequence(inner), Some(scalar)) if matches!(*inner, CppType::Class(_)) => {
             CppType::Sequence(Box::new(CppType::Number(scalar)))
         }
@@ -344,12 +348,13 @@ fn repeated_form(piece: Piece, extents: &[usize]) -> Piece {
     Piece { steps: piece.steps, form: piece.form.arrays(extents) }
 }
 
-/// A fixed array of objects, one behind the other. None if type code and array length contradict each other.
+/// A fixed array of objects, one behind the other. Type codes of arrays of pointers are those of single ones. None if
+/// type code and array length contradict each other.
 fn repeated(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Option<Piece> {
-    match times {
-        _ if (times == Times::Array) == extents.is_empty() => None,
-        Times::One => Some(piece),
-        Times::Array => {
+    match (times, extents) {
+        (Times::Array, []) => None,
+        (Times::One, []) => Some(piece),
+        _ => {
             let steps = vec![Step::Repeat { count: length, steps: piece.steps }];
             Some(Piece { steps, form: piece.form.arrays(extents) })
         }

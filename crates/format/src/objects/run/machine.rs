@@ -11,7 +11,6 @@ use crate::layout::steps::{
 };
 use crate::marks::{IS_REFERENCED, MEMBERWISE_MASK, VERSION_COUNT_MASK};
 use crate::numbers::number::Number;
-use crate::numbers::scalar::Scalar;
 
 use super::block::append;
 use super::convert::whole_number;
@@ -23,6 +22,8 @@ use super::slot::Slot;
 pub(crate) const REST: usize = usize::MAX;
 /// Steps within steps, objects that pointers lead to among them, deeper than this are taken for a loop.
 const DEPTH_MAX: usize = 200;
+/// Bytes of the number of elements of a collection.
+const COUNT_BYTES: usize = 4;
 /// Collections of this version and later say which version of their elements' class is streamed memberwise.
 pub(super) const MEMBERWISE_VERSION_MIN: i16 = 8;
 /// From this version on nothing is streamed of the members of empty collections.
@@ -192,8 +193,8 @@ impl<'a> Machine<'a> {
             Step::Clones { list, slot } => self.each(count, |machine| machine.clones(base + list, base + slot)),
             Step::Convert(convert) => self.each(count, |machine| machine.convert(convert, base)),
             Step::Nested { slot, class_name } => self.each(count, |machine| machine.nested(base + slot, class_name)),
-            Step::Undescribed { numbers: Some(slot), .. } => {
-                self.block(&Block::numbers(Scalar::Plain(Number::I32), 1, *slot), base, count)
+            Step::Undescribed { numbers: Some((slot, scalar)), .. } => {
+                self.block(&Block::numbers(*scalar, 1, *slot), base, count)
             }
             Step::Undescribed { class_name, .. } => self.each(count, |_| Err(undescribed(class_name))),
             Step::Default(form) => self.defaults(form, base, count).map(|()| count),
@@ -375,10 +376,31 @@ impl<'a> Machine<'a> {
             _ if header.version & MEMBERWISE_MASK != 0 => {
                 return Err(self.damaged("something that is no collection is streamed memberwise"));
             }
-            steps => self.repeat(steps, base, count, each)?,
+            steps => match self.ints(steps, header.end).filter(|_| (count, each) == (1, 1)) {
+                Some((list, convert)) => {
+                    self.cursor.skip(COUNT_BYTES)?;
+                    self.push_list(base + list, convert.count);
+                    self.convert(&convert, base)?;
+                    1
+                }
+                None => self.repeat(steps, base, count, each)?,
+            },
         };
         self.finish(header, "a container")?;
         Ok(done)
+    }
+
+    /// The list and the numbers of a collection of enumerations that ROOT stores as ints although they have another
+    /// size. It does so in a std::vector or std::set, but not in a std::list, or where containers are nested: the bytes
+    /// up to the `end` of the collection tell.
+    fn ints(&self, steps: &[Step], end: Option<usize>) -> Option<(usize, Convert)> {
+        let [Step::Collection(collection)] = steps else { return None };
+        let [Step::Undescribed { numbers: Some((slot, scalar)), .. }] = &*collection.steps else { return None };
+        let count = u32::from_be_bytes(*self.cursor.rest().first_chunk::<COUNT_BYTES>()?) as usize;
+        let size = end?.checked_sub(self.cursor.position() + COUNT_BYTES)?;
+        let are_ints = scalar.stored_size() != size_of::<i32>() && Some(size) == count.checked_mul(size_of::<i32>());
+        let convert = Convert { stored: Number::I32.into(), count, slot: *slot, number: scalar.number() };
+        are_ints.then_some((collection.list, convert))
     }
 
     /// Collections that are streamed memberwise: one member of all elements, then the next member of all.
