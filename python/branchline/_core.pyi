@@ -421,6 +421,8 @@ class Troubles:
     other_errors: int
     replicas_left: int
     replicas_refused: int
+    waits: int
+    waited_s: float
     lost_s: float
 
 def take_troubles() -> list[Troubles]:

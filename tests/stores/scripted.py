@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 # Gets the number of the connection and the connection.
 Script = Callable[[int, socket.socket], None]
@@ -53,13 +55,64 @@ def scripted(script: Script) -> Iterator[Scripted]:
         server.close()
 
 
-def http_request(connection: socket.socket) -> dict[str, str] | None:
-    """The header lines of the next request, names in small letters; None if there is none."""
+@dataclass(frozen=True)
+class HttpRequest:
+    """A request without a body; the names of ``headers`` are in small letters."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+
+    def span(self) -> range | None:
+        """The bytes that it asks for, if it asks for one range."""
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
+        return range(int(found[1]), int(found[2]) + 1) if found else None
+
+
+def next_request(connection: socket.socket) -> HttpRequest | None:
+    """The next request; None if there is none."""
     received = b""
     while b"\r\n\r\n" not in received:
         more = connection.recv(65536)
         if not more:
             return None
         received += more
-    lines = received.decode("latin-1").split("\r\n")[1:-2]
-    return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    first, *lines = received.decode("latin-1").split("\r\n")[:-2]
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    method, target, _ = first.split(" ")
+    return HttpRequest(method, target, headers)
+
+
+def http_request(connection: socket.socket) -> dict[str, str] | None:
+    """The header lines of the next request, names in small letters; None if there is none."""
+    request = next_request(connection)
+    return None if request is None else request.headers
+
+
+class HttpServer:
+    """A script that answers each request by a function, and keeps the requests. With ``closes`` it closes the
+    connection after each answer.
+    """
+
+    def __init__(self, answer: Callable[[HttpRequest], bytes], closes: bool = False) -> None:
+        self._answer = answer
+        self._closes = closes
+        self.requests: list[HttpRequest] = []
+
+    def __call__(self, _: int, connection: socket.socket) -> None:
+        while (request := next_request(connection)) is not None:
+            self.requests.append(request)
+            connection.sendall(self._answer(request))
+            if self._closes:
+                return
+
+    def count(self, method: str) -> int:
+        """The number of requests of this method."""
+        return sum(one.method == method for one in self.requests)
+
+
+def http_answer(status: str, *headers: str, body: bytes = b"") -> bytes:
+    """An answer with its length in the header, unless a line of ``headers`` says how long it is."""
+    names = {line.split(":")[0].lower() for line in headers}
+    length = [] if names & {"content-length", "transfer-encoding"} else [f"Content-Length: {len(body)}"]
+    return "\r\n".join([f"HTTP/1.1 {status}", *headers, *length, "", ""]).encode("latin-1") + body

@@ -189,7 +189,6 @@ def test_a_server_that_wants_less_of_us_is_asked_again(monkeypatch: pytest.Monke
         (answer("403 Forbidden", "Content-Type: text/xml", body=b"<Code>" * 9), "does not let you read it"),
         (error("301 Moved", "PermanentRedirect"), "PermanentRedirect"),
         (answer("302 Found", "Location: http://127.0.0.1:1/"), "refused with status 302"),
-        (answer("200 OK", body=b"all of it"), "only as a whole"),
         (answer("416 No", body=b"x"), "refused with status 500"),
     ],
 )

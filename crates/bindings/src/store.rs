@@ -88,6 +88,8 @@ pub struct Troubles {
     other_errors: u64,
     replicas_left: u64,
     replicas_refused: u64,
+    waits: u64,
+    waited_s: f64,
     lost_s: f64,
 }
 
@@ -103,6 +105,8 @@ pub fn take_troubles() -> Vec<Troubles> {
         other_errors: one.other_errors_count,
         replicas_left: one.replicas_left_count,
         replicas_refused: one.replicas_refused_count,
+        waits: one.waits_count,
+        waited_s: one.waited.as_secs_f64(),
         lost_s: one.lost.as_secs_f64(),
     };
     branchline_storage::take_troubles().into_iter().map(troubles_of).collect()

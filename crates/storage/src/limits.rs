@@ -96,6 +96,17 @@ pub(crate) const HTTP_HEADERS_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const PART_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Header lines of one such part.
 pub(crate) const PART_LINES_MAX: usize = 32;
+/// A whole file of a server that sends no parts is kept when it is opened if it has at most this many bytes: at 10 MB/s
+/// it takes 0.1 s. A larger one may be opened for its size alone.
+pub(crate) const WHOLE_FILE_AT_ONCE_BYTES: u64 = 1024 * 1024;
+/// Bytes of such a file that are received and written to a local disk at a time: what a call of either costs is little
+/// against that.
+pub(crate) const WHOLE_FILE_PIECE_BYTES: usize = 256 * 1024;
+/// Such a file may take one part in so many of the free room if the server does not say how large it is: it may be
+/// without end.
+pub(crate) const UNKNOWN_SIZE_ROOM_SHARE: u64 = 2;
+/// The beginning of a web page that is looked at: enough for the usual metadata and the title.
+pub(crate) const WEB_PAGE_BYTES: u64 = 2048;
 /// What a NameNode says of a file over WebHDFS; it takes some 500 bytes.
 pub(crate) const WEBHDFS_STATUS_BYTES_MAX: u64 = 64 * 1024;
 /// Blocks of a file for which a URL at a DataNode is kept: with the usual 128 MiB a file of 128 GiB.

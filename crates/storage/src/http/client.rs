@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use branchline_trace::journal;
 use ureq::http::request::Builder;
-use ureq::http::{Request, Response, StatusCode};
+use ureq::http::{HeaderValue, Request, Response, StatusCode};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector, RustlsConnector};
-use ureq::{Agent, AsSendBody, Body, BodyReader, ResponseExt};
+use ureq::{Agent, AsSendBody, Body, BodyReader};
 use ureq_proto::client::header_raw;
 
 use super::authorization::{means_bad_keys, Authorization};
@@ -19,9 +19,11 @@ use super::connect::FirstReachable;
 use super::connection_numbers::{self, Numbering};
 use super::loan::Loan;
 use super::proxies::{self, Proxies};
+use super::redirect::redirect_target;
 use super::tcp;
+use super::web_page::{is_web_page, title_of};
 use crate::limits::HTTP_BUFFER_BYTES;
-use crate::secrets::quoted;
+use crate::secrets::{quoted, without_secrets};
 use crate::servers::failure::{Fault, Result};
 use crate::servers::tls;
 use crate::servers::url::Url;
@@ -88,7 +90,6 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
     let config = Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
-        .max_redirects(limits::REDIRECTS_MAX)
         .max_response_header_size(limits::HTTP_HEADERS_BYTES_MAX)
         .max_idle_connections_per_host(limits::IDLE_CONNECTIONS_MAX)
         .max_idle_age(limits::IDLE_TIME_MAX)
@@ -104,8 +105,8 @@ pub(crate) struct DataRequest<'a> {
     pub(crate) url: &'a str,
     /// The value of the header, if not all is wanted.
     pub(crate) range: Option<&'a str>,
-    /// How many bytes the answer may have.
-    pub(crate) bytes: u64,
+    /// How many bytes the answer has at most; None if that is not known.
+    pub(crate) bytes: Option<u64>,
     /// Whether the answer is to have no body.
     pub(crate) without_body: bool,
     /// The request in the trace, where one is made.
@@ -115,11 +116,43 @@ pub(crate) struct DataRequest<'a> {
 /// An answer whose body is still to be read.
 pub(crate) struct Answer {
     response: Response<Body>,
+    /// The URL that answered, after redirects.
+    url: String,
+    /// Its host and port.
+    host: String,
+    /// The same with the server that redirected there, for messages.
     server: String,
     certificate_note: Option<String>,
     traced: Option<journal::Request>,
     /// The way to lend memory to the connection, if that receives the bytes of the answer as they are.
     loan: Option<Loan>,
+}
+
+/// A request as it is made of the first server.
+struct Outgoing<'a> {
+    method: &'static str,
+    url: &'a str,
+    headers: &'a [(&'a str, &'a str)],
+    authorization: &'a dyn Authorization,
+}
+
+impl Outgoing<'_> {
+    /// The same request of another URL, with the credentials that are for that.
+    fn to(&self, method: &'static str, url: &str) -> Result<Builder> {
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in self.headers {
+            // XRootD up to 5.5 at least knows the names of headers only as they are written here.
+            request = header_raw(request, name, value.as_bytes());
+        }
+        for (name, value) in self.authorization.headers(method, url, self.headers)? {
+            request = header_raw(request, name, value.as_bytes());
+        }
+        Ok(request)
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 300..=303 | 307 | 308)
 }
 
 impl Client {
@@ -133,9 +166,9 @@ impl Client {
     ) -> Result<Answer> {
         let method = if wanted.without_body { "HEAD" } else { "GET" };
         let range = wanted.range.map(|range| ("Range", range));
-        let request =
-            self.request(method, wanted.url, range.as_slice(), authorization)?.body(()).map_err(|_| bad_url())?;
-        self.send(request, authorization, settings.time_limit(wanted.bytes), wanted.traced, settings)
+        let outgoing = Outgoing { method, url: wanted.url, headers: range.as_slice(), authorization };
+        let time_limit = wanted.bytes.map_or_else(|| settings.time_limit_of_list(), |bytes| settings.time_limit(bytes));
+        self.send(&outgoing, (), time_limit, wanted.traced, settings)
     }
 
     /// Sends a request of a method other than GET and HEAD, with these header lines and no body.
@@ -148,8 +181,8 @@ impl Client {
         traced: Option<journal::Request>,
         settings: &Settings,
     ) -> Result<Answer> {
-        let request = self.request(method, url, headers, authorization)?.body(()).map_err(|_| bad_url())?;
-        self.send(request, authorization, settings.time_limit_of_list(), traced, settings)
+        let outgoing = Outgoing { method, url, headers, authorization };
+        self.send(&outgoing, (), settings.time_limit_of_list(), traced, settings)
     }
 
     /// Sends a form, of which no trace is made.
@@ -160,48 +193,76 @@ impl Client {
         authorization: &dyn Authorization,
         settings: &Settings,
     ) -> Result<Answer> {
-        let headers = [("Content-Type", "application/x-www-form-urlencoded")];
-        let request = self.request("POST", url, &headers, authorization)?.body(form).map_err(|_| bad_url())?;
-        self.send(request, authorization, settings.time_limit_of_list(), None, settings)
+        let headers = &[("Content-Type", "application/x-www-form-urlencoded")];
+        let outgoing = Outgoing { method: "POST", url, headers, authorization };
+        self.send(&outgoing, form, settings.time_limit_of_list(), None, settings)
     }
 
-    fn request(
+    /// Sends a request, and again to wherever its answer redirects. All of it together may take `time_limit`.
+    fn send(
         &self,
-        method: &'static str,
-        url: &str,
-        headers: &[(&str, &str)],
-        authorization: &dyn Authorization,
-    ) -> Result<Builder> {
-        let mut request = Request::builder().method(method).uri(url);
-        for (name, value) in headers {
-            // XRootD up to 5.5 at least knows the names of headers only as they are written here.
-            request = header_raw(request, name, value.as_bytes());
-        }
-        for (name, value) in authorization.headers(method, url, headers)? {
-            request = header_raw(request, name, value.as_bytes());
-        }
-        Ok(request)
-    }
-
-    /// Sends a request whose whole answer may take this long, with the other deadlines of the settings.
-    fn send<S: AsSendBody>(
-        &self,
-        request: Request<S>,
-        authorization: &dyn Authorization,
+        outgoing: &Outgoing<'_>,
+        body: impl AsSendBody + Copy,
         time_limit: Duration,
         mut traced: Option<journal::Request>,
         settings: &Settings,
     ) -> Result<Answer> {
-        let server = Url::parse(&request.uri().to_string())?.address();
-        let proxy = self.proxies.of(&request.uri().to_string());
-        let redirects = if authorization.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+        let deadline = Instant::now() + time_limit;
+        let first = Url::parse(outgoing.url)?.address();
+        let redirects_max = if outgoing.authorization.follows_redirects() { limits::REDIRECTS_MAX } else { 0 };
+        let (mut method, mut url) = (outgoing.method, outgoing.url.to_owned());
+        for redirects_count in 0..=redirects_max {
+            let host = Url::parse(&url)?.address();
+            let server = if host == first { host.clone() } else { format!("{host} (redirected by {first})") };
+            let request = outgoing.to(method, &url)?.body(body).map_err(|_| bad_url())?;
+            connection_numbers::forget_last();
+            tcp::forget_last();
+            let left = deadline.saturating_duration_since(Instant::now());
+            let response = self.send_once(request, &url, left, settings);
+            if let Some(traced) = &mut traced {
+                traced.over(connection_numbers::last());
+            }
+            let mut response = response.map_err(|error| from_ureq(&server, error))?;
+            let status = response.status();
+            if is_redirect(status) && redirects_max > 0 {
+                if redirects_count == redirects_max {
+                    let reason = format!("{server} redirects again and again, to no end");
+                    return Err(Fault::new(StorageErrorKind::Refused, reason));
+                }
+                let location = response.headers().get("location").map_or(&[][..], HeaderValue::as_bytes);
+                let target = redirect_target(&url, location);
+                url = target.ok_or_else(|| Fault::protocol(&server, "a redirect that leads nowhere"))?;
+                method = if status == StatusCode::SEE_OTHER && method != "HEAD" { "GET" } else { method };
+                // To its end, so that the connection is used again; one that has more to say is closed.
+                let short = response.body_mut().as_reader().take(limits::PART_LINE_BYTES_MAX as u64);
+                let _ = io::copy(&mut { short }, &mut io::sink());
+                continue;
+            }
+            if let Some(traced) = &mut traced {
+                traced.first_byte();
+                traced.ended(if status.is_success() { "ok".to_owned() } else { status.as_str().to_owned() });
+            }
+            let (loan, certificate_note) = (tcp::last(), self.certificate_note.clone());
+            return Ok(Answer { response, url, host, server, certificate_note, traced, loan });
+        }
+        Err(Fault::new(StorageErrorKind::Internal, "a request was never sent"))
+    }
+
+    /// Sends a request whose whole answer may take this long, with the other deadlines of the settings.
+    fn send_once<S: AsSendBody>(
+        &self,
+        request: Request<S>,
+        url: &str,
+        time_limit: Duration,
+        settings: &Settings,
+    ) -> std::result::Result<Response<Body>, ureq::Error> {
         let request = self
             .agent
             .configure_request(request)
-            .proxy(proxy)
+            .proxy(self.proxies.of(url))
             .allow_non_standard_methods(true)
-            .max_redirects(redirects)
-            .max_redirects_will_error(redirects > 0)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
             .timeout_connect(Some(settings.connect_timeout))
             .timeout_resolve(Some(settings.connect_timeout))
             .timeout_recv_response(Some(settings.silence))
@@ -209,20 +270,7 @@ impl Client {
             .timeout_per_write(Some(settings.silence))
             .timeout_global(Some(time_limit))
             .build();
-        connection_numbers::forget_last();
-        tcp::forget_last();
-        let response = self.agent.run(request);
-        if let Some(traced) = &mut traced {
-            traced.over(connection_numbers::last());
-        }
-        let response = response.map_err(|error| from_ureq(&server, error))?;
-        if let Some(traced) = &mut traced {
-            traced.first_byte();
-            let status = response.status();
-            traced.ended(if status.is_success() { "ok".to_owned() } else { status.as_str().to_owned() });
-        }
-        let loan = tcp::last();
-        Ok(Answer { response, server, certificate_note: self.certificate_note.clone(), traced, loan })
+        self.agent.run(request)
     }
 
     /// Whether this server answered a request for several ranges with one.
@@ -250,6 +298,17 @@ impl Answer {
         self.response.headers().get(name).and_then(|value| value.to_str().ok())
     }
 
+    /// The length of the body, where the server says it.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.header("content-length").and_then(|length| length.parse().ok())
+    }
+
+    /// The strong entity tag, or the time of the last change.
+    pub(crate) fn entity(&self) -> Option<String> {
+        let tag = self.header("etag").filter(|tag| !tag.starts_with("W/"));
+        tag.or_else(|| self.header("last-modified")).map(str::to_owned)
+    }
+
     /// Bytes of the file have come, for the trace.
     pub(crate) fn got(&mut self, bytes: u64) {
         if let Some(traced) = &mut self.traced {
@@ -257,21 +316,19 @@ impl Answer {
         }
     }
 
-    /// Host and port of the request.
+    /// The server that answered, for messages.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// The URL that answered, after redirections.
-    pub(crate) fn url(&self) -> String {
-        self.response.get_uri().to_string()
+    /// The URL that answered, after redirects.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
-    /// Host and port of the server that answered, after redirections.
-    pub(crate) fn answering_server(&self) -> String {
-        let uri = self.response.get_uri();
-        let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
-        format!("{}{port}", uri.host().unwrap_or_default())
+    /// Host and port of the server that answered, after redirects.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
     }
 
     pub(crate) fn body(&mut self) -> BufReader<BodyReader<'_>> {
@@ -289,6 +346,60 @@ impl Answer {
             Some(loan) => loan.receive(read, &mut body),
             None => body.read_exact(read.room()),
         }
+    }
+
+    /// Bytes of the body, in the order in which they come; 0 at its end.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.response.body_mut().as_reader().read(room)
+    }
+
+    /// Receives the bytes of one range, and checks that nothing follows them.
+    pub(crate) fn fill(&mut self, read: &mut RangeRead) -> Result<()> {
+        read.room_for(read.range.length).ok_or_else(Fault::no_memory)?;
+        let result = self.receive(read).and_then(|()| self.read(&mut [0; 1]));
+        match result {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(self.protocol_fault("more bytes than were requested")),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+
+    /// An error if the bytes of the body are compressed, which no request allows.
+    pub(crate) fn check_encoding(&self) -> Result<()> {
+        const COMPRESSED: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
+        let encoding = self.header("content-encoding").unwrap_or_default().trim().to_ascii_lowercase();
+        match encoding.split(',').map(str::trim).find(|one| COMPRESSED.contains(one)) {
+            None => Ok(()),
+            Some(one) => {
+                let reason = format!(
+                    "{} sends the file compressed by {one}, although the request excludes that: the server's settings \
+                     must exempt these files (Content-Encoding), or copy the file to a local disk",
+                    self.server
+                );
+                Err(Fault::new(StorageErrorKind::Refused, reason))
+            }
+        }
+    }
+
+    /// An error if this answer, whose body begins so, is a web page in place of a file.
+    pub(crate) fn check_web_page(&self, start: &[u8], authorization: &dyn Authorization) -> Result<()> {
+        if is_web_page(self.header("content-type"), start) {
+            return Err(self.web_page(start, authorization));
+        }
+        Ok(())
+    }
+
+    fn web_page(&self, start: &[u8], authorization: &dyn Authorization) -> Fault {
+        let title = title_of(start).map(|title| format!(" ({title:?})")).unwrap_or_default();
+        // The query of a login page is long and may hold secrets.
+        let url = without_secrets(self.url.split('?').next().unwrap_or_default());
+        let reason = format!(
+            "{} sent a web page{title} instead of the file, from {url}: it may be a login, for which {}; or there is \
+             no such file: open the URL in a browser",
+            self.server,
+            authorization.advice()
+        );
+        Fault::new(StorageErrorKind::Permission, reason)
     }
 
     /// The error for an answer with another status than the expected ones.
@@ -309,15 +420,34 @@ impl Answer {
                 Fault::new(StorageErrorKind::Permission, self.forbidden(&said, authorization))
             }
             _ => {
-                let passes = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+                // A file that comes from tape is accepted, and not there yet.
+                let passes = status.is_server_error() || matches!(status.as_u16(), 202 | 408 | 425 | 429);
                 let kind = if passes { StorageErrorKind::Unreachable } else { StorageErrorKind::Refused };
                 let reason = status.canonical_reason().unwrap_or("a status without a name").to_owned();
                 let (number, words) = (status.as_u16(), code.unwrap_or(reason));
                 let note = self.certificate_note.as_ref().filter(|_| number == 400);
                 let note = note.map(|note| format!("; {note}")).unwrap_or_default();
-                Fault::new(kind, format!("{server} refused with status {number} ({}){note}", quoted(words.as_bytes())))
+                let did = if status.is_success() { "did not send the file, but answered" } else { "refused" };
+                let reason = format!("{server} {did} with status {number} ({}){note}", quoted(words.as_bytes()));
+                let wait = self.retry_after(SystemTime::now()).filter(|_| passes);
+                Fault { wait, ..Fault::new(kind, reason) }
             }
         }
+    }
+
+    /// How long the server asks to wait before the request is made again, in whole seconds: None for no time at all.
+    fn retry_after(&self, now: SystemTime) -> Option<Duration> {
+        let value = self.header("retry-after")?.trim();
+        let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+        let wait = if is_number {
+            Duration::from_secs(value.parse().unwrap_or(u64::MAX))
+        } else {
+            // By the clock of the server, which may be wrong.
+            let date = |text: &str| httpdate::parse_http_date(text.trim()).ok();
+            let now = self.header("date").and_then(date).unwrap_or(now);
+            Duration::from_secs(date(value)?.duration_since(now).ok()?.as_secs())
+        };
+        Some(wait).filter(|wait| !wait.is_zero())
     }
 
     fn forbidden(&self, said: &str, authorization: &dyn Authorization) -> String {
@@ -374,10 +504,6 @@ fn from_ureq(server: &str, error: ureq::Error) -> Fault {
         Error::ConnectionFailed => Fault::connection(server, DOING, &io::ErrorKind::ConnectionRefused.into()),
         Error::Rustls(error) => tls::fault_of(server, &error),
         Error::Tls(what) => Fault::new(StorageErrorKind::Refused, format!("no secure connection to {server}: {what}")),
-        Error::TooManyRedirects => {
-            Fault::new(StorageErrorKind::Refused, format!("{server} redirects again and again, to no end"))
-        }
-        Error::RedirectFailed => Fault::protocol(server, "a redirect that leads nowhere"),
         Error::BadUri(_) | Error::Http(_) => Fault::new(StorageErrorKind::UnsupportedScheme, "this is no valid URL"),
         Error::LargeResponseHeader(..) => Fault::protocol(server, "header lines without end"),
         Error::Protocol(error) => Fault::protocol(server, &format!("what is no HTTP: {}", quoted_error(&error))),

@@ -2,6 +2,7 @@
 //! several connections at a time.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, Read};
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,14 +17,15 @@ use super::content_range::{range_header, ContentRange};
 use super::folder::last_modified;
 use super::location::{http_location, Location, Protocol};
 use super::multipart::{boundary_of, PartRange, Parts};
-use super::webhdfs::{refusal, status_of, url_of_range, webhdfs_location, DataNodes};
-use crate::limits::{
-    AHEAD_REQUESTS_MAX, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_THREADS, HTTP_TOGETHER_BYTES, PART_LINE_BYTES_MAX,
-};
-use crate::servers::failure::{Fault, Result};
+use super::probe::{probe, Probed};
+use super::web_page::is_html;
+use super::webhdfs::{refusal, url_of_range, webhdfs_location, DataNodes};
+use super::whole_file::{fill_from, receive, WholeFile};
+use crate::limits::{AHEAD_REQUESTS_MAX, HTTP_RANGES_MAX, HTTP_REQUEST_BYTES, HTTP_THREADS, HTTP_TOGETHER_BYTES};
+use crate::servers::failure::Result;
 use crate::servers::retry::with_retries;
 use crate::settings::Settings;
-use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
+use crate::{ByteRange, RangeRead, ReadEffort, StorageError, Store};
 
 /// A file at a server.
 pub struct HttpFile {
@@ -39,20 +41,12 @@ pub struct HttpFile {
     direct: Mutex<Option<String>>,
     /// The same for each block of a file of HDFS.
     data_nodes: Option<DataNodes>,
+    /// The copy of the file, where the server sends no parts of it.
+    whole: WholeFile,
     /// The first bytes, which came when the file was opened, until they are read.
     first: Mutex<Option<Vec<u8>>>,
     client: Arc<Client>,
     settings: Settings,
-}
-
-/// The server's answer when the file was opened.
-struct Probed {
-    size_bytes: u64,
-    entity: Option<String>,
-    server: String,
-    direct: Option<String>,
-    data_nodes: Option<DataNodes>,
-    first: Option<Vec<u8>>,
 }
 
 impl HttpFile {
@@ -73,11 +67,23 @@ impl HttpFile {
         // Failures count for the server, as all that is read there does: a URL of S3 names only the bucket.
         let settings = settings.at(&location.element);
         let found = with_retries(&settings, |_| probe(client, &location, &settings))?;
-        let Probed { size_bytes, entity, server, direct, data_nodes, first } = found;
-        let entities = Mutex::new(entity.iter().map(|entity| (server.clone(), entity.clone())).collect());
+        let Probed { size_bytes, entity, host, direct, data_nodes, first, whole } = found;
+        let entities = Mutex::new(entity.iter().map(|entity| (host.clone(), entity.clone())).collect());
         let (direct, first) = (Mutex::new(direct), Mutex::new(first));
         let (modified, client) = (OnceLock::new(), Arc::clone(client));
-        Ok(Self { location, size_bytes, entity, entities, modified, direct, data_nodes, first, client, settings })
+        Ok(Self {
+            location,
+            size_bytes,
+            entity,
+            entities,
+            modified,
+            direct,
+            data_nodes,
+            whole,
+            first,
+            client,
+            settings,
+        })
     }
 
     /// Every server of S3 and WebHDFS answers one range at a time.
@@ -120,6 +126,36 @@ impl HttpFile {
         effort
     }
 
+    /// The copy of the whole file, received now if it is not there.
+    fn whole_file(&self) -> Result<Arc<File>> {
+        self.whole.get_or(|| {
+            let Location { path, element, url, authorization, .. } = &self.location;
+            let bytes = self.size_bytes;
+            let traced = journal::request("GET", path, element, std::iter::once((0, bytes)));
+            let wanted = DataRequest { url, range: None, bytes: Some(bytes), without_body: false, traced };
+            let mut answer = self.client.fetch(wanted, &**authorization, &self.settings)?;
+            if !matches!(answer.status(), 200 | 203) {
+                return Err(answer.refusal(&**authorization));
+            }
+            answer.check_encoding()?;
+            let is_page = is_html(answer.header("content-type"));
+            if !is_page {
+                self.check_version(&answer, answer.length())?;
+            }
+            let received = receive(&mut answer, &**authorization, &self.settings.spool_dir)?;
+            self.check_version(&answer, Some(received.size_bytes))?;
+            Ok(received)
+        })
+    }
+
+    /// Fills these reads from the copy of the whole file.
+    fn fill_from_whole(&self, wanted: &mut [&mut RangeRead]) -> crate::Result<ReadEffort> {
+        let range = wanted.first().map(|read| read.range);
+        let fill = || fill_from(&*with_retries(&self.settings, |_| self.whole_file())?, wanted);
+        let effort = { fill }().map_err(|fault| fault.at(&self.location.path, range))?;
+        Ok(effort + self.whole.take_effort())
+    }
+
     /// Requests these ranges, from where the server redirected us before, if it did.
     fn get(&self, reads: &[&mut RangeRead]) -> Result<Answer> {
         let header = range_header(reads.iter().map(|read| &read.range));
@@ -130,7 +166,7 @@ impl HttpFile {
         let fetch = |url: &str| {
             let spans = reads.iter().map(|read| (read.range.offset, read.range.length));
             let traced = journal::request("GET", &self.location.path, &self.location.element, spans);
-            let wanted = DataRequest { url, range: header, bytes, without_body: false, traced };
+            let wanted = DataRequest { url, range: header, bytes: Some(bytes), without_body: false, traced };
             self.client.fetch(wanted, &*self.location.authorization, &self.settings)
         };
         if let Some(url) = &self.direct(range) {
@@ -143,7 +179,7 @@ impl HttpFile {
         let of_range = self.data_nodes.as_ref().map(|_| url_of_range(&self.location, range));
         let first = of_range.as_ref().unwrap_or(&self.location.url);
         let answer = fetch(first)?;
-        let url = answer.url();
+        let url = answer.url().to_owned();
         if url != *first && matches!(answer.status(), 200 | 206) {
             self.set_direct(range, Some(url));
         }
@@ -173,26 +209,40 @@ impl HttpFile {
             // The next try asks the first server, which may know a better place.
             self.set_direct(read.range, None);
         }
-        result.map(|()| effort.read_bytes += read.range.length)
+        if result? {
+            effort.read_bytes += read.range.length;
+            return Ok(());
+        }
+        // A large file takes longer than this answer may take.
+        drop(answer);
+        *effort = *effort + fill_from(&*self.whole_file()?, &mut [read])? + self.whole.take_effort();
+        Ok(())
     }
 
-    fn fill_from_answer(&self, read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
+    /// Fills a read; false if the server has sent the whole file instead.
+    fn fill_from_answer(&self, read: &mut RangeRead, answer: &mut Answer) -> Result<bool> {
         let is_whole_file = read.range == ByteRange::new(0, self.size_bytes);
         let is_webhdfs = self.data_nodes.is_some();
+        if matches!(answer.status(), 200 | 203 | 206) {
+            answer.check_encoding()?;
+        }
         match answer.status() {
             // It says no more of the bytes than how many there are, and a gateway not even that.
-            200 if is_webhdfs && length_of(answer).is_none_or(|length| length == read.range.length) => {}
+            200 if is_webhdfs && answer.length().is_none_or(|length| length == read.range.length) => {}
             200 | 206 if is_webhdfs => return Err(answer.changed("it has become shorter")),
             _ if is_webhdfs => return Err(refusal(answer, &self.location)),
             206 => self.check(answer, read.range)?,
-            200 if is_whole_file && length_of(answer) == Some(self.size_bytes) => self.check_version(answer, None)?,
-            200 => return Err(answer.protocol_fault("the whole file where a part of it was requested")),
+            200 if is_whole_file && answer.length() == Some(self.size_bytes) => self.check_version(answer, None)?,
+            200 | 203 => {
+                self.whole.need();
+                return Ok(false);
+            }
             416 => return Err(answer.changed("it has become shorter")),
             _ => return Err(answer.refusal(&*self.location.authorization)),
         }
-        fill(read, answer)?;
+        answer.fill(read)?;
         answer.got(read.range.length);
-        Ok(())
+        Ok(true)
     }
 
     /// Fills those reads for which the answer has a part, and notes which. The others are requested one by one.
@@ -211,6 +261,7 @@ impl HttpFile {
                 _ => Err(answer.refusal(&*self.location.authorization)),
             };
         };
+        answer.check_encoding()?;
         self.check_version(&answer, None)?;
         let (mut got, mut has_other_size) = (0, false);
         let result = (|| {
@@ -249,9 +300,9 @@ impl HttpFile {
         if size_bytes.is_some_and(|size| size != self.size_bytes) {
             return Err(answer.changed("its size is another"));
         }
-        let Some(found) = entity_of(answer) else { return Ok(()) };
+        let Some(found) = answer.entity() else { return Ok(()) };
         let mut entities = self.entities.lock().unwrap_or_else(PoisonError::into_inner);
-        if *entities.entry(answer.answering_server()).or_insert_with(|| found.clone()) != found {
+        if *entities.entry(answer.host().to_owned()).or_insert_with(|| found.clone()) != found {
             return Err(answer.changed("the server says that it is another version"));
         }
         Ok(())
@@ -266,87 +317,6 @@ impl HttpFile {
             return Err(answer.protocol_fault("other bytes than were requested"));
         }
         Ok(())
-    }
-}
-
-/// Requests the first byte or some more: some servers answer HEAD without the size, and some refuse it.
-fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Probed> {
-    if location.protocol == Protocol::WebHdfs {
-        return probe_webhdfs(client, location, settings);
-    }
-    let (url, authorization) = (location.url.as_str(), &*location.authorization);
-    let first_bytes = settings.first_bytes.max(1);
-    let what = if settings.first_bytes > 0 { "GET" } else { "GET about" };
-    let traced = journal::request(what, &location.path, &location.element, std::iter::once((0, first_bytes)));
-    let range = format!("bytes=0-{}", first_bytes - 1);
-    let wanted = DataRequest { url, range: Some(&range), bytes: first_bytes, without_body: false, traced };
-    let mut answer = client.fetch(wanted, authorization, settings)?;
-    let range = answer.header("content-range").and_then(ContentRange::parse);
-    if answer.status() == 416 && range.is_none() {
-        // S3 does not say then that the object is empty.
-        let traced = journal::request("HEAD", &location.path, &location.element, std::iter::empty());
-        answer = client.fetch(
-            DataRequest { url, range: None, bytes: 0, without_body: true, traced },
-            authorization,
-            settings,
-        )?;
-    }
-    let found = range.as_ref().and_then(|range| range.range);
-    let size_bytes = match (answer.status(), range) {
-        (206, Some(ContentRange { size_bytes: Some(size_bytes), .. })) => size_bytes,
-        (206, _) => return Err(answer.protocol_fault("a part of the file, but does not say how large the file is")),
-        (416, Some(ContentRange { size_bytes: Some(0), .. })) => 0,
-        (200, _) if length_of(&answer) == Some(0) => 0,
-        (200, _) => {
-            let reason = "the server gives the file only as a whole, not by ranges; copy it to a local disk";
-            return Err(Fault::new(StorageErrorKind::Refused, reason));
-        }
-        _ => return Err(answer.refusal(authorization)),
-    };
-    let (entity, server) = (entity_of(&answer), answer.answering_server());
-    let direct = Some(answer.url()).filter(|found| found != url);
-    let expected = ByteRange::new(0, first_bytes.min(size_bytes));
-    let mut first = None;
-    if answer.status() == 206 && settings.first_bytes > 0 && found == Some(expected) {
-        let mut read = RangeRead::new(expected);
-        fill(&mut read, &mut answer)?;
-        answer.got(expected.length);
-        first = Some(read.bytes().to_vec());
-    } else if answer.status() == 206 && size_bytes > 0 {
-        // To its end, so that the connection is used again; up to a limit.
-        let drained = io::copy(&mut answer.body().take(PART_LINE_BYTES_MAX as u64), &mut io::sink());
-        let drained = drained.map_err(|error| answer.broken(&error))?;
-        answer.got(drained);
-    }
-    Ok(Probed { size_bytes, entity, server, direct, data_nodes: None, first })
-}
-
-fn probe_webhdfs(client: &Client, location: &Location, settings: &Settings) -> Result<Probed> {
-    let (status, answer) = status_of(client, location, settings)?;
-    let entity = Some(format!("modified {}", status.modified));
-    let data_nodes = Some(DataNodes::of(&status));
-    let server = answer.answering_server();
-    Ok(Probed { size_bytes: status.size_bytes, entity, server, direct: None, data_nodes, first: None })
-}
-
-fn length_of(answer: &Answer) -> Option<u64> {
-    answer.header("content-length").and_then(|length| length.parse().ok())
-}
-
-/// The strong entity tag, or the time of the last change.
-fn entity_of(answer: &Answer) -> Option<String> {
-    let tag = answer.header("etag").filter(|tag| !tag.starts_with("W/"));
-    tag.or_else(|| answer.header("last-modified")).map(str::to_owned)
-}
-
-/// Reads the bytes of one range, and that nothing follows them.
-fn fill(read: &mut RangeRead, answer: &mut Answer) -> Result<()> {
-    read.room_for(read.range.length).ok_or_else(Fault::no_memory)?;
-    let result = answer.receive(read).and_then(|()| answer.body().read(&mut [0; 1]));
-    match result {
-        Ok(0) => Ok(()),
-        Ok(_) => Err(answer.protocol_fault("more bytes than were requested")),
-        Err(error) => Err(answer.broken(&error)),
     }
 }
 
@@ -424,6 +394,9 @@ impl Store for HttpFile {
             }
         }
         let of_first = self.fill_from_first(&mut wanted);
+        if self.whole.is_needed() && !wanted.is_empty() {
+            return self.fill_from_whole(&mut wanted).map(|effort| of_first + effort);
+        }
         let bytes = wanted.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
         let groups = groups(wanted, self.takes_one_range_only());
         let mean_bytes = bytes / groups.len().max(1) as u64;
@@ -449,6 +422,7 @@ impl Store for HttpFile {
 
     fn read_again(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
         drop(self.take_first());
+        self.whole.forget();
         self.read_ranges(reads)
     }
 }

@@ -7,7 +7,7 @@ use super::client::{Answer, Client};
 use crate::limits::REMOTE_GAP_BYTES;
 use crate::secrets::without_secrets;
 use crate::servers::failure::{Fault, Result};
-use crate::servers::url::Url;
+use crate::servers::url::{escaped, Url};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
@@ -69,17 +69,9 @@ pub(super) fn http_location(path: &str) -> Result<Location> {
     })
 }
 
-/// Path and query as they stand in a request; letters beyond ASCII encoded.
+/// Path and query as they stand in a request.
 fn target(url: &Url) -> String {
     let path = if url.path.is_empty() { "/" } else { &url.path };
     let query = url.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
-    let encoded = |byte: u8| {
-        let is_plain = byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
-        if is_plain {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
-    };
-    path.bytes().chain(query.bytes()).map(encoded).collect()
+    escaped(path.bytes().chain(query.bytes()))
 }

@@ -11,9 +11,13 @@ mod folder;
 mod loan;
 mod location;
 mod multipart;
+mod probe;
 mod proxies;
+mod redirect;
 mod tcp;
+mod web_page;
 mod webhdfs;
+mod whole_file;
 
 pub(crate) use authorization::Authorization;
 pub(crate) use client::{client, Client, DataRequest};

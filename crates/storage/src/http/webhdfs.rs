@@ -113,7 +113,7 @@ pub(super) struct Status {
 pub(super) fn status_of(client: &Client, location: &Location, settings: &Settings) -> Result<(Status, Answer)> {
     let traced = journal::request("GET about", &location.path, &location.element, std::iter::empty());
     let bytes = WEBHDFS_STATUS_BYTES_MAX;
-    let wanted = DataRequest { url: &location.url, range: None, bytes, without_body: false, traced };
+    let wanted = DataRequest { url: &location.url, range: None, bytes: Some(bytes), without_body: false, traced };
     let mut answer = client.fetch(wanted, &*location.authorization, settings)?;
     if answer.status() != 200 {
         return Err(refusal(&mut answer, location));

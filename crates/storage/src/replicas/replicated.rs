@@ -268,7 +268,7 @@ impl Replicated {
         let kind = kind.map_or(StorageErrorKind::NotFound, |error| error.kind);
         let reasons: Vec<&str> = errors.iter().map(|error| error.message.trim_end_matches('.')).collect();
         let reason = format!("none of its {} replicas can be read{tries}: {}", reasons.len(), reasons.join("; "));
-        let fault = Fault { kind, reason, retry_may_help, is_counted: true };
+        let fault = Fault { retry_may_help, is_counted: true, ..Fault::new(kind, reason) };
         fault.at(&self.path, range)
     }
 

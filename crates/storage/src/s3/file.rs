@@ -135,7 +135,11 @@ fn true_region(client: &Client, object: &Object, profile: &Profile, settings: &S
     let settings = settings.clone().at(&element_of(&bucket));
     let answer = with_retries(&settings, |_| {
         let traced = branchline_trace::journal::request("HEAD", &url, &settings.element, std::iter::empty());
-        client.fetch(DataRequest { url: &url, range: None, bytes: 0, without_body: true, traced }, &signer, &settings)
+        client.fetch(
+            DataRequest { url: &url, range: None, bytes: Some(0), without_body: true, traced },
+            &signer,
+            &settings,
+        )
     })?;
     let is_region =
         |name: &&str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

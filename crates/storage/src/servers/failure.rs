@@ -1,6 +1,7 @@
 //! A failure between client and server, before file and bytes are added to it.
 
 use std::io;
+use std::time::Duration;
 
 use branchline_trace::panics::Panic;
 use rustix::io::Errno;
@@ -17,6 +18,8 @@ pub(crate) struct Fault {
     pub(crate) reason: String,
     /// Whether the same may succeed when it is tried again.
     pub(crate) retry_may_help: bool,
+    /// How long the server asks to wait before the request is made again.
+    pub(crate) wait: Option<Duration>,
     /// Whether it is counted in the troubles of its storage element already.
     pub(crate) is_counted: bool,
 }
@@ -26,7 +29,7 @@ impl Fault {
     pub(crate) fn new(kind: StorageErrorKind, reason: impl Into<String>) -> Self {
         use StorageErrorKind::{Io, Protocol, Timeout, Unreachable};
         let retry_may_help = matches!(kind, Timeout | Unreachable | Protocol | Io);
-        Self { kind, reason: reason.into(), retry_may_help, is_counted: false }
+        Self { kind, reason: reason.into(), retry_may_help, wait: None, is_counted: false }
     }
 
     /// The same without a retry: it would not help now.
@@ -55,8 +58,7 @@ impl Fault {
 
     /// There is not enough memory for the bytes that are wanted.
     pub(crate) fn no_memory() -> Self {
-        let reason = "there is not enough memory for the bytes".to_owned();
-        Self { kind: StorageErrorKind::Io, reason, retry_may_help: false, is_counted: false }
+        Self::new(StorageErrorKind::Io, "there is not enough memory for the bytes").final_for_now()
     }
 
     /// Input or output on a connection to `server` failed, in the step `doing`.

@@ -23,6 +23,10 @@ pub struct Troubles {
     pub replicas_left_count: u64,
     /// Replicas that were not used because they differ.
     pub replicas_refused_count: u64,
+    /// Waits that a server asked for.
+    pub waits_count: u64,
+    /// Time in these waits.
+    pub waited: Duration,
     /// Time in requests that failed, and in the pauses after them.
     pub lost: Duration,
 }
@@ -68,6 +72,14 @@ pub(crate) fn note_failure(element: &str, kind: StorageErrorKind, lost: Duration
             _ => troubles.other_errors_count += 1,
         }
         troubles.lost += lost;
+    });
+}
+
+/// Adds a wait that a server asked for.
+pub(crate) fn note_wait(element: &str, wait: Duration) {
+    note(element, |troubles| {
+        troubles.waits_count += 1;
+        troubles.waited += wait;
     });
 }
 

@@ -7,13 +7,15 @@ use branchline_trace::journal;
 
 use crate::limits::RETRY_PAUSE_MAX;
 use crate::servers::failure::{Fault, Result};
-use crate::servers::failure_counts::{note, note_failure};
+use crate::servers::failure_counts::{note, note_failure, note_wait};
 use crate::settings::Settings;
+use crate::StorageErrorKind;
 
 /// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. It gets the number of
-/// the try, from 0.
+/// the try, from 0. Waits that a server asks for are no tries; all of them together are limited by the settings.
 pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> Result<T>) -> Result<T> {
     let mut tries = 0;
+    let mut waited = Duration::ZERO;
     loop {
         let started = Instant::now();
         journal::set_attempt(tries);
@@ -23,6 +25,16 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
+        if let Some(wait) = error.wait {
+            waited = waited.saturating_add(wait);
+            if waited > settings.wait_max {
+                return Err(asks_for_too_long(error, wait, settings.wait_max));
+            }
+            note_wait(&settings.element, wait);
+            // Clients that were told the same time do not come back together.
+            std::thread::sleep(wait + pause(settings.pause, 1));
+            continue;
+        }
         tries += 1;
         let goes_on = error.retry_may_help && tries < settings.tries_max;
         if goes_on {
@@ -36,6 +48,15 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
             return Err(Fault { is_counted: true, ..with_tries_named(error, tries) });
         }
     }
+}
+
+fn asks_for_too_long(error: Fault, wait: Duration, wait_max: Duration) -> Fault {
+    let (reason, wait_s, most_s) = (error.reason.trim_end_matches('.'), wait.as_secs(), wait_max.as_secs());
+    let reason = format!(
+        "{reason}; it asks to wait {wait_s} s, and all waits together may take {most_s} s: try later, or set \
+         BRANCHLINE_STORAGE_WAIT to the seconds that you would wait"
+    );
+    Fault::new(StorageErrorKind::Timeout, reason).final_for_now()
 }
 
 fn with_tries_named(mut error: Fault, tries: u32) -> Fault {
@@ -56,7 +77,7 @@ pub(crate) fn pause(first: Duration, tries: u32) -> Duration {
 mod tests {
     use super::*;
     use crate::limits::RETRY_PAUSE;
-    use crate::StorageErrorKind;
+    use crate::servers::failure_counts::troubles_with;
 
     fn settings() -> Settings {
         Settings { tries_max: 3, ..Settings::default() }
@@ -82,6 +103,31 @@ mod tests {
         assert_eq!((result.unwrap_err().reason.as_str(), calls), ("gone", 1));
         let result: Result<()> = with_retries(&settings(), |_| Err(Fault::new(StorageErrorKind::Timeout, "late")));
         assert_eq!(result.unwrap_err().reason, "late (3 tries)");
+    }
+
+    #[test]
+    fn waits_that_a_server_asks_for_are_no_tries_and_end_at_the_limit_of_all_together() {
+        let second = Duration::from_millis(20);
+        let (pause, tries_max, wait_max) = (Duration::ZERO, 1, second * 3);
+        let settings = Settings { pause, tries_max, wait_max, ..Settings::default() }.at("waits");
+        let busy = || Fault { wait: Some(second), ..Fault::new(StorageErrorKind::Unreachable, "busy") };
+        let mut calls = 0;
+        let work = |most| {
+            move |tries| {
+                calls += 1;
+                if calls > most {
+                    Ok(tries)
+                } else {
+                    Err(busy())
+                }
+            }
+        };
+        assert_eq!(with_retries(&settings, work(3)), Ok(0));
+        let counted = troubles_with("waits");
+        assert_eq!((counted.waits_count, counted.waited, counted.retries_count), (3, second * 3, 0));
+        let fault = with_retries(&settings, work(4)).unwrap_err();
+        assert!(fault.reason.starts_with("busy; it asks to wait") && !fault.retry_may_help, "{fault:?}");
+        assert_eq!(fault.kind, StorageErrorKind::Timeout);
     }
 
     #[test]

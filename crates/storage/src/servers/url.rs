@@ -74,6 +74,19 @@ fn last_link(chain: &str) -> &str {
     chain.get(begin..).unwrap_or(chain)
 }
 
+/// A part of a URL with `%XX` for every byte that must not stand in a request. What is escaped already stays as it is.
+pub(crate) fn escaped(bytes: impl Iterator<Item = u8>) -> String {
+    let each = |byte: u8| {
+        let is_plain = byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
+        if is_plain {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
+    bytes.map(each).collect()
+}
+
 /// An IPv6 address in the brackets that a URL wants around it.
 pub(crate) fn bracketed(host: &str) -> String {
     if host.contains(':') {

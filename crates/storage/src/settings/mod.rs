@@ -6,6 +6,7 @@ pub(crate) mod links;
 pub(crate) mod local_mode;
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
@@ -52,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) first_bytes: u64,
     /// Connections over which an XRootD server sends the bytes of one large read.
     pub(crate) streams: usize,
+    /// The folder for copies of files that a server sends only as a whole.
+    pub(crate) spool_dir: PathBuf,
 }
 
 /// How long a call of a store may take that reads this many bytes, with all its tries and waits; what takes longer has
@@ -76,6 +79,7 @@ impl Default for Settings {
             bytes_in_flight: None,
             first_bytes: 0,
             streams: 1,
+            spool_dir: std::env::temp_dir(),
         }
     }
 }
@@ -120,7 +124,8 @@ impl Settings {
     pub(crate) fn chosen(self, access: &Access) -> Self {
         let Access { requests_in_flight, bytes_in_flight, first_bytes, streams, .. } = *access;
         let throttle = access.throttle.clone();
-        Self { throttle, requests_in_flight, bytes_in_flight, first_bytes, streams, ..self }
+        let spool_dir = access.stage_dir.clone().unwrap_or(self.spool_dir);
+        Self { throttle, requests_in_flight, bytes_in_flight, first_bytes, streams, spool_dir, ..self }
     }
 
     /// How many requests of this size are in flight at a time within one read of this storage element: as many as

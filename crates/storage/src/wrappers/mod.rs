@@ -2,6 +2,5 @@
 
 pub(crate) mod counted;
 pub(crate) mod memory;
-pub(crate) mod progress;
 pub(crate) mod read_ahead;
 pub(crate) mod stage;

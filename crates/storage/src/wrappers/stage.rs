@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use rustix::fs::{fallocate, flock, statvfs, FallocateFlags, FlockOperation};
+use rustix::fs::{flock, FlockOperation};
 
 use branchline_trace::panics::guarded;
 
 use crate::limits::{STAGE_LOOK_PAUSE, STAGE_PATIENCE, STAGE_RANGE_BYTES, STAGE_THREADS, STAGE_WRITE_BYTES};
-use crate::wrappers::progress::Progress;
+use crate::progress::Progress;
+use crate::room::reserve;
 use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageError, Store};
 
 const OWN_FOLDER: &str = "branchline-stage-1";
@@ -226,7 +227,10 @@ impl Hold {
         requests_max: usize,
     ) -> std::result::Result<ReadEffort, NoCopy> {
         let part = OpenOptions::new().write(true).create(true).truncate(true).open(&self.paths.part)?;
-        reserve(&part, size_bytes, &self.paths.part)?;
+        reserve(&part, size_bytes).map_err(|free| {
+            let _ = fs::remove_file(&self.paths.part);
+            NoCopy::Disk(format!("the file has {size_bytes} bytes, and {free} are free"))
+        })?;
         let result = copy_all(inner, &part, size_bytes, requests_max);
         if result.is_ok() {
             fs::rename(&self.paths.part, &self.paths.whole)?;
@@ -243,26 +247,6 @@ impl Drop for Hold {
         if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&self.lock, &self.paths.lock) {
             self.paths.remove();
         }
-    }
-}
-
-/// Takes the room for the whole copy, so that jobs which copy at the same time do not count on the same.
-fn reserve(part: &File, size_bytes: u64, path: &Path) -> std::result::Result<(), NoCopy> {
-    if size_bytes == 0 {
-        return Ok(());
-    }
-    let free = statvfs(path).map(|about| about.f_bavail.saturating_mul(about.f_frsize)).unwrap_or(u64::MAX);
-    let no_room = || {
-        let _ = fs::remove_file(path);
-        NoCopy::Disk(format!("the file has {size_bytes} bytes, and {free} are free"))
-    };
-    if free < size_bytes {
-        return Err(no_room());
-    }
-    match fallocate(part, FallocateFlags::empty(), 0, size_bytes) {
-        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG | rustix::io::Errno::DQUOT) => Err(no_room()),
-        // A file system that cannot reserve room has at least reported what is free now.
-        _ => Ok(()),
     }
 }
 

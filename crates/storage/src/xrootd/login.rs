@@ -28,7 +28,7 @@ pub(super) fn start(
 ) -> Result<(Session, Option<Answer>)> {
     let mut early = if server.secure { EarlyRequests::Nothing } else { known.early_requests.unwrap_or_default() };
     loop {
-        let mut session = Session::over(Link::connect(server, settings)?, settings.wait_max);
+        let mut session = Session::over(Link::connect(server, settings)?, settings);
         if let Some(limits) = known.limits {
             session.limits = limits;
         }

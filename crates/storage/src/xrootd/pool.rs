@@ -173,6 +173,7 @@ impl Taken {
     ) -> Result<Option<Answer>> {
         if let Some(session) = &mut self.session {
             session.wait_max = settings.wait_max;
+            session.element.clone_from(&settings.element);
             session.link.set_silence(settings.silence)?;
         } else {
             let is_new = known.early_requests.is_none();
@@ -251,7 +252,7 @@ mod tests {
         let settings = Settings::default();
         let pool = Pool::default();
         for age in [SESSION_IDLE_MAX, SESSION_IDLE_MAX / 2] {
-            let mut session = Session::over(Link::connect(&used_before, &settings).unwrap(), settings.wait_max);
+            let mut session = Session::over(Link::connect(&used_before, &settings).unwrap(), &settings);
             session.last_used = Instant::now().checked_sub(age).unwrap();
             pool.lock().entry(used_before.clone()).or_default().idle.push(session);
         }

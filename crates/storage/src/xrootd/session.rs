@@ -10,6 +10,7 @@ use super::streams::{BoundLink, Streams};
 use super::wire::{self, number, Header, Opened, Request, Target};
 use crate::limits::{ANSWER_BYTES_MAX, ATTENTIONS_MAX, READV_RANGES, READV_RANGE_BYTES};
 use crate::servers::failure::{Fault, Result};
+use crate::servers::failure_counts::note_wait;
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
@@ -41,6 +42,8 @@ pub(super) struct Session {
     pub(super) last_used: Instant,
     /// How long the server may make us wait.
     pub(super) wait_max: Duration,
+    /// The storage element for which waits are counted.
+    pub(super) element: String,
     /// What the next connection to this server may send before the answers.
     pub(super) early_requests: EarlyRequests,
     /// The number of the session, which binds further connections to it.
@@ -97,14 +100,15 @@ impl Session {
     }
 
     /// A connection before its login.
-    pub(super) fn over(link: Link, wait_max: Duration) -> Self {
+    pub(super) fn over(link: Link, settings: &Settings) -> Self {
         Self {
             link,
             limits: RequestLimits { ranges_max: READV_RANGES, range_bytes_max: READV_RANGE_BYTES, pages: false },
             is_data_server: false,
             is_broken: false,
             last_used: Instant::now(),
-            wait_max,
+            wait_max: settings.wait_max,
+            element: settings.element.clone(),
             early_requests: EarlyRequests::default(),
             login: [0; 16],
             streams: Streams::default(),
@@ -246,7 +250,7 @@ impl Session {
 
     /// A connection that is bound to a login.
     fn bound(server: &Server, settings: &Settings, login: [u8; 16]) -> Result<BoundLink> {
-        let mut session = Self::over(Link::connect(server, settings)?, settings.wait_max);
+        let mut session = Self::over(Link::connect(server, settings)?, settings);
         let deadline = Instant::now() + settings.time_limit(0);
         session.link.send(&wire::HANDSHAKE)?;
         session.forgotten.insert(0);
@@ -360,6 +364,7 @@ impl Session {
             );
             return Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now());
         }
+        note_wait(&self.element, pause);
         Ok(pause)
     }
 

@@ -15,6 +15,7 @@ _FAILURES = (
 )
 _CURES = (
     ("retries", "request was repeated", "requests were repeated"),
+    ("waits", "wait was requested by the server", "waits were requested by the server"),
     ("replicas_left", "file was read on from another replica", "files were read on from another replica"),
     ("replicas_refused", "replica was not used because it differs", "replicas were not used because they differ"),
 )
@@ -115,8 +116,8 @@ def _sentence(trouble: TroubleRecord) -> str:
     sentence = f"At {trouble.name} {failed or 'nothing failed'}"
     if cured:
         sentence += f"; {cured}"
-    lost_s = float(trouble.lost_s or 0.0)
-    return f"{sentence}; {duration(lost_s)} lost by waiting." if lost_s > 0 else f"{sentence}."
+    waited_s = float(trouble.lost_s or 0.0) + float(trouble.waited_s or 0.0)
+    return f"{sentence}; {duration(waited_s)} lost by waiting." if waited_s > 0 else f"{sentence}."
 
 
 def _listed(trouble: TroubleRecord, kinds: tuple[tuple[str, str, str], ...]) -> str:

@@ -205,8 +205,8 @@ class LinkRecord:
 class TroubleRecord:
     """Failures at a storage element: ``retries`` counts repeated requests, ``timeouts``, ``resets``,
     ``wrong_answers`` and ``other_errors`` the causes. ``replicas_left`` counts files whose reading continued at another
-    replica, ``replicas_refused`` replicas that differ from the one read before. ``lost_s`` is the time of failed
-    requests and of the pauses after them.
+    replica, ``replicas_refused`` replicas that differ from the one read before. ``waits`` counts waits that the server
+    asked for, which took ``waited_s``. ``lost_s`` is the time of failed requests and of the pauses after them.
     """
 
     name: str
@@ -217,6 +217,8 @@ class TroubleRecord:
     other_errors: int = 0
     replicas_left: int = 0
     replicas_refused: int = 0
+    waits: int = 0
+    waited_s: float = 0.0
     lost_s: float = 0.0
 
 

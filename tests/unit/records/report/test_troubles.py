@@ -19,11 +19,13 @@ def test_what_several_workers_met_is_added_and_told_with_what_was_done() -> None
     one = TroubleRecord("root://a:1094", retries=1, resets=2, lost_s=0.5)
     other = TroubleRecord("root://a:1094", timeouts=1, replicas_left=3, lost_s=60.0)
     third = TroubleRecord("https://b", wrong_answers=1, replicas_refused=1, lost_s=0.0)
-    job = {"troubles": [asdict(trouble) for trouble in added_troubles([one, third, other])]}
+    fourth = TroubleRecord("https://c", waits=2, waited_s=12.0)
+    job = {"troubles": [asdict(trouble) for trouble in added_troubles([one, third, other, fourth])]}
     assert trouble_sentences(job) == [
         "At root://a:1094 1 request was not answered in time and 2 connections were refused or lost; 1 request was"
         " repeated and 3 files were read on from another replica; 60.5 s lost by waiting.",
         "At https://b 1 answer was wrong; 1 replica was not used because it differs.",
+        "At https://c nothing failed; 2 waits were requested by the server; 12.0 s lost by waiting.",
     ]
     assert trouble_sentences(job)[0] in summary({**job, "events": 0})
 

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use super::*;
+use crate::StorageErrorKind;
 
 const SIZE_BYTES: u64 = 100_000;
 
