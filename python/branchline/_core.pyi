@@ -152,8 +152,10 @@ def list_folder(url: str, once: bool = False) -> FolderListing:
 def prefer_replicas(ranks: list[ReplicaRank]) -> None:
     """Has this process read the replicas of files in the order of their ranks."""
 
-def size_of(url: str) -> int:
-    """The size of a file at a server, tried once. Raises MissingFileError, StorageError."""
+def size_and_identity(url: str) -> tuple[int, str | None]:
+    """The size of a file at a server, and what differs between its versions, tried once. ``url`` may be several
+    replicas. Raises MissingFileError, StorageError.
+    """
 
 def listing_wait_s(url: str, once: bool) -> float:
     """How long a Python library may take to list a folder, in seconds."""

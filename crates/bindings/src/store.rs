@@ -52,10 +52,10 @@ pub fn list_folder(py: Python<'_>, url: &str, once: bool) -> PyResult<FolderList
     Ok(FolderListing { form, pages: listing.pages.iter().map(|page| PyBytes::new(py, page).unbind()).collect() })
 }
 
-/// The size of a file at a server in bytes; an error if the server does not report it in one answer.
+/// The size of a file at a server in bytes, and what differs between its versions, if the server says that.
 #[pyfunction]
-pub fn size_of(py: Python<'_>, url: &str) -> PyResult<u64> {
-    stored(py, url, || branchline_storage::size_of(url))
+pub fn size_and_identity(py: Python<'_>, url: &str) -> PyResult<(u64, Option<String>)> {
+    stored(py, url, || branchline_storage::size_and_identity(url))
 }
 
 /// Has this process read the replicas with the lowest ranks first: pairs of the beginning of a location and its rank.

@@ -62,6 +62,9 @@ pub(crate) const BYTES_PER_SECOND_MIN: u64 = 512;
 pub(crate) const UNKNOWN_SIZE_SILENCES: u32 = 12;
 /// Tries of a request. With the pauses below a server may be away for about two seconds.
 pub(crate) const TRIES_MAX: u32 = 4;
+/// Tries of a request that is not answered in time. A connection that had died unnoticed is found by the first; each
+/// further try at a server that is silent takes as long again.
+pub(crate) const TIMED_OUT_TRIES_MAX: u32 = 2;
 /// Pause before the second try; doubled before each further one.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(300);
 /// The longest pause before a try.
@@ -178,6 +181,8 @@ pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * 1024 * 1024;
 pub(crate) const REPLICA_SILENCE: Duration = Duration::from_secs(15);
 /// Tries at a server before another replica is taken: a connection that had died is found by the first.
 pub(crate) const REPLICA_TRIES_MAX: u32 = 2;
+/// The same for a request that is not answered in time: the next replica answers sooner than a silent server.
+pub(crate) const REPLICA_TIMED_OUT_TRIES_MAX: u32 = 1;
 /// A read that takes this multiple of what such reads took is left for another replica ...
 pub(crate) const STALL_FACTOR: f64 = 10.0;
 /// ... but not before this time, in which a busy server would have answered.
@@ -186,6 +191,8 @@ pub(crate) const STALL_MIN: Duration = Duration::from_secs(3);
 pub(crate) const BYTES_PER_SECOND_EXPECTED: f64 = 1e6;
 /// How long a storage element that failed comes last; doubled each time that it fails again.
 pub(crate) const ELEMENT_LEFT: Duration = Duration::from_secs(30);
+/// The same for one that was silent: to find out again takes 15 s, and not the fraction of a second of an error.
+pub(crate) const SILENT_ELEMENT_LEFT: Duration = Duration::from_secs(300);
 /// The longest time that a storage element comes last.
 pub(crate) const ELEMENT_LEFT_MAX: Duration = Duration::from_secs(600);
 /// Ranges that are remembered to compare another replica with.

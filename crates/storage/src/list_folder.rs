@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use crate::http::list_http;
+use crate::replicas::{avoid, is_avoided};
 use crate::s3::list_s3;
 use crate::secrets::without_secrets;
+use crate::servers::failure::Fault;
 use crate::servers::listing::{Listing, ListingForm};
 use crate::servers::url::element_of;
 use crate::settings::Settings;
 use crate::xrootd::list_xrootd;
-use crate::{Result, StorageError};
+use crate::{Result, StorageError, StorageErrorKind};
 
 /// How long a library may take to list the folder at `url`.
 pub fn listing_wait(url: &str, once: bool) -> Result<Duration> {
@@ -18,13 +20,16 @@ pub fn listing_wait(url: &str, once: bool) -> Result<Duration> {
 
 fn settings_for(url: &str, once: bool) -> Result<Settings> {
     let settings = Settings::from_environment()?.at(&element_of(url));
-    Ok(if once { Settings { tries_max: 1, ..settings.for_one_of_several() } } else { settings })
+    Ok(if once { settings.once() } else { settings })
 }
 
 /// Lists the folder at `url`, of a scheme that needs no Python library. Tried only `once` where the job can go on
 /// without it.
 pub fn list_folder(url: &str, once: bool) -> Result<Listing> {
     let settings = settings_for(url, once)?;
+    if once && is_avoided(&settings.element) {
+        return Err(Fault::new(StorageErrorKind::Timeout, "its server did not answer a moment ago").at(url, None));
+    }
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     let listed = match scheme.as_str() {
         "root" | "roots" | "xroot" | "xroots" => {
@@ -38,5 +43,10 @@ pub fn list_folder(url: &str, once: bool) -> Result<Listing> {
             return Err(StorageError::unsupported_scheme(&shown, message));
         }
     };
-    listed.map_err(|fault| fault.at(url, None))
+    listed.map_err(|fault| {
+        if fault.kind == StorageErrorKind::Timeout {
+            avoid(&settings.element, true);
+        }
+        fault.at(url, None)
+    })
 }

@@ -11,9 +11,10 @@ use crate::bridge::{self, BridgedFile, Library};
 use crate::http::{is_set_for_fsspec, HttpFile};
 use crate::limits::EXPECTED_ROUND_TRIP;
 use crate::local::mounted;
-use crate::replicas::{nearest_in, replicas_in, Replicated};
+use crate::replicas::{avoid, is_avoided, nearest_in, replicas_in, Replicated};
 use crate::s3::open_s3;
 use crate::secrets::without_secrets;
+use crate::servers::failure::Fault;
 use crate::servers::url::element_of;
 use crate::settings::links::{link_to, Link, Measured};
 use crate::settings::Settings;
@@ -45,11 +46,32 @@ fn begin_trace() -> Result<()> {
     journal::begin_from_environment().map_err(unwritable)
 }
 
-/// The size of a file at a server, tried once and not waited for long: where it would only be good to know.
-pub fn size_of(url: &str) -> Result<u64> {
-    let mut settings = Settings::from_environment()?.for_one_of_several();
-    settings.tries_max = 1;
-    measured(url, &Access::default(), &settings)?.size_bytes()
+/// Size and identity of a file at a server, where they would only be good to know: each replica is tried once and not
+/// waited for long, and those at a storage element that was silent lately are left out.
+pub fn size_and_identity(path: &str) -> Result<(u64, Option<String>)> {
+    let settings = Settings::from_environment()?.once();
+    let mut last = None;
+    for replica in replicas_in(path) {
+        let element = element_of(replica);
+        if is_avoided(&element) {
+            continue;
+        }
+        let opened = measured(replica, &Access::default(), &settings);
+        match opened.and_then(|store| Ok((store.size_bytes()?, store.identity()))) {
+            Ok(found) => return Ok(found),
+            Err(error) => {
+                if error.kind == StorageErrorKind::Timeout {
+                    avoid(&element, true);
+                }
+                last = Some(error);
+            }
+        }
+    }
+    let silent = || {
+        let fault = Fault::new(StorageErrorKind::Timeout, "its servers did not answer a moment ago");
+        fault.at(path, None)
+    };
+    Err(last.unwrap_or_else(silent))
 }
 
 /// The store at its place, with copies on this machine if that is wanted and it is at another one.

@@ -52,8 +52,10 @@ BRACE_NAMES_MAX = 100_000
 FOLDERS_LISTED_MAX = 10_000
 # At a time: most of a listing is waiting.
 FOLDERS_LISTED_TOGETHER = 16
-# Files whose size is in no listing are asked for it one by one, up to this many: for more it takes longer than it wins.
-SIZES_ASKED_MAX = 32
+# Files at servers whose size is in no listing are queried one by one, up to this many: over 30 ms it takes 15 s.
+SIZES_QUERIED_MAX = 10_000
+# At a time: as many as there are connections of a process to one server.
+SIZES_QUERIED_TOGETHER = 64
 
 # How soon a worker notices that its job was killed.
 JOB_WATCH_PAUSE_S = 0.5

@@ -154,7 +154,8 @@ impl Query<'_> {
         }
         answer.check_encoding()?;
         let length = answer.length();
-        let is_small = length.is_some_and(|length| length <= WHOLE_FILE_AT_ONCE_BYTES);
+        let is_size_only = self.settings.is_size_only;
+        let is_small = !is_size_only && length.is_some_and(|length| length <= WHOLE_FILE_AT_ONCE_BYTES);
         if length == Some(0) {
             return Ok(Probed::of(&answer, self.location, 0));
         }
@@ -170,6 +171,9 @@ impl Query<'_> {
             return Ok(probed);
         }
         if length.is_none() {
+            if is_size_only {
+                return Err(answer.protocol_fault("a file of a size that it does not say").final_for_now());
+            }
             answer = self.request("GET", None, None)?;
         }
         let received = receive(&mut answer, authorization, &self.settings.spool_dir)?;

@@ -7,5 +7,6 @@ mod preference;
 mod replicated;
 mod samples;
 
+pub(crate) use health::{avoid, is_avoided};
 pub use preference::{prefer_replicas, ReplicaRank};
 pub(crate) use replicated::{nearest_in, replicas_in, Replicated};

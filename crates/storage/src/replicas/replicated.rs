@@ -152,8 +152,8 @@ impl Replicated {
         if self.replicas.len() == 1 {
             return (self.open_one)(&replica.location, &self.settings);
         }
-        let (open_one, location, settings) =
-            (Arc::clone(&self.open_one), replica.location.clone(), self.settings.clone());
+        let (open_one, location) = (Arc::clone(&self.open_one), replica.location.clone());
+        let settings = Settings { wait_max: self.wait_max(round), ..self.settings.clone() };
         let limit = self.last_limit(0, round);
         within(limit, move || open_one(&location, &settings))
             .unwrap_or_else(|error| Err(self.silence_error(index, &error, limit, None)))
@@ -162,9 +162,19 @@ impl Replicated {
     /// The time after which a call of a store has missed its own deadlines. In the last round it has the waits that
     /// servers announce, too.
     fn last_limit(&self, bytes: u64, round: u32) -> Duration {
-        let wait = if round + 1 == self.rounds_max() { self.settings.wait_max } else { Duration::ZERO };
+        let wait = self.wait_max(round);
         let one = self.settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
         one * self.settings.tries_max + wait
+    }
+
+    /// How long a server may make us wait: no longer than one may be silent, while another could answer.
+    fn wait_max(&self, round: u32) -> Duration {
+        let Settings { wait_max, silence, .. } = self.settings;
+        if round + 1 == self.rounds_max() {
+            wait_max
+        } else {
+            wait_max.min(silence)
+        }
     }
 
     /// The error of a replica from which nothing came.
@@ -222,7 +232,9 @@ impl Replicated {
                 self.note_failed(replica, &error, started);
                 errors.push(error);
             }
-            let again = errors.iter().any(StorageError::retry_may_help);
+            // The last round takes waits that the others do not.
+            let is_late = |error: &StorageError| error.kind == StorageErrorKind::Timeout && self.replicas.len() > 1;
+            let again = errors.iter().any(|error| error.retry_may_help() || is_late(error));
             if !again || round + 1 == self.rounds_max() {
                 return Err(self.none_left(errors, range, round + 1));
             }
@@ -239,7 +251,7 @@ impl Replicated {
             note_failure(&replica.element, error.kind, started.elapsed());
         }
         if matches!(error.kind, Timeout | Unreachable) {
-            health::avoid(&replica.element);
+            health::avoid(&replica.element, error.kind == Timeout);
         }
         let mut read = lock(&replica.read);
         read.failures_count += 1;

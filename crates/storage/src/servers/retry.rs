@@ -14,7 +14,7 @@ use crate::StorageErrorKind;
 /// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. It gets the number of
 /// the try, from 0. Waits that a server asks for are no tries; all of them together are limited by the settings.
 pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> Result<T>) -> Result<T> {
-    let mut tries = 0;
+    let (mut tries, mut timed_out) = (0, 0);
     let mut waited = Duration::ZERO;
     loop {
         let started = Instant::now();
@@ -36,7 +36,9 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
             continue;
         }
         tries += 1;
-        let goes_on = error.retry_may_help && tries < settings.tries_max;
+        timed_out += u32::from(error.kind == StorageErrorKind::Timeout);
+        let is_silent = timed_out >= settings.timed_out_tries_max;
+        let goes_on = error.retry_may_help && tries < settings.tries_max && !is_silent;
         if goes_on {
             std::thread::sleep(pause(settings.pause, tries));
             note(&settings.element, |troubles| troubles.retries_count += 1);
@@ -80,7 +82,7 @@ mod tests {
     use crate::servers::failure_counts::troubles_with;
 
     fn settings() -> Settings {
-        Settings { tries_max: 3, ..Settings::default() }
+        Settings { tries_max: 4, timed_out_tries_max: 2, pause: Duration::ZERO, ..Settings::default() }
     }
 
     #[test]
@@ -89,7 +91,7 @@ mod tests {
         let result = with_retries(&settings(), |tries| {
             calls += 1;
             if tries < 2 {
-                Err(Fault::new(StorageErrorKind::Timeout, "late"))
+                Err(Fault::new(StorageErrorKind::Unreachable, "late"))
             } else {
                 Ok(tries)
             }
@@ -102,7 +104,9 @@ mod tests {
         });
         assert_eq!((result.unwrap_err().reason.as_str(), calls), ("gone", 1));
         let result: Result<()> = with_retries(&settings(), |_| Err(Fault::new(StorageErrorKind::Timeout, "late")));
-        assert_eq!(result.unwrap_err().reason, "late (3 tries)");
+        assert_eq!(result.unwrap_err().reason, "late (2 tries)");
+        let result: Result<()> = with_retries(&settings(), |_| Err(Fault::new(StorageErrorKind::Unreachable, "off")));
+        assert_eq!(result.unwrap_err().reason, "off (4 tries)");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPLICA_TRIES_MAX};
 use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX};
+use crate::limits::{REPLICA_TIMED_OUT_TRIES_MAX, TIMED_OUT_TRIES_MAX};
 use crate::limits::{UNKNOWN_SIZE_SILENCES, WAIT_MAX};
 use crate::{Access, Choice, Result, StorageError};
 use links::link_to;
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) wait_max: Duration,
     /// How often a request is made before it has failed.
     pub(crate) tries_max: u32,
+    /// How often a request is made that was not answered in time.
+    pub(crate) timed_out_tries_max: u32,
     /// How long the pause before the second try is.
     pub(crate) pause: Duration,
     /// The storage element whose troubles are counted.
@@ -51,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) bytes_in_flight: Option<u64>,
     /// Bytes at the start of a file that are read right after it is opened.
     pub(crate) first_bytes: u64,
+    /// Whether a file is opened for its size and version alone, and not to be read.
+    pub(crate) is_size_only: bool,
     /// Connections over which an XRootD server sends the bytes of one large read.
     pub(crate) streams: usize,
     /// The folder for copies of files that a server sends only as a whole.
@@ -72,12 +77,14 @@ impl Default for Settings {
             silence: REQUEST_TIMEOUT,
             wait_max: WAIT_MAX,
             tries_max: TRIES_MAX,
+            timed_out_tries_max: TIMED_OUT_TRIES_MAX,
             pause: RETRY_PAUSE,
             element: String::new(),
             throttle: None,
             requests_in_flight: None,
             bytes_in_flight: None,
             first_bytes: 0,
+            is_size_only: false,
             streams: 1,
             spool_dir: std::env::temp_dir(),
         }
@@ -116,6 +123,7 @@ impl Settings {
         }
         if let Some(tries) = number_in_environment(TRIES_VARIABLE, 1.0..=100.0)? {
             settings.tries_max = tries as u32;
+            settings.timed_out_tries_max = settings.tries_max;
         }
         Ok(settings)
     }
@@ -143,7 +151,16 @@ impl Settings {
         self.silence = self.silence.min(REPLICA_SILENCE);
         self.connect_timeout = self.connect_timeout.min(self.silence);
         self.tries_max = self.tries_max.min(REPLICA_TRIES_MAX);
+        self.timed_out_tries_max = REPLICA_TIMED_OUT_TRIES_MAX;
         self
+    }
+
+    /// The same for what is only good to know: tried once, without long waits that servers ask for.
+    pub(crate) fn once(self) -> Self {
+        let settings = self.for_one_of_several();
+        // A redirector asks for some seconds before it says that no server has a file.
+        let wait_max = settings.wait_max.min(settings.silence);
+        Self { tries_max: 1, wait_max, is_size_only: true, ..settings }
     }
 
     /// The same for this storage element.

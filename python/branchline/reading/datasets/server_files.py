@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from branchline import _core
-from branchline.base.limits import FOLDERS_LISTED_MAX, FOLDERS_LISTED_TOGETHER, SIZES_ASKED_MAX
+from branchline.base.limits import (
+    FOLDERS_LISTED_MAX,
+    FOLDERS_LISTED_TOGETHER,
+    SIZES_QUERIED_MAX,
+    SIZES_QUERIED_TOGETHER,
+)
 from branchline.errors import BranchlineError, DatasetError, MissingFileError
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.server_listings import Entry, encoded, list_folder
@@ -29,8 +34,9 @@ from branchline.reading.locations import (
 # Wildcards of patterns in URLs, where a question mark begins the query.
 MAGIC = re.compile(r"[*\[]")
 ANY_FOLDERS = "**"
+XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 #: Schemes where listing a folder takes a request or two and gives the sizes of all files.
-SCHEMES_WITH_SIZES = ("root", "roots", "xroot", "xroots", "dav", "davs", "s3", "hdfs")
+SCHEMES_WITH_SIZES = (*XROOTD_SCHEMES, "dav", "davs", "s3", "hdfs")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -165,8 +171,8 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
-    """The files with the sizes of those at servers, where a few requests are enough, and marked as missing where the
-    server has no such file. A file whose server does not answer stays as it is: reading will say why.
+    """The files with the sizes and versions of those at servers, and marked as missing where the server has no such
+    file. A file whose server does not answer stays as it is: reading will say why.
     """
     unknown = [one for one in files if is_url(one.path) and one.size_bytes is None]
     folders: dict[str, list[DataFile]] = {}
@@ -177,15 +183,15 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
     found: dict[str, Found] = {}
     for entries in in_threads(_files_in, many):
         found |= {one.url: one for one in entries}
-    left = list(dict.fromkeys(_first_url(one) for one in unknown if _first_url(one) not in found))
-    if len(left) > SIZES_ASKED_MAX:
-        left = []
+    left = {_first_url(one): one.opens for one in unknown if _first_url(one) not in found}
+    if len(left) > SIZES_QUERIED_MAX:
+        left = {}
     absent: set[str] = set()
-    for url, size in zip(left, in_threads(_size_of, left), strict=True):
-        if size == _ABSENT:
+    for url, answer in zip(left, in_threads(_about, left.items(), SIZES_QUERIED_TOGETHER), strict=True):
+        if answer is None:
             absent.add(url)
         else:
-            found[url] = Found(url, size)
+            found[url] = answer
     return [_sized(one, found, absent) for one in files]
 
 
@@ -209,19 +215,25 @@ def _files_in(folder: str) -> list[Found]:
     return [Found(f"{folder}/{one.name}", one.size_bytes, one.version) for one in entries if not one.is_folder]
 
 
-_ABSENT = -1
-
-
-def _size_of(url: str) -> int | None:
+def _about(one: tuple[str, str]) -> Found | None:
+    """Size and version of a file by its URL and all of its replicas; None if there is no such file."""
+    url, opens = one
     try:
-        return _core.size_of(url)
+        size, identity = _core.size_and_identity(opens)
     except MissingFileError:
-        return _ABSENT
-    except BranchlineError:
         return None
+    except BranchlineError:
+        return Found(url, None)
+    version = (identity or "").removeprefix(f"{size} ")
+    if version and url.split("://", 1)[0].lower() in XROOTD_SCHEMES:
+        # As the listing of a folder has it, which says no more than when a file was written.
+        version = f"written {version.split()[-1]} s"
+    return Found(url, size, version)
 
 
-def in_threads(work: Callable[[Item], Result], given: Iterable[Item]) -> list[Result]:
+def in_threads(
+    work: Callable[[Item], Result], given: Iterable[Item], threads: int = FOLDERS_LISTED_TOGETHER
+) -> list[Result]:
     """The results for all items, in their order. Most of the work is waiting for servers.
 
     Ctrl-C and an error end the wait at once. The threads are not waited for then: a server may be silent for a minute,
@@ -241,7 +253,7 @@ def in_threads(work: Callable[[Item], Result], given: Iterable[Item]) -> list[Re
             except BaseException as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
 
-    for _ in range(min(len(futures), FOLDERS_LISTED_TOGETHER)):
+    for _ in range(min(len(futures), threads)):
         threading.Thread(target=run, name="branchline-listing", daemon=True).start()
     try:
         return [future.result() for future in futures]

@@ -1,0 +1,193 @@
+"""Servers that accept connections and never answer: how many requests are made of them before another is read."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import awkward as ak
+import pytest
+from tests.stores.conftest import Served
+from tests.stores.scripted import HttpRequest, HttpServer, Scripted, http_answer, scripted
+from tests.stores.scripted_xrootd import OPEN, XrootdScript
+
+import branchline
+from branchline._core import Store, list_folder, size_and_identity, take_troubles
+from branchline.errors import StorageError
+from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.server_files import with_sizes
+
+CONTENT = bytes(range(250)) * 400
+
+
+def silence(_: int, connection: socket.socket) -> None:
+    while connection.recv(65536):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.3")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_PAUSE", "0")
+    monkeypatch.delenv("BRANCHLINE_STORAGE_TRIES", raising=False)
+    take_troubles()
+
+
+@pytest.fixture
+def silent() -> Iterator[Scripted]:
+    with scripted(silence) as server:
+        yield server
+
+
+def url_at(scheme: str, server: Scripted, path: str = "a/f.root") -> str:
+    return f"{scheme}://127.0.0.1:{server.port}/{'/' if scheme == 'root' else ''}{path}"
+
+
+class Sum:
+    name = "sum"
+
+    def process(self, events: ak.Array) -> float:
+        return float(ak.sum(events.px))
+
+
+def read_by_store(paths: list[str]) -> None:
+    for path in paths:
+        assert len(Store(path).read([(0, 100)]).contents[0]) == 100
+
+
+def read_by_train(paths: list[str]) -> None:
+    result = branchline.run([Sum()], paths, workers=1)
+    assert result.record.events == 1000 * len(paths)
+
+
+# A train reads in a process of its own, and each process finds out once.
+@pytest.mark.parametrize(("read", "processes"), [(read_by_store, 0), (read_by_train, 1)])
+@pytest.mark.parametrize("scheme", ["root", "http"])
+def test_a_silent_first_replica_costs_each_process_one_timeout(
+    scheme: str, read: Callable[[list[str]], None], processes: int, silent: Scripted, served: Served
+) -> None:
+    read([f"{url_at(scheme, silent, f'{folder}/f.root')} | {served.data / 'small.root'}" for folder in "abc"])
+    first = silent.connections
+    # Files are opened, and their sizes requested, side by side.
+    assert 1 <= first <= 1 + 2 * processes * 3 if processes else first == 1
+    read([f"{url_at(scheme, silent, 'd/f.root')} | {served.data / 'small.root'}"])
+    assert silent.connections == first + processes
+
+
+def test_the_troubles_of_a_silent_replica_are_one_timeout_without_retries(silent: Scripted, served: Served) -> None:
+    read_by_store([f"{url_at('root', silent)} | {served.data / 'small.root'}"])
+    [trouble] = take_troubles()
+    assert (trouble.timeouts, trouble.retries, trouble.replicas_left) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("scheme", ["root", "http"])
+def test_the_only_server_of_a_file_is_tried_once_more_after_a_timeout(
+    scheme: str, silent: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StorageError, match=r"did not answer in time.*\(2 tries\)") as raised:
+        Store(url_at(scheme, silent))
+    assert raised.value.retry
+    assert silent.connections == 2
+    # As often as the user says.
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "3")
+    with pytest.raises(StorageError, match="3 tries"):
+        Store(url_at(scheme, silent))
+    assert silent.connections == 5
+
+
+def test_errors_that_come_at_once_are_tried_four_times_as_before() -> None:
+    with scripted(server := HttpServer(lambda _: http_answer("500 Oh"))) as served:
+        with pytest.raises(StorageError, match="4 tries"):
+            Store(url_at("http", served))
+        assert len(server.requests) == 4
+
+
+def test_all_replicas_that_are_silent_are_tried_twice_each() -> None:
+    with scripted(silence) as one, scripted(silence) as other:
+        with pytest.raises(StorageError, match=r"none of its 2 replicas can be read \(2 tries\)"):
+            Store(f"{url_at('root', one)} | {url_at('http', other)}")
+        assert (one.connections, other.connections) == (2, 2)
+
+
+def silent_after_opening(scheme: str, content: bytes, requests: list[str]) -> Callable[[int, socket.socket], None]:
+    """A server that answers while a file is opened, and then receives requests alone."""
+    if scheme == "root":
+
+        def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+            requests.append("open" if code == OPEN else "other")
+            is_read = code in (3013, 3025, 3030)
+            if is_read:
+                requests.append("read")
+            return b"" if is_read else None
+
+        return XrootdScript(content, hook)
+
+    def answer(request: HttpRequest) -> bytes:
+        span = request.span()
+        if span is None:
+            return http_answer("405 No")
+        if len(span) > 1:
+            requests.append("read")
+            return b""
+        where = f"Content-Range: bytes 0-0/{len(content)}"
+        return http_answer("206 Partial Content", where, body=content[:1])
+
+    return HttpServer(answer)
+
+
+@pytest.mark.parametrize("scheme", ["root", "http"])
+def test_a_replica_that_becomes_silent_is_left_after_one_request(scheme: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(CONTENT)
+    requests: list[str] = []
+    with scripted(silent_after_opening(scheme, CONTENT, requests)) as server:
+        store = Store(f"{url_at(scheme, server)} | {tmp_path / 'f'}")
+        assert store.read([(1000, 100)]).contents == [CONTENT[1000:1100]]
+        assert store.read([(2000, 100)]).contents == [CONTENT[2000:2100]]
+    assert requests.count("read") == 1
+
+
+# Planning.
+
+
+@pytest.mark.parametrize("scheme", ["root", "http"])
+def test_the_size_of_a_file_is_taken_from_the_first_replica_that_answers(
+    scheme: str, silent: Scripted, served: Served
+) -> None:
+    answers = f"http://127.0.0.1:{served.nginx.port}/small.root"
+    size = (served.data / "small.root").stat().st_size
+    for path in ("a/f.root", "b/f.root"):
+        found, identity = size_and_identity(f"{url_at(scheme, silent, path)} | {answers}")
+        assert (found, bool(identity)) == (size, True)
+    assert silent.connections == 1
+    # It is not queried about other files, nor about folders.
+    with pytest.raises(StorageError, match="did not answer a moment ago"):
+        size_and_identity(url_at(scheme, silent, "c/f.root"))
+    with pytest.raises(StorageError, match="did not answer a moment ago"):
+        list_folder(url_at(scheme, silent, "c/"), True)
+    assert silent.connections == 1
+
+
+def test_files_that_are_alone_in_their_folders_have_sizes_and_versions(served: Served) -> None:
+    """As all files in the layout of Rucio; more of them than there are threads."""
+    for number in range(100):
+        folder = served.data / "rucio" / f"{number:02x}"
+        folder.mkdir(parents=True)
+        (folder / "f.bin").write_bytes(bytes(number + 1))
+    (served.data / "rucio" / "00" / "g.bin").write_bytes(b"g")
+    for one in (served.data / "rucio", *(served.data / "rucio").rglob("*")):
+        one.chmod(0o755 if one.is_dir() else 0o644)
+    urls = {
+        "root": f"root://127.0.0.1:{served.xrootd.port}//rucio",
+        "http": f"http://127.0.0.1:{served.nginx.port}/rucio",
+    }
+    for scheme, base in urls.items():
+        files = with_sizes([DataFile(f"{base}/{number:02x}/f.bin") for number in range(100)])
+        assert [one.size_bytes for one in files] == list(range(1, 101)), scheme
+        assert all(one.version for one in files)
+        # The listing of a folder gives the same version as a query about one file.
+        if scheme == "root":
+            listed = with_sizes([DataFile(f"{base}/00/f.bin"), DataFile(f"{base}/00/g.bin")])
+            assert listed[0].version == files[0].version
+    shutil.rmtree(served.data / "rucio")
