@@ -15,6 +15,7 @@ from tests.stores.servers import wait_for
 import branchline
 from branchline._core import Store, take_troubles
 from branchline.errors import BadFileError, MissingFileError, StorageError
+from branchline.reading.datasets.dataset import Dataset
 
 CONTENT = bytes(range(250)) * 8_000
 SMALL = CONTENT[:100_000]
@@ -336,6 +337,28 @@ def test_a_file_that_its_server_calls_a_web_page_is_read(served: Served) -> None
 
         with scripted(HttpServer(answer)) as server:
             assert len(branchline.open(url_of(server))["events"]["px"].array()) == 1000
+
+
+def test_the_page_of_a_login_is_no_listing_of_a_folder() -> None:
+    login = HttpServer(lambda _: http_answer("200 OK", "Content-Type: text/html", body=LOGIN))
+    with scripted(login) as sso:
+        redirect = http_answer("302 Found", f"Location: {url_of(sso, 'sso')}")
+        with scripted(HttpServer(lambda _: redirect)) as served, pytest.raises(StorageError, match="sent a web page"):
+            Dataset.of(f"{url_of(served, 'data')}/*.root")
+
+
+@pytest.mark.parametrize("status", ["405 Method Not Allowed", "501 Not Implemented"])
+def test_a_server_without_webdav_shows_its_folders_as_pages(status: str) -> None:
+    def answer(request: HttpRequest) -> bytes:
+        if request.method == "PROPFIND":
+            return http_answer(status)
+        if request.target == "/data/":
+            return http_answer("200 OK", "Content-Type: text/html", body=b'<html><a href="f.root">f</a></html>')
+        return part(request, CONTENT)
+
+    with scripted(HttpServer(answer)) as served:
+        dataset = Dataset.of(f"{url_of(served, 'data')}/*.root")
+        assert [(one.path, one.size_bytes) for one in dataset] == [(url_of(served, "data/f.root"), len(CONTENT))]
 
 
 # Waits.

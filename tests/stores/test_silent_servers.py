@@ -1,17 +1,19 @@
-"""Servers that accept connections and never answer: how many requests are made of them before another is read."""
+"""Servers that never answer, or ask to wait: how many requests are made of them before another is read."""
 
 from __future__ import annotations
 
 import shutil
 import socket
+import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import awkward as ak
 import pytest
 from tests.stores.conftest import Served
-from tests.stores.scripted import HttpRequest, HttpServer, Scripted, http_answer, scripted
-from tests.stores.scripted_xrootd import OPEN, XrootdScript
+from tests.stores.scripted import HttpRequest, HttpServer, Scripted, http_answer, next_request, scripted
+from tests.stores.scripted_xrootd import OPEN, PGREAD, READ, READV, WAIT, XrootdScript, answer, xrootd_script
 
 import branchline
 from branchline._core import Store, list_folder, size_and_identity, take_troubles
@@ -117,14 +119,14 @@ def silent_after_opening(scheme: str, content: bytes, requests: list[str]) -> Ca
 
         def hook(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
             requests.append("open" if code == OPEN else "other")
-            is_read = code in (3013, 3025, 3030)
+            is_read = code in (READ, READV, PGREAD)
             if is_read:
                 requests.append("read")
             return b"" if is_read else None
 
         return XrootdScript(content, hook)
 
-    def answer(request: HttpRequest) -> bytes:
+    def answer_http(request: HttpRequest) -> bytes:
         span = request.span()
         if span is None:
             return http_answer("405 No")
@@ -134,7 +136,7 @@ def silent_after_opening(scheme: str, content: bytes, requests: list[str]) -> Ca
         where = f"Content-Range: bytes 0-0/{len(content)}"
         return http_answer("206 Partial Content", where, body=content[:1])
 
-    return HttpServer(answer)
+    return HttpServer(answer_http)
 
 
 @pytest.mark.parametrize("scheme", ["root", "http"])
@@ -146,6 +148,77 @@ def test_a_replica_that_becomes_silent_is_left_after_one_request(scheme: str, tm
         assert store.read([(1000, 100)]).contents == [CONTENT[1000:1100]]
         assert store.read([(2000, 100)]).contents == [CONTENT[2000:2100]]
     assert requests.count("read") == 1
+
+
+def busy(times: int, after: str, content: bytes = CONTENT) -> HttpServer:
+    """A server that asks to wait for the first requests."""
+
+    def answer_http(request: HttpRequest) -> bytes:
+        if len(server.requests) <= times:
+            return http_answer("503 Busy", f"Retry-After: {after}")
+        span = request.span()
+        if span is None:
+            return http_answer("405 No")
+        body = content[span.start : span.stop]
+        where = f"Content-Range: bytes {span.start}-{span.start + len(body) - 1}/{len(content)}"
+        return http_answer("206 Partial Content", where, body=body)
+
+    server = HttpServer(answer_http)
+    return server
+
+
+def test_a_replica_that_asks_for_a_long_wait_is_left_for_another() -> None:
+    with scripted(one := busy(1000, "3600")) as first, scripted(busy(0, "")) as second:
+        store = Store(f"{url_at('http', first)} | {url_at('http', second)}")
+        assert store.read([(7, 7)]).contents == [CONTENT[7:14]]
+        assert len(one.requests) == 1
+
+
+def test_replicas_that_all_ask_for_a_wait_are_waited_for_in_the_second_round() -> None:
+    with scripted(one := busy(2, "1")) as first, scripted(other := busy(1000, "1")) as second:
+        store = Store(f"{url_at('http', first)} | {url_at('http', second)}")
+        assert store.read([(7, 7)]).contents == [CONTENT[7:14]]
+        assert len(other.requests) == 1
+        assert len(one.requests) >= 3
+    with (
+        scripted(busy(1000, "3600")) as first,
+        scripted(busy(1000, "3600")) as second,
+        pytest.raises(StorageError, match="BRANCHLINE_STORAGE_WAIT"),
+    ):
+        Store(f"{url_at('http', first)} | {url_at('http', second)}")
+
+
+def test_waits_that_an_xrootd_server_asks_for_are_counted_with_their_time() -> None:
+    seen = []
+
+    def wait(number: int, stream: bytes, code: int, arguments: bytes, payload: bytes) -> bytes | None:
+        if code in (OPEN, READ, READV, PGREAD) and code not in seen:
+            seen.append(code)
+            return answer(stream, WAIT, struct.pack(">I", 1))
+        return None
+
+    with xrootd_script(CONTENT, wait) as (url, _, _):
+        assert Store(url).read([(7, 7)]).contents == [CONTENT[7:14]]
+    [trouble] = take_troubles()
+    assert (trouble.waits, trouble.waited_s, trouble.retries) == (2, 2.0, 0)
+
+
+def test_a_replica_without_ranges_has_the_time_of_the_whole_file() -> None:
+    """It takes longer than a replica may be silent."""
+    content = bytes(range(250)) * 12_000
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
+
+    def slow(_: int, connection: socket.socket) -> None:
+        while next_request(connection) is not None:
+            connection.sendall(head)
+            for at in range(0, len(content), 300_000):
+                connection.sendall(content[at : at + 300_000])
+                time.sleep(0.15)
+
+    with scripted(slow) as first, scripted(other := busy(0, "", content)) as second:
+        store = Store(f"{url_at('http', first)} | {url_at('http', second)}")
+        assert store.read([(1_000_007, 7)]).contents == [content[1_000_007:1_000_014]]
+        assert not [one for one in other.requests if one.span() and len(one.span() or "") == 7]
 
 
 # Planning.

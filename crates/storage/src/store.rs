@@ -40,6 +40,11 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// Bytes that the next read moves besides those of its ranges: the whole file, where its place sends no parts.
+    fn due_bytes(&self) -> u64 {
+        0
+    }
+
     /// Reads come soon, this many at a time: what takes round trips before the first of them may begin now, and is not
     /// waited for.
     fn expect_reads(&self, _count: usize) {}
@@ -125,6 +130,10 @@ impl<T: Around> Store for T {
 
     fn is_near(&self) -> bool {
         Around::is_near(self)
+    }
+
+    fn due_bytes(&self) -> u64 {
+        self.inner().due_bytes()
     }
 
     fn expect_reads(&self, count: usize) {

@@ -381,6 +381,14 @@ impl Store for HttpFile {
         self.location.gap_bytes
     }
 
+    fn due_bytes(&self) -> u64 {
+        if self.whole.is_due() {
+            self.size_bytes
+        } else {
+            0
+        }
+    }
+
     fn read_ranges(&self, reads: &mut [RangeRead]) -> crate::Result<ReadEffort> {
         let mut wanted = Vec::with_capacity(reads.len());
         for read in reads {

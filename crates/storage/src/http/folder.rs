@@ -23,7 +23,11 @@ pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<Listing> {
         let mut answer = location.request(&client, "PROPFIND", &[("Depth", "1")], settings)?;
         match answer.status() {
             207 => return Ok(Listing { form: ListingForm::Webdav, pages: vec![body_of(&mut answer)?] }),
-            401 | 403 | 404 | 410 | 500.. => return Err(answer.refusal(&*location.authorization)),
+            // Servers without WebDAV answer 405 or 501, and the page of a login to which they redirect anything.
+            501 => {}
+            401 | 403 | 404 | 410 | 500.. if answer.host() == location.server => {
+                return Err(answer.refusal(&*location.authorization));
+            }
             _ => {}
         }
         let mut answer =
@@ -39,7 +43,12 @@ pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<Listing> {
                 return Err(Fault::new(StorageErrorKind::Refused, reason));
             }
         };
-        Ok(Listing { form, pages: vec![body_of(&mut answer)?] })
+        let page = body_of(&mut answer)?;
+        if form == ListingForm::Html && answer.host() != location.server {
+            // Its links lead into no folder of the first server.
+            answer.check_web_page(&page, &*location.authorization)?;
+        }
+        Ok(Listing { form, pages: vec![page] })
     })
 }
 

@@ -77,6 +77,11 @@ impl WholeFile {
         self.is_needed.load(Ordering::Relaxed)
     }
 
+    /// Whether the next read receives it. While another thread receives it, it is due.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_needed() && self.file.try_lock().map_or(true, |file| file.is_none())
+    }
+
     /// Drops the copy, whose bytes are wrong.
     pub(super) fn forget(&self) {
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;

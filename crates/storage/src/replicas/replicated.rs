@@ -346,7 +346,7 @@ impl Replicated {
             return store.read_ranges(reads);
         }
         let replica = &self.replicas[index];
-        let bytes = reads.iter().map(|read| read.range.length).sum();
+        let bytes = reads.iter().map(|read| read.range.length).fold(store.due_bytes(), u64::saturating_add);
         let limit = lock(&replica.pace).stalls_after(bytes, self.settings.silence);
         // A replica that was left too early gets more time in each round, and in the last one as much as its own
         // deadlines allow.

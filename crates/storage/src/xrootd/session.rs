@@ -335,9 +335,7 @@ impl Session {
                     return Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now());
                 }
                 wire::WAIT => {
-                    let pause = self.announced_wait(&body, wait_end)?;
-                    std::thread::sleep(pause);
-                    deadline += pause;
+                    deadline += self.wait(&body, wait_end)?;
                     self.resend(request, stream)?;
                 }
                 wire::WAIT_FOR_ANSWER => {
@@ -364,7 +362,14 @@ impl Session {
             );
             return Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now());
         }
+        Ok(pause)
+    }
+
+    /// Waits as long as the server wants, up to a limit, and returns that time.
+    pub(super) fn wait(&mut self, body: &[u8], wait_end: Instant) -> Result<Duration> {
+        let pause = self.announced_wait(body, wait_end)?;
         note_wait(&self.element, pause);
+        std::thread::sleep(pause);
         Ok(pause)
     }
 

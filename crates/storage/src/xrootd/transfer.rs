@@ -163,9 +163,7 @@ impl<'a> Transfer<'a> {
             wire::ERROR => return self.take_error(sent, header.length),
             wire::WAIT => {
                 let body = self.session.body(header.length, self.deadline)?;
-                let pause = self.session.announced_wait(&body, self.wait_end)?;
-                std::thread::sleep(pause);
-                self.deadline += pause;
+                self.deadline += self.session.wait(&body, self.wait_end)?;
                 self.session.resend(&mut sent.request, header.stream)?;
                 return Ok(false);
             }
