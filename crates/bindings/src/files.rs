@@ -243,7 +243,10 @@ impl Tree {
         let row = |index| OutlineRow {
             name: self.0.branch_name(index).to_string(),
             parent: self.0.parent(index),
-            kind: kind_name(&self.0.state(index)),
+            kind: match self.0.state(index) {
+                State::Data if self.0.is_short(index) => "short",
+                state => kind_name(&state),
+            },
             counter: self.0.counter(index),
         };
         (0..self.0.branches_count()).map(row).collect()

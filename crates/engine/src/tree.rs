@@ -198,6 +198,11 @@ impl Tree {
         self.shape(index).map(|_| ())
     }
 
+    /// Whether a branch has fewer entries than the tree.
+    pub fn is_short(&self, index: usize) -> bool {
+        self.content.is_short(index)
+    }
+
     /// Indices of the branches that are read when none are named: all that hold data, each once.
     pub fn readable(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.branches_count()).filter(|index| self.content.is_read_by_default(*index))

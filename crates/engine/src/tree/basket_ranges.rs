@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use branchline_storage::ByteRange;
 
-use crate::error::Result;
+use crate::error::{ReadErrorKind, Result};
 use crate::file::File;
 use crate::limits::PART_CUT_SHARE;
 use crate::memory::buffers::buffer_bytes;
@@ -35,9 +35,15 @@ impl Tree {
     /// Indices of the baskets of a branch that overlap these entries; all entries must be covered.
     pub(crate) fn baskets_of(&self, index: usize, entries: &Range<u64>) -> Result<Range<usize>> {
         self.content().baskets_of(self.file(), index, entries)?.map_err(|entry| {
-            let name = self.branch_path(index);
+            let (name, count) = (self.branch_path(index), self.branch_info(index).entries_count);
             let message = format!("branch {name} has no basket for entry {entry} of {}", self.entries_count());
-            self.contradiction(&message)
+            if entry < count {
+                return self.contradiction(&message);
+            }
+            let (tree, of_tree) = (self.path(), self.entries_count());
+            let message = format!("branch {name} has {count} entries, its tree {tree} has {of_tree}");
+            let hint = "leave it out, or read it alone: tree[\"branch\"].array()";
+            self.error(ReadErrorKind::Unsupported, message).with_hint(hint)
         })
     }
 

@@ -60,6 +60,9 @@ pub(crate) trait Content: Debug + Send + Sync {
     /// Whether a branch is read when none are named: it can be read, and no other holds its values.
     fn is_read_by_default(&self, branch: usize) -> bool;
 
+    /// Whether a branch has fewer entries than the tree, so that arrays of both cannot be in one table.
+    fn is_short(&self, branch: usize) -> bool;
+
     /// Whether a branch can be read.
     fn state(&self, branch: usize) -> State;
 

@@ -47,7 +47,7 @@ impl File {
     fn tree_class(&self, key: &TKey) -> Option<TreeClass> {
         match key.class_name.as_str() {
             "TTree" | "TNtuple" | "TNtupleD" => Some(TreeClass::Tree),
-            anchor::CLASS_NAME => Some(TreeClass::Ntuple),
+            anchor::CLASS_NAME | anchor::OLD_CLASS_NAME => Some(TreeClass::Ntuple),
             other => self.class_infos().inherits(other, "TTree").then_some(TreeClass::Tree),
         }
     }

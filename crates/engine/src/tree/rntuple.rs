@@ -78,6 +78,10 @@ impl Content for ClusterTree {
         self.0.form(branch).map(Shape::Clusters).map_err(|error| Unreadable::Format { class_name, error })
     }
 
+    fn is_short(&self, _branch: usize) -> bool {
+        false
+    }
+
     fn is_read_by_default(&self, branch: usize) -> bool {
         self.0.branches[branch].parent.is_none() && self.0.form(branch).is_ok()
     }

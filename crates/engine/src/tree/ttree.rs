@@ -98,7 +98,11 @@ impl Content for BasketTree {
     }
 
     fn is_read_by_default(&self, branch: usize) -> bool {
-        matches!(self.state(branch), State::Data)
+        matches!(self.state(branch), State::Data) && !self.is_short(branch)
+    }
+
+    fn is_short(&self, branch: usize) -> bool {
+        self.meta.branches[branch].entries_count < self.meta.entries_count
     }
 
     fn state(&self, branch: usize) -> State {

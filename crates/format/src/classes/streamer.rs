@@ -10,7 +10,6 @@ use crate::error::{FormatError, Result};
 use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
 use crate::numbers::type_code::{BASE, INT, STL};
-use crate::objects::compile::cpp_type::CppType;
 
 /// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says
 /// of a class in a version comes before what ROOT says.
@@ -21,9 +20,41 @@ pub struct ClassInfos {
     name_by_spelling: HashMap<String, String>,
 }
 
-/// A class name without spaces and `std::`, which streamer infos and other places do not always spell alike.
+/// Names of C++ types in ROOT (RtypesCore.h) and here, and those types without spaces.
+const TYPEDEFS: [(&str, &str); 18] = [
+    ("Bool_t", "bool"),
+    ("Char_t", "char"),
+    ("UChar_t", "unsignedchar"),
+    ("Short_t", "short"),
+    ("UShort_t", "unsignedshort"),
+    ("Int_t", "int"),
+    ("UInt_t", "unsignedint"),
+    ("Long_t", "long"),
+    ("ULong_t", "unsignedlong"),
+    ("Float_t", "float"),
+    ("Double_t", "double"),
+    ("Text_t", "char"),
+    ("int8_t", "char"),
+    ("uint8_t", "unsignedchar"),
+    ("int16_t", "short"),
+    ("uint16_t", "unsignedshort"),
+    ("int32_t", "int"),
+    ("uint32_t", "unsignedint"),
+];
+
+/// A class name without spaces, `std::` and ROOT's names of numbers, as streamer infos and other places do not always
+/// spell it alike.
 fn spelling_key(name: &str) -> String {
-    name.replace("std::", "").chars().filter(|letter| !letter.is_whitespace()).collect()
+    let packed: String = name.replace("std::", "").chars().filter(|letter| !letter.is_whitespace()).collect();
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let Some((class, arguments)) = packed.split_once('<').filter(|_| packed.contains("_t")) else { return packed };
+    let mut key = class.to_string() + "<";
+    for part in arguments.split_inclusive(|letter| !is_word(letter)) {
+        let word = part.trim_end_matches(|letter| !is_word(letter));
+        key += TYPEDEFS.iter().find(|(typedef, _)| *typedef == word).map_or(word, |(_, plain)| plain);
+        key += &part[word.len()..];
+    }
+    key
 }
 
 impl ClassInfos {
@@ -124,16 +155,15 @@ impl ClassInfos {
 
     /// The numbers of an enumeration, as a container of it or a std::pair with it says: no file describes enumerations.
     pub(crate) fn enumeration(&self, name: &str) -> Option<Scalar> {
-        let is_it = |of_type: &CppType| matches!(of_type, CppType::Class(class) if class == name);
-        let of_element = |info: &ClassInfo, element: &Element| match CppType::parse(&element.type_name)? {
-            CppType::Sequence(inner) | CppType::Set(inner) if is_it(&inner) => {
-                Scalar::of_type_code(element.content_type, None)
-            }
-            // Other classes say int of each enumeration.
-            of_type if is_it(&of_type) && info.name.starts_with("pair<") => {
-                Scalar::of_type_code(element.type_code, None).filter(|_| element.type_code != INT)
-            }
-            _ => None,
+        let of_element = |info: &ClassInfo, element: &Element| {
+            let content = element.type_name.split_once('<').and_then(|(_, content)| content.strip_suffix('>'));
+            let code = match content {
+                Some(content) if content.trim() == name => element.content_type,
+                // Other classes say int of each enumeration.
+                None if info.name.starts_with("pair<") && element.type_name == name => element.type_code,
+                _ => return None,
+            };
+            Scalar::of_type_code(code, None).filter(|_| content.is_some() || code != INT)
         };
         let infos = || self.by_name.values().flatten();
         infos().find_map(|info| info.elements.iter().find_map(|element| of_element(info, element)))
@@ -148,11 +178,19 @@ impl ClassInfos {
             && self.enumeration(&element.type_name).is_some_and(|scalar| scalar != Scalar::from(Number::I32))
     }
 
-    /// The versions of a class of this name that the file describes, however its spaces are set and whether it says
-    /// `std::` or not.
+    /// The versions of a class of this name that the file describes, however it spells the name; without a namespace
+    /// the only class of this name in any.
     fn named(&self, name: &str) -> &[ClassInfo] {
         let other_spelling = || self.by_name.get(self.name_by_spelling.get(&spelling_key(name))?);
-        self.by_name.get(name).or_else(other_spelling).map_or(&[], Vec::as_slice)
+        let in_namespace = || {
+            let key = spelling_key(name);
+            let is_it =
+                |spelling: &&String| spelling.strip_suffix(key.as_str()).is_some_and(|rest| rest.ends_with("::"));
+            let mut found = self.name_by_spelling.keys().filter(is_it);
+            let only = found.next().filter(|_| found.next().is_none() && root_classes::newest(name).is_none())?;
+            self.by_name.get(self.name_by_spelling.get(only)?)
+        };
+        self.by_name.get(name).or_else(other_spelling).or_else(in_namespace).map_or(&[], Vec::as_slice)
     }
 
     /// The members of all classes of the file that are arrays whose length another member holds.

@@ -9,6 +9,8 @@ use super::envelope::{Link, Locator};
 
 /// The class of the key.
 pub const CLASS_NAME: &str = "ROOT::RNTuple";
+/// The class of the key before version 1.0 of the format.
+pub const OLD_CLASS_NAME: &str = "ROOT::Experimental::RNTuple";
 /// Bytes of the checksum at the end.
 const CHECKSUM_SIZE: usize = 8;
 
@@ -35,6 +37,11 @@ pub fn read_anchor(plain: &[u8]) -> Result<Anchor> {
     }
     let start = cursor.position();
     let version = [cursor.u16()?, cursor.u16()?, cursor.u16()?, cursor.u16()?];
+    if version[0] != 1 {
+        let written = version.map(|number| number.to_string()).join(".");
+        let message = format!("RNTuple format {written} is not read, only 1.x is, which ROOT writes since 6.34");
+        return Err(FormatError::unsupported(message));
+    }
     let header = link(&mut cursor)?;
     let footer = link(&mut cursor)?;
     let max_key_size = cursor.u64()?;
@@ -46,11 +53,6 @@ pub fn read_anchor(plain: &[u8]) -> Result<Anchor> {
     let stored = Cursor::at(plain, end).u64()?;
     if xxh3_64(&plain[start..end]) != stored {
         return Err(FormatError::damaged(end as u64, "the anchor does not agree with its checksum"));
-    }
-    if version[0] != 1 {
-        let written = version.map(|number| number.to_string()).join(".");
-        let message = format!("RNTuple format {written} is not read, only 1.x is");
-        return Err(FormatError::unsupported(message));
     }
     Ok(Anchor { version, header, footer, max_key_size })
 }

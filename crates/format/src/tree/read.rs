@@ -213,14 +213,15 @@ fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
     for index in 0..=written.min(known) {
         let seek = seeks.get(index).unwrap_or(0);
         let size = sizes.get(index).unwrap_or(0);
-        // One that is not written may have any size: old ROOT left -1 there.
-        if seek < 0 || seek > 0 && size < 0 {
+        // ROOT leaves anything in the slots of baskets that are not written.
+        let is_damaged = seek < 0 || seek > 0 && size < 0;
+        if is_damaged && index < written {
             let message = format!("basket {index} cannot be at {seek} and have {size} bytes");
             return Err(FormatError::damaged(0, message));
         }
         let place = match embedded.remove(&index) {
             Some(basket) if basket.has_data && basket.entries_count > 0 => Place::Embedded(Arc::new(basket)),
-            _ if seek > 0 && size > 0 => Place::File { seek: seek as u64, size: size as u64 },
+            _ if seek > 0 && size > 0 && !is_damaged => Place::File { seek: seek as u64, size: size as u64 },
             _ => continue,
         };
         let entry_start = first_entries.get(index).unwrap_or(0);

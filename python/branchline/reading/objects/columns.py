@@ -7,7 +7,7 @@ of ten thousand histograms costs nothing until one of them is wanted.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ def values_of(column: Column, make_record: MakeRecord) -> Values:
             return _Numbers(values)
         case Column.Regular(size, content):
             return _Arrays(size, values_of(content, make_record))
+        case Column.List(offsets, Column.Tuple([keys, values], _)):
+            return _Maps(offsets, values_of(keys, make_record), values_of(values, make_record))
         case Column.List(offsets, content):
             return _Lists(offsets, values_of(content, make_record))
         case Column.Text(offsets, letters):
@@ -89,6 +91,65 @@ class _Lists(Values):
 
     def at(self, index: int) -> Any:
         return self._content.between(int(self._offsets[index]), int(self._offsets[index + 1]))
+
+
+class StoredMap(Mapping[Any, Any]):
+    """The keys and values of a ``std::map`` or ``std::multimap``, in the order of the file.
+
+    ``map[key]`` is the value of the first such key, and raises KeyError if there is none.
+    """
+
+    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._pairs = pairs
+
+    def __getitem__(self, key: Any) -> Any:
+        for known, value in self._pairs:
+            if known == key:
+                return value
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def items(self) -> ItemsView[Any, Any]:
+        return _StoredItems(self)
+
+    def values(self) -> ValuesView[Any]:
+        return _StoredValues(self)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self._pairs)}}}"
+
+
+# A std::multimap has several values of a key.
+
+
+class _StoredItems(ItemsView[Any, Any]):
+    _mapping: StoredMap
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._mapping._pairs)
+
+
+class _StoredValues(ValuesView[Any]):
+    _mapping: StoredMap
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._mapping._pairs)
+
+
+class _Maps(Values):
+    def __init__(self, offsets: NDArray[np.int64], keys: Values, values: Values) -> None:
+        self._offsets = offsets
+        self._keys = keys
+        self._values = values
+
+    def at(self, index: int) -> StoredMap:
+        between = range(int(self._offsets[index]), int(self._offsets[index + 1]))
+        return StoredMap([(self._keys.at(place), self._values.at(place)) for place in between])
 
 
 class _Texts(Values):

@@ -196,12 +196,16 @@ class Histogram(hist.Hist, family=FAMILY):
         return np.where(weights == 0, 0.0, errors)
 
     def variances(self, flow: bool = False) -> Any:
-        """The squares of the errors, in the shape of ``values(flow)``; None where hist knows none.
+        """The squares of the errors, in the shape of ``values(flow)``; None where hist knows none. Without sums of
+        squared weights, they are the absolute contents, as in ROOT.
 
         Those of a profile are ROOT's (TProfile::GetBinError), which divide by the number of entries; those of hist
         divide by one less.
         """
-        return self.errors(flow=flow) ** 2 if self.kind == "MEAN" else super().variances(flow=flow)
+        if self.kind == "MEAN":
+            return self.errors(flow=flow) ** 2
+        variances = super().variances(flow=flow)
+        return variances if variances is None or self.view().dtype.names else np.abs(variances)
 
     def axis(self, axis: int | str = 0) -> Any:
         """An axis by its number, by its name, or as ``"x"``, ``"y"`` or ``"z"``, under uproot's name.

@@ -82,7 +82,7 @@ class ObjectMap(Mapping[str, Any]):
         self._record = record
         self.name: str = record.raw("fName")
         self.classname = record.classname
-        self._pairs: list[tuple[Any, Any]] = record.raw("objects")
+        self._pairs: list[tuple[Any, Any]] = [*record.raw("objects").items()]
         self._values: dict[str, object] = {}
         for key, value in self._pairs:
             if name := name_of(key):

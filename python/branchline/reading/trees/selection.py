@@ -21,6 +21,7 @@ from branchline.errors import (
 )
 from branchline.reading.arrays.arrays import layout_of
 from branchline.reading.arrays.layouts import record_of
+from branchline.reading.arrays.outline import LEFT_OUT
 from branchline.reading.expressions.expressions import PYTHON, Expression, Language
 from branchline.reading.expressions.formulas import FORMULA
 from branchline.reading.expressions.name_filters import REGULAR, near_names_hint, pattern
@@ -295,7 +296,7 @@ class Selector:
                 name = self._outline.paths[child]
             if kind == "data":
                 members[name] = BranchField(self._outline.paths[child])
-            elif kind == "unreadable":
+            elif kind in LEFT_OUT:
                 self._left_out.append(self._outline.paths[child])
             elif (group := self._group(child)) is not None:
                 members[name] = group
@@ -337,7 +338,7 @@ class Selector:
         meant = {index for index in indices if self._outline.kinds[index] == "data"}
         if self._outline.nests:
             meant = {index for index in meant if not self._is_within(index, meant)}
-        self._left_out += [self._outline.paths[one] for one in indices if self._outline.kinds[one] == "unreadable"]
+        self._left_out += [self._outline.paths[one] for one in indices if self._outline.kinds[one] in LEFT_OUT]
         groups = [index for index in indices if self._outline.kinds[index] == "group"]
         groups = [index for index in groups if not meant.issuperset(self._outline.data_below(index))]
         top = {one for one in groups if not any(self._outline.is_below(one, other) for other in groups)}
@@ -371,6 +372,7 @@ def left_out(tree: str, path: str, names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMES_LISTED} more" if len(names) > NAMES_LISTED else ""
     which = "branch" if len(names) == 1 else "branches"
     return (
-        f"{path}: {len(names)} {which} of {tree} cannot be read and {'is' if len(names) == 1 else 'are'} left out: "
+        f"{path}: {len(names)} {which} of {tree} cannot be read with the others and {'is' if len(names) == 1 else 'are'} "
+        f"left out: "
         f"{', '.join(names[:NAMES_LISTED])}{more} (show() says why)"
     )

@@ -19,7 +19,7 @@ from branchline._core import Column
 from branchline.errors import BranchlineError, UnsupportedBranchError
 from branchline.reading.arrays.missing import misses, whole
 from branchline.reading.arrays.nesting import IMPORTED, imported_counts
-from branchline.reading.arrays.outline import Outline
+from branchline.reading.arrays.outline import LEFT_OUT, Outline
 from branchline.writing.columns.columns import HINT, column_of
 
 DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
@@ -146,7 +146,7 @@ def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str],
     """
     outline: Outline = tree.outline
     kept = _kept(tree, outline, chosen, dropped)
-    unreadable = [outline.paths[index] for index in sorted(kept) if outline.kinds[index] == "unreadable"]
+    unreadable = [outline.paths[index] for index in sorted(kept) if outline.kinds[index] in LEFT_OUT]
     if unreadable:
         raise UnsupportedBranchError(
             f"branches that cannot be read: {', '.join(unreadable[:10])}",

@@ -125,11 +125,22 @@ impl Compiler<'_> {
     }
 
     fn pair(&mut self, name: &str, first: &CppType, second: &CppType) -> Result<Piece> {
-        let (one, two) = (self.element(first)?, self.element(second)?);
-        let object = self.pair_object(name, [(first, &one), (second, &two)]);
+        let [first, second] = [self.pair_member(name, 0, first), self.pair_member(name, 1, second)];
+        let (one, two) = (self.element(&first)?, self.element(&second)?);
+        let object = self.pair_object(name, [(&first, &one), (&second, &two)]);
         let members = vec![("first".to_string(), one.form), ("second".to_string(), two.form)];
         let form = Form::Record { class_name: Some(name.to_string()), members };
         Ok(Piece { steps: vec![Step::Object(Arc::new(object))], form })
+    }
+
+    /// The type of a member of a pair, of an enumeration the numbers that the file's description of the pair says.
+    fn pair_member(&mut self, pair: &str, index: usize, of_type: &CppType) -> CppType {
+        let element = self.classes.infos.newest(pair).and_then(|info| info.elements.get(index));
+        let scalar = element.and_then(|element| Scalar::of_type_code(element.type_code, None));
+        match (of_type, scalar) {
+            (CppType::Class(name), Some(scalar)) if !self.is_described(name) => CppType::Number(scalar),
+            _ => of_type.clone(),
+        }
     }
 
     fn pair_object(&mut self, name: &str, members: [(&CppType, &Piece); 2]) -> Object {

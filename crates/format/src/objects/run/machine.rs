@@ -376,31 +376,37 @@ impl<'a> Machine<'a> {
             _ if header.version & MEMBERWISE_MASK != 0 => {
                 return Err(self.damaged("something that is no collection is streamed memberwise"));
             }
-            steps => match self.ints(steps, header.end).filter(|_| (count, each) == (1, 1)) {
-                Some((list, convert)) => {
-                    self.cursor.skip(COUNT_BYTES)?;
-                    self.push_list(base + list, convert.count);
-                    self.convert(&convert, base)?;
-                    1
-                }
-                None => self.repeat(steps, base, count, each)?,
-            },
+            [Step::Collection(collection)] if self.are_ints(collection, header.end) => {
+                self.each(count, |machine| machine.times(each, |machine| machine.ints(collection, base)))?
+            }
+            steps => self.repeat(steps, base, count, each)?,
         };
         self.finish(header, "a container")?;
         Ok(done)
     }
 
-    /// The list and the numbers of a collection of enumerations that ROOT stores as ints although they have another
-    /// size. It does so in a std::vector or std::set, but not in a std::list, or where containers are nested: the bytes
-    /// up to the `end` of the collection tell.
-    fn ints(&self, steps: &[Step], end: Option<usize>) -> Option<(usize, Convert)> {
-        let [Step::Collection(collection)] = steps else { return None };
-        let [Step::Undescribed { numbers: Some((slot, scalar)), .. }] = &*collection.steps else { return None };
-        let count = u32::from_be_bytes(*self.cursor.rest().first_chunk::<COUNT_BYTES>()?) as usize;
-        let size = end?.checked_sub(self.cursor.position() + COUNT_BYTES)?;
-        let are_ints = scalar.stored_size() != size_of::<i32>() && Some(size) == count.checked_mul(size_of::<i32>());
-        let convert = Convert { stored: Number::I32.into(), count, slot: *slot, number: scalar.number() };
-        are_ints.then_some((collection.list, convert))
+    /// Whether collections up to `end` are of enumerations that ROOT stores as ints although they have another size. It
+    /// does so in a std::vector or std::set, but not in a std::list, or where containers are nested: the sizes tell.
+    fn are_ints(&self, collection: &Collection, end: Option<usize>) -> bool {
+        let [Step::Undescribed { numbers: Some((_, scalar)), .. }] = &*collection.steps else { return false };
+        let size = end.and_then(|end| end.checked_sub(self.cursor.position()));
+        let Some(mut rest) = size.and_then(|size| self.cursor.rest().get(..size)) else { return false };
+        while let Some((count, behind)) = rest.split_first_chunk::<COUNT_BYTES>() {
+            let ints = (u32::from_be_bytes(*count) as usize).checked_mul(size_of::<i32>());
+            let Some(next) = ints.and_then(|size| behind.get(size..)) else { return false };
+            rest = next;
+        }
+        rest.is_empty() && scalar.stored_size() != size_of::<i32>()
+    }
+
+    /// A collection of enumerations that are stored as ints.
+    fn ints(&mut self, collection: &Collection, base: usize) -> Result<()> {
+        let [Step::Undescribed { numbers: Some((slot, scalar)), .. }] = &*collection.steps else {
+            return Err(FormatError::internal("a collection of something else than enumerations"));
+        };
+        let count = self.count(size_of::<i32>())?;
+        self.push_list(base + collection.list, count);
+        self.convert(&Convert { stored: Number::I32.into(), count, slot: *slot, number: scalar.number() }, base)
     }
 
     /// Collections that are streamed memberwise: one member of all elements, then the next member of all.

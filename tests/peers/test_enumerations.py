@@ -1,0 +1,181 @@
+"""Enumerations of every size, alone and in containers, and fixed arrays of pointers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import branchline
+
+# The underlying type and a number that only fits into it.
+TYPES = {
+    "i8": ("signed char", -5),
+    "u8": ("unsigned char", 250),
+    "i16": ("short", -3000),
+    "u16": ("unsigned short", 60000),
+    "i32": ("int", -70000),
+    "u32": ("unsigned int", 4000000000),
+}
+ENTRIES = 4
+CODE = """
+#include <list>
+#include <map>
+#include <set>
+#include <vector>
+#include <TFile.h>
+#include <TNamed.h>
+#include <TTree.h>
+enum E_{name} : {underlying} {{ A_{name} = 1, B_{name} = {big} }};
+struct S_{name} {{
+  E_{name} one;
+  std::vector<E_{name}> v;
+  std::set<E_{name}> s;
+  std::list<E_{name}> l;
+  std::vector<std::vector<E_{name}>> vv;
+  std::map<int, E_{name}> m;
+  std::pair<E_{name}, int> p;
+  int z;
+}};
+struct F_{name} {{ int a; E_{name} f[3]; int z; }};
+void fill_{name}(TFile* file, int split) {{
+  TTree tree("t_{name}", "");
+  S_{name} o;
+  F_{name} q;
+  tree.Branch("o.", &o, 32000, split);
+  tree.Branch("q.", &q, 32000, 99);
+  for (int i = 0; i < {entries}; i++) {{
+    o = S_{name}();
+    auto both = [](int number) {{ return number % 2 ? A_{name} : B_{name}; }};
+    o.one = both(i);
+    o.p = {{both(i), i}};
+    o.z = q.z = i;
+    for (int j = 0; j < i; j++) {{
+      o.v.push_back(both(j));
+      o.s.insert(both(j));
+      o.l.push_back(both(j));
+      o.m[j] = both(j);
+    }}
+    o.vv = {{o.v, {{both(i)}}}};
+    tree.Fill();
+  }}
+  tree.Write();
+}}
+"""
+POINTERS = """
+#include <TNamed.h>
+#include <TFile.h>
+#include <TTree.h>
+struct Plain { int v = 0; };
+struct Pointers {
+  Plain* fix[3] = {};
+  TNamed* named[2] = {};
+  Plain* square[2][2] = {};
+  int z = 0;
+};
+void fill_pointers(TFile* file, int split) {
+  TTree tree("pointers", "");
+  Pointers o;
+  tree.Branch("o.", &o, 32000, split);
+  for (int i = 0; i < 4; i++) {
+    o = Pointers();
+    for (int j = 0; j < 3; j++) if ((i + j) % 3) { o.fix[j] = new Plain; o.fix[j]->v = 10 * i + j; }
+    for (int j = 0; j < 2; j++) if ((i + j) % 2) o.named[j] = new TNamed(Form("n%d", i), Form("t%d", j));
+    o.square[1][i % 2] = new Plain;
+    o.square[1][i % 2]->v = i;
+    o.z = i;
+    tree.Fill();
+  }
+  tree.Write();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("enumerations")
+    code = "".join(
+        CODE.format(name=name, underlying=underlying, big=f"{big}u" if name == "u32" else big, entries=ENTRIES)
+        for name, (underlying, big) in TYPES.items()
+    )
+    (folder / "enumerations.h").write_text(code + POINTERS)
+    root.gROOT.ProcessLine(f".L {folder}/enumerations.h+")
+    for split in (0, 99):
+        file = root.TFile(str(folder / f"{split}.root"), "RECREATE")
+        for name in TYPES:
+            getattr(root, f"fill_{name}")(file, split)
+        root.fill_pointers(file, split)
+        file.Close()
+    return folder
+
+
+def expected(name: str) -> list[dict[str, Any]]:
+    big = TYPES[name][1]
+    both = [big if number % 2 == 0 else 1 for number in range(ENTRIES)]
+    return [
+        {
+            "one": both[entry],
+            "v": both[:entry],
+            "s": sorted(set(both[:entry])),
+            "l": both[:entry],
+            "vv": [both[:entry], [both[entry]]],
+            "m": list(enumerate(both[:entry])),
+            "p": {"first": both[entry], "second": entry},
+            "z": entry,
+        }
+        for entry in range(ENTRIES)
+    ]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", TYPES)
+def test_objects_with_enumerations_are_read(folder: Path, name: str) -> None:
+    got = branchline.open(folder / "0.root")[f"t_{name}"]["o."].array().to_list()
+    wanted = expected(name)
+    if name == "u32":
+        # Members that are no containers say that they are ints, whose bits these are.
+        wrapped = TYPES[name][1] - 2**32
+        for entry in wanted:
+            entry["one"] = wrapped if entry["one"] > 1 else 1
+    assert got == wanted
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("member", ["v", "s", "l", "vv"])
+def test_branches_of_enumerations_are_read(folder: Path, name: str, member: str) -> None:
+    tree = branchline.open(folder / "99.root")[f"t_{name}"]
+    assert tree[f"o./o.{member}"].array().to_list() == [entry[member] for entry in expected(name)]
+    assert tree["o./o.z"].array().to_list() == list(range(ENTRIES))
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", TYPES)
+def test_branches_beside_arrays_that_root_does_not_store_are_read(folder: Path, name: str) -> None:
+    tree = branchline.open(folder / "99.root")[f"t_{name}"]
+    assert tree["q./q.z"].array().to_list() == list(range(ENTRIES))
+    if name == "i32":
+        assert tree["q./q.f[3]"].array().to_list() == [[0, 0, 0]] * ENTRIES or len(tree["q./q.f[3]"].array()) == ENTRIES
+        return
+    with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of this enumeration"):
+        tree["q./q.f[3]"].array()
+    assert "q./q.f[3]" not in tree.arrays().fields
+
+
+@pytest.mark.peer
+def test_arrays_of_pointers_are_read(folder: Path) -> None:
+    def plain(value: int | None) -> dict[str, int] | None:
+        return None if value is None else {"v": value}
+
+    fix = [[plain(10 * i + j if (i + j) % 3 else None) for j in range(3)] for i in range(4)]
+    square = [[[None, None], [plain(i if j == i % 2 else None) for j in range(2)]] for i in range(4)]
+    split = branchline.open(folder / "99.root")["pointers"]
+    assert split["o./o.fix[3]"].array().to_list() == fix
+    assert split["o./o.square[2][2]"].array().to_list() == square
+    titles = [[None if one is None else one["fTitle"] for one in entry] for entry in split["o./o.named[2]"].array()]
+    assert titles == [[f"t{j}" if (i + j) % 2 else None for j in range(2)] for i in range(4)]
+    whole = branchline.open(folder / "0.root")["pointers"]["o."].array().to_list()
+    assert [entry["fix"] for entry in whole] == fix
+    assert [entry["square"] for entry in whole] == square
+    assert [entry["z"] for entry in whole] == [0, 1, 2, 3]
