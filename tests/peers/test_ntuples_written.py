@@ -162,3 +162,14 @@ def test_converted_fields_have_the_same_values(files: list[Written], tmp_path: P
             if "variant" not in field:  # uproot has its own ideas of those that are missing
                 by_uproot = plain(uproots["ntuple"][field].array().to_list())
                 assert as_converted(expected, by_uproot), f"{written.label}: {field}"
+
+
+@pytest.mark.peer
+def test_an_ntuple_in_a_directory_is_opened_by_its_path(root: Any, tmp_path: Path) -> None:
+    path, merged = tmp_path / "a.root", tmp_path / "merged.root"
+    with branchline.recreate(path) as file:
+        file.mkrntuple("d/e/n", {"i": [0, 1, 2]})
+    branchline.merge([path], merged)
+    for one in (path, merged):
+        assert branchline.open(one).classnames(cycle=False)["d/e"] == "TDirectory"
+        assert root.RNTupleReader.Open("d/e/n", str(one)).GetNEntries() == 3

@@ -14,6 +14,9 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::{ReadError, Result};
 use crate::write::output::Output;
 
+/// The class in the keys of directories: ROOT's TKey writes it for a TDirectoryFile.
+pub(crate) const DIRECTORY: &str = "TDirectory";
+
 /// A file that is being written.
 pub(crate) struct NewFile {
     output: Output,
@@ -152,7 +155,9 @@ impl NewFile {
     }
 
     /// Makes a directory.
-    pub(crate) fn add_directory(&mut self, parent: usize, path: &str, object: ObjectName) -> Result<usize> {
+    pub(crate) fn add_directory(&mut self, parent: usize, path: &str, mut object: ObjectName) -> Result<usize> {
+        // ROOT opens an RNTuple by path only through keys of this class (RMiniFileReader).
+        object.class_name = DIRECTORY.to_string();
         let number = self.directories.len();
         let mut uuid = xxh3_128(&[&self.frame.uuid[..], path.as_bytes()].concat()).to_be_bytes();
         mark_uuid(&mut uuid);

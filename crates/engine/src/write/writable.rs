@@ -20,7 +20,7 @@ use crate::write::columns::{
     Filled, Layout, NamedColumn, NewColumns, OpenColumns, OpenNtuple, OpenTree, Shown, Values, ROOT_VERSION,
 };
 use crate::write::merge::info_lists::{info_list, OwnedInfoList};
-use crate::write::new_file::{mark_uuid, NewFile, ObjectName, SlotId, TOP};
+use crate::write::new_file::{mark_uuid, NewFile, ObjectName, SlotId, DIRECTORY, TOP};
 use crate::write::output::Output;
 use crate::write::process_ids::{ProcessIds, PROCESS_ID};
 use crate::write::products::output::MergeOutput;
@@ -370,7 +370,7 @@ impl WritableFile {
             if self.listed().any(|listed| listed.path == path) {
                 return Err(self.refused(&format!("{path} is an object, not a directory")));
             }
-            let class_name = "TDirectoryFile".to_string();
+            let class_name = DIRECTORY.to_string();
             let (title, date) = (name.clone(), self.date);
             let listed = Listed { path: path.clone(), cycle: 1, class_name: class_name.clone(), title: title.clone() };
             let object = ObjectName { class_name, name: name.clone(), title, date, cycle: 1 };

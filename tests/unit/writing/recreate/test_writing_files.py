@@ -122,7 +122,7 @@ def test_names_have_cycles_and_directories(tmp_path: Path) -> None:
         del file["gone"]
         assert file.keys() == ["t;1", "t;2", "d;1", "d/e;1", "d/e/t;1"]
         assert file["d"].keys(cycle=False) == ["e", "e/t"]
-        assert file.classnames(recursive=False, cycle=False) == {"t": "TObjString", "d": "TDirectoryFile"}
+        assert file.classnames(recursive=False, cycle=False) == {"t": "TObjString", "d": "TDirectory"}
         assert "t;2" in file
         assert "t;3" not in file
         with pytest.raises(NotHereError, match="closed"):
