@@ -105,6 +105,7 @@ def root_forms(histogram: Any, axes_max: int = ROOT_AXES) -> Iterator[tuple[tupl
 
     Raises NotInRootError.
     """
+    histogram = _with_category_bins(histogram)
     categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]
     numeric_count = len(histogram.axes) - len(categories)
     _check(histogram, numeric_count or len(categories), categories, axes_max)
@@ -117,9 +118,27 @@ def root_forms(histogram: Any, axes_max: int = ROOT_AXES) -> Iterator[tuple[tupl
         form = _with_all_flow(histogram, dict(zip(categories, chosen, strict=True)))
         in_other = any(texts[at] == OTHER for texts, at in zip(labels, chosen, strict=True))
         sums = (form.contents, form.squares, form.weights)
-        if in_other and not any(numpy.any(one) for one in sums if one is not None):
+        has_categories = any(texts != [OTHER] for texts in labels)
+        if in_other and has_categories and not any(numpy.any(one) for one in sums if one is not None):
             continue
         yield tuple(safe[at] for safe, at in zip(names, chosen, strict=True)), form
+
+
+def _with_category_bins(histogram: Any) -> Any:
+    """Return the histogram; if a growing category axis has no categories yet, an empty one with overflow in its place,
+    since each of ROOT's axes has at least one bin.
+    """
+    if not any(is_category(axis) and axis.extent == 0 for axis in histogram.axes):
+        return histogram
+    axes = [
+        boost_histogram.axis.StrCategory([], metadata=axis_label(axis))
+        if axis.extent == 0 and is_category(axis)
+        else axis
+        for axis in histogram.axes
+    ]
+    empty: Any = boost_histogram.Histogram(*axes, storage=histogram.storage_type())
+    empty.label = getattr(histogram, "label", None) or getattr(histogram, "name", None)
+    return empty
 
 
 def _check(histogram: Any, dimensions: int, categories: list[int], axes_max: int) -> None:

@@ -43,8 +43,6 @@ def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
         return [ObjectBytes(value.class_name, value.title, value.streamed(name))]
     if isinstance(value, tuple):
         return [_from_numpy(value, name, path)]
-    if _is_of_uproot(value):
-        return [_from_uproot(value, name, path)]
     if hasattr(value, "axes") and hasattr(value, "storage_type"):
         return _from_hist(value, name, path)
     raise UnsupportedBranchError(
@@ -89,24 +87,3 @@ def _from_hist(value: Any, name: str, path: str) -> list[ObjectBytes]:
         ObjectBytes(form.class_name, form.title, form.streamed(below[-1] if below else name), tuple(below))
         for below, form in forms
     ]
-
-
-def _is_of_uproot(value: Any) -> bool:
-    return any(base.__module__ == "uproot.model" for base in type(value).__mro__)
-
-
-def _from_uproot(value: Any, name: str, path: str) -> ObjectBytes:
-    """An object that uproot read or made, in the bytes that uproot writes of it."""
-    from uproot.writing.identify import to_writable
-
-    try:
-        model = to_writable(value)
-        content = bytes(model.serialize(name=name))
-    except (TypeError, NotImplementedError, AttributeError) as error:
-        raise UnsupportedBranchError(
-            f"{name}: uproot cannot write this {type(value).__name__}: {error}",
-            path=path,
-            hint="read it with branchline, which copies objects of every class",
-        ) from error
-    title = model.member("fTitle") if model.has_member("fTitle") else ""
-    return ObjectBytes(model.classname, title, content)

@@ -82,7 +82,7 @@ def _of_series(series: Any) -> Any:
         return as_arrow(series)
     if not hasattr(series, "isna") or isinstance(series.dtype, np.dtype):
         return series.to_numpy()
-    is_there = ~series.isna().to_numpy()
+    is_there = ~np.asarray(series.isna())
     if is_there.all():
         return series.to_numpy()
     places = np.where(is_there, np.cumsum(is_there) - 1, -1)
@@ -163,6 +163,11 @@ def empty_layout(kind: Any, name: str) -> ak.contents.Content:
                 kind = np.dtype(kind)
             except (TypeError, ValueError):
                 kind = _awkward_type(kind)
+        if isinstance(kind, ak.forms.Form):
+            kind = kind.type
+        if isinstance(kind, Mapping):
+            contents = [empty_layout(one, f"{name}.{member}") for member, one in kind.items()]
+            return ak.contents.RecordArray(contents, list(kind), length=0)
         if isinstance(kind, ak.types.Type):
             return ak.forms.from_type(kind).length_zero_array(highlevel=False)
         dtype = np.dtype(kind)

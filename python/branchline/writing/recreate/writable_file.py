@@ -10,9 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-import awkward as ak
-import numpy as np
-
 from branchline import _core
 from branchline.errors import (
     BadFileError,
@@ -25,18 +22,18 @@ from branchline.errors import (
     UnsupportedBranchError,
     warn,
 )
-from branchline.reading.arrays.missing import whole
 from branchline.reading.trees.file import Directory, File
 from branchline.reading.trees.tree import Tree
 from branchline.writing.columns.root_files import check_root_name
 from branchline.writing.objects.written_object import object_bytes
-from branchline.writing.recreate.arrow import is_arrow_table
 from branchline.writing.recreate.codecs import USUAL, codec_of
 from branchline.writing.recreate.counters import given_counters, without
 from branchline.writing.recreate.differences import Differences
+from branchline.writing.recreate.foreign import foreign_file
 from branchline.writing.recreate.from_tree import StreamedTree, not_copied_error
+from branchline.writing.recreate.given import Columns, is_table, types_or_data, whole_columns
 from branchline.writing.recreate.sources import source_of
-from branchline.writing.recreate.values import Naming, check_names, empty_layout, is_frame, layout_of, named_columns
+from branchline.writing.recreate.values import Naming, named_columns
 from branchline.writing.recreate.writable_tree import WritableTree, new_table
 
 _CYCLE = re.compile(r";(\d+)$")
@@ -218,13 +215,17 @@ class WritableDirectory(Mapping[str, Any]):
         if isinstance(value, Tree):
             self._copy_tree(name, value)
             return
-        if _is_table(value):
+        if is_table(value):
             given = named_columns(value)
-            self._filled(name, self._table(name, _whole(given), "", Naming(), is_ntuple=False), given)
+            self._filled(name, self._table(name, whole_columns(given), "", Naming(), is_ntuple=False), given)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):
             return
+        with foreign_file(value, own, self.file_path) as foreign:
+            if foreign is not None:
+                self.file.written().copy(foreign._core, own, directories, own, Differences())
+                return
         for one in object_bytes(value, own, self.file_path):
             places = [*directories, *((own, *one.below[:-1]) if one.below else ())]
             name_of_one = one.below[-1] if one.below else own
@@ -331,8 +332,8 @@ class WritableDirectory(Mapping[str, Any]):
         """
         usual = Naming()
         naming = Naming(counter_name or usual.counter, field_name or usual.member)
-        columns, data = _types_or_data(branch_types)
-        columns = _whole(columns) if data else columns
+        columns, data = types_or_data(branch_types)
+        columns = whole_columns(columns) if data else columns
         written = self._table(name, columns, title, naming, is_ntuple=False, compression=compression)
         return self._filled(name, written, data)
 
@@ -343,7 +344,7 @@ class WritableDirectory(Mapping[str, Any]):
         ...     file.mkrntuple("events", {"jet": "var * {pt: float32}"}).classname
         'ROOT::RNTuple'
         """
-        columns, data = _types_or_data(field_types)
+        columns, data = types_or_data(field_types)
         written = self._table(name, columns, description, Naming(), is_ntuple=True, compression=compression)
         return self._filled(name, written, data)
 
@@ -406,50 +407,10 @@ class WritableDirectory(Mapping[str, Any]):
         samples = {one: layout[:0] for one, layout in columns.items()}
         names = [*table.names, *counters]
         tree = WritableTree(
-            path, self.file_path, classname, title, written, number, samples, naming, names, frozenset(counters)
+            path, self.file_path, classname, title, written, number, samples, naming, names, frozenset(counters), table
         )
         self.file.remember(path, tree)
         return tree
-
-
-Columns = dict[str, ak.contents.Content]
-
-
-def _types_or_data(given: Any) -> tuple[Columns, Columns]:
-    """Columns whose types count, and those that are data: the same, or none where types are given."""
-    if isinstance(given, np.dtype) and given.names is not None:
-        given = {name: given[name] for name in given.names}
-    if isinstance(given, ak.types.ArrayType):
-        given = given.content
-    if isinstance(given, ak.types.RecordType) and not given.is_tuple:
-        given = dict(zip(given.fields, given.contents, strict=True))
-    if not isinstance(given, Mapping):
-        data = named_columns(given)
-        return data, data
-    check_names(given)
-    data = {name: layout_of(kind, name) for name, kind in given.items() if _is_array(kind)}
-    types = {name: empty_layout(kind, name) for name, kind in given.items() if name not in data}
-    if types and any(len(layout) for layout in data.values()):
-        what = f"branch {next(iter(types))} is given a type, and branch {next(iter(data))} values"
-        raise OptionError(what, hint="give types for all branches, or values for all")
-    columns = {name: data[name] if name in data else types[name] for name in given}
-    return columns, {} if types else data
-
-
-def _whole(columns: Columns) -> Columns:
-    return {name: whole(layout) for name, layout in columns.items()}
-
-
-def _is_array(kind: Any) -> bool:
-    # A class of NumPy has these methods as well, and is a type.
-    has_values = hasattr(kind, "__getitem__") and hasattr(kind, "__array__") and not isinstance(kind, type)
-    return isinstance(kind, list) or has_values
-
-
-def _is_table(value: Any) -> bool:
-    is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
-    is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
-    return type(value) is dict or is_named or is_structured or is_frame(value) or is_arrow_table(value)
 
 
 class WritableFile(WritableDirectory):

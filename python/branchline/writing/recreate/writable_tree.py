@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import awkward as ak
 
 from branchline import _core
 from branchline.base.limits import parse_bytes
-from branchline.errors import OptionError, UnsupportedBranchError
+from branchline.errors import BranchlineWarning, OptionError, UnsupportedBranchError, warn
 from branchline.reading.arrays.missing import misses, whole
 from branchline.writing.columns.columns import column_of, missing_error
 from branchline.writing.columns.fields import ShownField
 from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
+from branchline.writing.recreate.codecs import codec_of
 from branchline.writing.recreate.counters import check_counters
 from branchline.writing.recreate.values import BranchValues, Naming, branches_of, fitting, is_like, named_columns
 
@@ -55,6 +56,7 @@ class WritableTree:
     _naming: Naming
     _names: list[str]
     _counters: frozenset[str]
+    _table: NewTable
     num_entries: int = field(default=0)
 
     @property
@@ -79,6 +81,27 @@ class WritableTree:
 
     def __repr__(self) -> str:
         return f"<WritableTree {self.path!r} of {len(self._names)} branches, {self.num_entries} entries>"
+
+    @property
+    def compression(self) -> str:
+        """The codec of all branches. It can be set until the first entry is added."""
+        return self._table.layout.codec
+
+    @compression.setter
+    def compression(self, compression: Any) -> None:
+        given = list(compression.values()) if isinstance(compression, Mapping) else [compression]
+        codecs = {codec_of(one) for one in given}
+        if len(codecs) != 1:
+            what = f"tree {self.path}: its branches have one codec, and are given {', '.join(sorted(codecs))}"
+            raise OptionError(what, path=self.file_path, hint="set one compression for the tree, or make two trees")
+        if self.num_entries:
+            what = f"tree {self.path} has {self.num_entries} entries with the codec {self.compression}"
+            raise OptionError(what, path=self.file_path, hint="set the compression before the first entry")
+        table = replace(self._table, layout=replace(self._table.layout, codec=codecs.pop()))
+        cycle = max(key.cycle for key in self._core_file.keys() if key.path == self.path)
+        self._core_file.remove(self.path, cycle)
+        self._number = self._core_file.add_table(self.path.split("/")[:-1], table)
+        self._table = table
 
     def extend(self, values: Any) -> None:
         """Adds entries: a mapping of the same columns as before, an awkward array of records, a DataFrame. Counters of
@@ -156,6 +179,12 @@ def new_table(
     """The tree for columns like these. Raises OptionError for names that are there twice, or types that are unknown."""
     made = list(branches({one: layout[:0] for one, layout in columns.items()}, naming, is_ntuple=is_ntuple))
     names = [one.name for one in made]
+    unparsable = next((one for one in names if "[" in one or "]" in one), None)
+    if unparsable is not None and not is_ntuple:
+        what = (
+            f"tree {name}: ROOT takes the brackets of {unparsable!r} for dimensions and cannot use the branch by name"
+        )
+        warn(f"{what}; rename it", BranchlineWarning)
     all_names = names + sorted({one.counter for one in made if one.counter is not None})
     twice = next((one for one in all_names if all_names.count(one) > 1), None)
     if twice is not None:
