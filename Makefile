@@ -146,7 +146,7 @@ format: peer-packages ## format the sources in place
 peers: build peer-packages ## compare random trees that ROOT writes; CASES=200, SEED=... repeats them
 	$(BIN)/python -m tests.peers.generator
 
-uproot-tests: build peer-packages ## run uproot's own tests of reading on Branchline; SOURCE=... is another uproot's source
+uproot-tests: build peer-packages ## run uproot's own tests of reading and writing on Branchline; SOURCE=... is another uproot's source
 	$(BIN)/python -m tests.peers.uproot_tests $(SOURCE)
 
 peer-packages: $(STAMPS)/peers ## install ROOT, uproot and all else that tests need into .venv

@@ -1,4 +1,4 @@
-"""Which tests of uproot look at nothing but its reading interface, and why the others do not count."""
+"""Which tests of uproot use its reading interface or write files, and why the others do not count."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 #: Names of uproot's module that are its reading interface. What hangs on them is an attribute of a result.
 READING = frozenset({"open", "iterate", "concatenate", "num_entries", "exceptions", "KeyInFileError", "__version__"})
 
-#: Why a test does not count, by the first name that is found in it. The order is that of the list.
+#: A test that writes a file.
+WRITES = re.compile(r"uproot\.(recreate|update|create|writing|to_writable|as_TGraph|from_pyroot|sink)\b")
+OTHER_PACKAGES = ("other packages", re.compile(r"uproot\.(graphed\w*|_graphed|dask\w*|_dask|extras)\b"))
+
+#: Why a test of reading does not count, by the first name that is found in it. The order is that of the list.
 REASONS = (
-    ("writes", re.compile(r"uproot\.(recreate|update|create|writing|to_writable|as_TGraph|from_pyroot|sink)\b")),
-    ("other packages", re.compile(r"uproot\.(graphed\w*|_graphed|dask\w*|_dask|extras)\b")),
+    ("writes", WRITES),
+    OTHER_PACKAGES,
     ("needs the network", re.compile(r"(https?|root|s3|simplecache|github|ssh|zip|memory)(::|://)|_server\b")),
     ("internals", re.compile(rf"uproot\.(?!(?:{'|'.join(sorted(READING))})\b)\w+")),
     (
@@ -27,15 +31,24 @@ REASONS = (
     ("internals", re.compile(r"\b(interp_options|file_handler|reset_classes)\b")),
 )
 
+#: Why a test that writes does not count.
+REASONS_WRITING = (
+    OTHER_PACKAGES,
+    ("needs the network", re.compile(r"(https?|root|s3|simplecache|github|ssh)(::|://)|_server\b")),
+)
 
-def reasons_of(path: Path) -> dict[str, str]:
-    """Why tests of a file do not count, by their names; a test that counts is not in it."""
+
+def reasons_of(path: Path, *, writing: bool = False) -> dict[str, str]:
+    """Return why tests of a file do not count, by test name. Tests that count are missing from it."""
     source = path.read_text()
     module = ast.parse(source)
     texts = {name: _text(node) for node in module.body for name in _defined(node)}
     found = {}
     for name in [one for one in texts if one.startswith(("test", "Test"))]:
-        reason = _reason(_with_what_it_uses(name, texts))
+        text = _with_what_it_uses(name, texts)
+        reason = _reason(text, REASONS_WRITING if writing else REASONS)
+        if writing and not WRITES.search(text):
+            reason = "does not write"
         if reason is not None:
             found[name] = reason
     return found
@@ -70,5 +83,5 @@ def _with_what_it_uses(name: str, texts: dict[str, str]) -> str:
     return "\n".join(texts[one] for one in sorted(seen)).replace("from uproot", "uproot")
 
 
-def _reason(text: str) -> str | None:
-    return next((reason for reason, names in REASONS if names.search(text)), None)
+def _reason(text: str, reasons: tuple[tuple[str, re.Pattern[str]], ...]) -> str | None:
+    return next((reason for reason, names in reasons if names.search(text)), None)

@@ -10,30 +10,45 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.peers.peers import imported
 from tests.peers.uproot_tests.classes import reasons_of
-from tests.peers.uproot_tests.shim import put_in_place
+from tests.peers.uproot_tests.shim import replace_uproot, replace_writers, with_test_files
 
 #: Where the plugin writes a line for each test.
 OUTPUT = "BRANCHLINE_UPROOT_TESTS"
+#: What runs: tests of reading or of writing, or those of writing on uproot itself, as a baseline.
+KIND = "BRANCHLINE_UPROOT_TESTS_KIND"
+READING, WRITING, BASELINE = "reading", "writing", "baseline"
 
 _reasons = functools.lru_cache(maxsize=None)(reasons_of)
 
 
 def pytest_configure() -> None:
-    put_in_place()
+    with_test_files()
+    if os.environ[KIND] == READING:
+        replace_uproot()
+    elif os.environ[KIND] == WRITING:
+        replace_writers()
 
 
 @pytest.fixture(scope="module")
 def tests_directory() -> str:
-    """The folder of uproot's tests: the only fixture of its own that reading needs."""
+    """Return the folder of uproot's tests."""
     return str(Path.cwd())
+
+
+@pytest.fixture
+def reset_classes() -> None:
+    """Forget the classes that uproot made of streamer infos."""
+    imported("uproot").model.reset_classes()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         # The class of a method, else the function itself, without parameters.
         parents = [one.name for one in item.listchain() if isinstance(one, pytest.Class)]
-        reason = _reasons(item.path).get(parents[0] if parents else getattr(item, "originalname", item.name))
+        reasons = _reasons(item.path, writing=os.environ[KIND] != READING)
+        reason = reasons.get(parents[0] if parents else getattr(item, "originalname", item.name))
         if reason is not None:
             item.add_marker(pytest.mark.skip(reason=f"not counted: {reason}"))
 

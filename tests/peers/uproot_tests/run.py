@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.peers.peers import REPOSITORY
 from tests.peers.uproot_tests.different import DIFFERENT
-from tests.peers.uproot_tests.plugin import OUTPUT
+from tests.peers.uproot_tests.plugin import BASELINE, KIND, OUTPUT, READING, WRITING
 
 #: Of the tests that look at no internals so many must pass.
 SHARE_WANTED = 0.97
@@ -95,7 +95,7 @@ def fetched(folder: Path) -> Path:
     return next(folder.glob("uproot-*.tar.gz"))
 
 
-def run(source: Path, only: str = "") -> Outcome:
+def run(source: Path, only: str = "", kind: str = READING) -> Outcome:
     """Runs the tests of a source distribution or a checkout. Raises ValueError if there are none."""
     with tempfile.TemporaryDirectory(prefix="branchline-uproot-") as folder:
         if source.is_file():
@@ -109,15 +109,54 @@ def run(source: Path, only: str = "") -> Outcome:
         # Their package is called `tests`, as ours is: without __init__.py they are modules of their own.
         tests = Path(folder) / "given"
         shutil.copytree(found[0], tests, ignore=shutil.ignore_patterns("__init__.py", "conftest.py"))
-        return _run(tests, Path(folder) / "ended.jsonl", only)
+        return _run(tests, Path(folder) / "ended.jsonl", only, kind)
 
 
-def _run(tests: Path, output: Path, only: str) -> Outcome:
+@dataclass(frozen=True)
+class WritingOutcome:
+    """The tests of writing that uproot itself passes here, as they ended with Branchline's writers."""
+
+    ended: tuple[Ended, ...]
+    not_run: int
+
+    def text(self) -> str:
+        """Return the counts, a table by cause, and every failure."""
+        failed = [one for one in self.ended if one.outcome != "passed"]
+        passed = len(self.ended) - len(failed)
+        lines = [
+            f"of {len(self.ended)} tests of writing that uproot passes here, {passed} pass with Branchline's writers:"
+        ]
+        lines += [f"  {count:5} {cause}" for cause, count in Counter(map(_cause, failed)).most_common()]
+        lines += [f"  {self.not_run:5} not run: uproot does not pass them here, or a file or package is missing"]
+        lines += [f"failed: {one.test}: {one.error}: {one.why}" for one in failed]
+        return "\n".join(lines)
+
+
+def _cause(ended: Ended) -> str:
+    if not ended.error:
+        return "the run ended before this test"
+    # The kind of attribute or refusal, without names of files and branches.
+    where = ended.test.partition("::")[0] if ended.is_value else ended.why.rpartition(": ")[2][:60]
+    return f"{ended.error}: {where}"
+
+
+def run_writing(source: Path, only: str = "") -> WritingOutcome:
+    """Run uproot's tests of writing on uproot, and those that pass on Branchline's writers."""
+    expected = run(source, only, BASELINE).ended
+    got = {one.test: one for one in run(source, only, WRITING).ended}
+    counted = [one for one in expected if one.outcome == "passed"]
+    writes = [one for one in expected if one.why != "not counted: does not write"]
+    missing = [Ended(one.test, "missing", "", "") for one in counted if one.test not in got]
+    found = [got[one.test] for one in counted if one.test in got]
+    return WritingOutcome((*found, *missing), len(writes) - len(counted))
+
+
+def _run(tests: Path, output: Path, only: str, kind: str) -> Outcome:
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "tests.peers.uproot_tests.plugin", "-c"]
     command += [os.devnull, "--rootdir", str(tests), "-p", "no:cacheprovider", "--continue-on-collection-errors", "."]
     command += ["-k", only] if only else []
     paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": paths, OUTPUT: str(output), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": paths, OUTPUT: str(output), KIND: kind, "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run(
         command, cwd=tests, env=environment, capture_output=True, text=True, timeout=WAIT_S, check=False
     )

@@ -37,13 +37,25 @@ def data_path(name: str, **_: Any) -> str:
     return str(path)
 
 
-def put_in_place() -> None:
-    """Puts Branchline where tests import uproot. Its inner modules stay importable, for tests that are not counted."""
-    imported("uproot")
-    shim = Shim("uproot")
-    shim.__path__ = []
-    sys.modules["uproot"] = shim
+def with_test_files() -> None:
+    """Let tests find the files of the collection."""
     data = ModuleType("skhep_testdata")
     data.data_path = data_path  # type: ignore[attr-defined]
     data.known_files = {}  # type: ignore[attr-defined]
     sys.modules["skhep_testdata"] = data
+
+
+def replace_uproot() -> None:
+    """Put Branchline where tests import uproot. Its inner modules stay importable, for tests that are not counted."""
+    imported("uproot")
+    shim = Shim("uproot")
+    shim.__path__ = []
+    sys.modules["uproot"] = shim
+
+
+def replace_writers() -> None:
+    """Put Branchline's `recreate`, `create` and `update` into uproot, which reads what they write."""
+    uproot = imported("uproot")
+    for name in ("recreate", "create", "update"):
+        for module in (uproot, uproot.writing, uproot.writing.writable):
+            setattr(module, name, getattr(branchline, name))
