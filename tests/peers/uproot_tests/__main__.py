@@ -1,4 +1,4 @@
-"""Runs uproot's own tests of reading and writing on Branchline: `python -m tests.peers.uproot_tests [uproot-5.7.7.tar.gz]`.
+"""Run uproot's own tests on Branchline: `python -m tests.peers.uproot_tests [uproot-5.7.7.tar.gz]`.
 
 Without a source it takes the source distribution of the installed version from the package index.
 """

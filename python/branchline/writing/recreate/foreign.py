@@ -4,6 +4,7 @@ with the streamer infos of the class versions that it wrote.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ def foreign_file(value: Any, name: str, path: str) -> Iterator[File | None]:
 def _writer_of(value: Any) -> Write | None:
     if any(base.__module__ == "uproot.model" for base in type(value).__mro__):
         return _by_uproot
-    return _by_root if hasattr(type(value), "__cpp_name__") else None
+    return _by_root if hasattr(type(value), "__cpp_name__") and "ROOT" in sys.modules else None
 
 
 def _by_uproot(value: Any, name: str, path: Path) -> None:
@@ -55,12 +56,11 @@ def _by_uproot(value: Any, name: str, path: Path) -> None:
 
 
 def _by_root(value: Any, name: str, path: Path) -> None:
-    import ROOT  # type: ignore[import-untyped]
-
-    if isinstance(value, ROOT.TTree):
+    root: Any = sys.modules["ROOT"]  # a value of it exists; ROOT is not a dependency
+    if isinstance(value, root.TTree):
         raise ValueError("the baskets of a tree are in its own file")
-    context = ROOT.TDirectory.TContext()  # restores the current directory
-    file = ROOT.TFile(str(path), "RECREATE", "", 0)
+    context = root.TDirectory.TContext()  # restores the current directory
+    file = root.TFile(str(path), "RECREATE", "", 0)
     try:
         if not hasattr(value, "IsA") or file.WriteObject(value, name) <= 0:
             raise ValueError("it has no dictionary")
