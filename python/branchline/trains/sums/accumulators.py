@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from branchline.errors import BranchlineError, TableError
+from branchline.trains.sums.wide_numbers import add_numbers, is_number, widened
 
 _UNCHANGING = (type(None), Number, np.generic, str, bytes, frozenset)
 
@@ -55,7 +56,8 @@ def add(first: Any, second: Any) -> Any:
     None is neutral. Numbers, NumPy arrays of one shape, histograms and whatever else knows ``+`` are added. Mappings
     are added key by key, a key that one lacks being taken from the other; sets are united; lists, awkward arrays,
     Arrow tables and pandas frames are put one behind the other; tuples are added element by element; strings and bytes
-    must be equal. Raises CannotAddError for anything else.
+    must be equal. NumPy's integers are summed in 64 bits, its floats in at least 64 bits. Raises CannotAddError for
+    anything else, and for sums that overflow.
     """
     total = Total(first)
     total.add(second)
@@ -127,7 +129,7 @@ class _Single:
     """What is replaced by a new object for each output."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.value = widened(value)
 
     def takes(self, _output: Any) -> bool:
         return True
@@ -150,20 +152,24 @@ class _OfMappings:
 
     @property
     def value(self) -> Any:
-        if self._totals is None:
+        totals = self._each()
+        if len(totals) == len(self._first) and all(totals[key].value is one for key, one in self._first.items()):
             return self._first
         total = copy.copy(self._first) if isinstance(self._first, MutableMapping) else dict(self._first)
-        for key, one in self._totals.items():
+        for key, one in totals.items():
             total[key] = one.value
         return total
+
+    def _each(self) -> dict[Any, Total]:
+        if self._totals is None:
+            self._totals = {key: Total(value) for key, value in self._first.items()}
+        return self._totals
 
     def takes(self, output: Any) -> bool:
         return isinstance(output, Mapping)
 
     def prepared(self, output: Mapping[Any, Any]) -> Commit:
-        if self._totals is None:
-            self._totals = {key: Total(value) for key, value in self._first.items()}
-        totals, commits = self._totals, []
+        totals, commits = self._each(), []
         for key, value in output.items():
             try:
                 commits.append((key, totals[key].prepared(value) if key in totals else None))
@@ -271,9 +277,10 @@ def _sum(first: Any, second: Any) -> Any:
         return first | second
     if isinstance(first, (str, bytes)) or isinstance(second, (str, bytes)):
         return _same_text(first, second)
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        return _add_arrays(first, second)
-    if isinstance(first, Number) != isinstance(second, Number):
+    are_arrays = isinstance(first, np.ndarray) or isinstance(second, np.ndarray)
+    if are_arrays and np.shape(first) != np.shape(second):
+        raise CannotAddError(f"arrays of shapes {np.shape(first)} and {np.shape(second)} do not add")
+    if not are_arrays and isinstance(first, Number) != isinstance(second, Number):
         raise _unlike(first, second)
     return _add_by_operator(first, second)
 
@@ -287,12 +294,6 @@ def _same_text(first: Any, second: Any) -> Any:
     if type(first) is type(second) and first == second:
         return first
     raise CannotAddError(f"texts do not add unless they are equal: {first!r} and {second!r}")
-
-
-def _add_arrays(first: Any, second: Any) -> Any:
-    if np.shape(first) != np.shape(second):
-        raise CannotAddError(f"arrays of shapes {np.shape(first)} and {np.shape(second)} do not add")
-    return _add_by_operator(first, second)
 
 
 def _joining(table: Any) -> Callable[[list[Any]], Any] | None:
@@ -323,6 +324,8 @@ def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 def _add_by_operator(first: Any, second: Any) -> Any:
     try:
+        if is_number(first) or is_number(second):
+            return add_numbers(first, second)
         if hasattr(type(first), "__add__"):
             return first + second
         if hasattr(type(first), "__iadd__"):
@@ -331,7 +334,7 @@ def _add_by_operator(first: Any, second: Any) -> Any:
             return total
     except CannotAddError:
         raise
-    except TableError as error:
+    except (OverflowError, TableError) as error:
         raise CannotAddError(str(error)) from error
     except Exception as error:
         raise CannotAddError(f"{_kind(first)} + {_kind(second)} raised {type(error).__name__}: {error}") from error

@@ -43,7 +43,7 @@ class Summed:
     [
         (1, 2, 3),
         (1, 2.5, 3.5),
-        (np.float32(1), np.float32(2), np.float32(3)),
+        (np.float32(1), np.float32(2), np.float64(3)),
         (None, 4, 4),
         (4, None, 4),
         (None, None, None),
@@ -144,3 +144,76 @@ def test_what_was_collected_is_not_copied_for_each_output(monkeypatch: pytest.Mo
     assert sum(joined_rows) == 1000
     total.add({"list": [1]})
     assert total._node._totals["list"]._node._grown is grown
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", ">i4", "f2", "f4", ">f4", "c8"])
+@pytest.mark.parametrize("shape", [None, (), (3,), (2, 2)])
+def test_small_numbers_add_in_64_bits(kind: str, shape: tuple[int, ...] | None) -> None:
+    dtype = np.dtype(kind)
+    largest = int(np.finfo(dtype).max) if dtype.kind in "fc" else np.iinfo(dtype).max
+    one = dtype.type(largest) if shape is None else np.full(shape, largest, dtype)
+    total = add({"n": one}, {"n": one})
+    for _ in range(6):
+        total = add(total, {"n": one})
+    assert np.shape(total["n"]) == (shape or ())
+    assert total["n"].dtype == {"i": np.int64, "u": np.int64, "f": np.float64, "c": np.complex128}[dtype.kind]
+    assert np.all(total["n"] == 8 * largest)
+    # One output alone has the type that sums have, in any collection.
+    for alone in (Total(one).value, Total((one,)).value[0], Total({"a": {"b": one}}).value["a"]["b"]):
+        assert alone.dtype == total["n"].dtype
+        assert np.all(alone == largest)
+
+
+def test_counters_in_floats_of_32_bits_do_not_stand_still() -> None:
+    assert add(np.float32(2**24), np.float32(1)) == 2**24 + 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.int64(2**62), np.int64(2**62)),
+        (np.int64(-(2**63)), np.int32(-1)),
+        (np.int64(2**63 - 1), 1),
+        (np.int64(1), 2**63 - 1),
+        (np.uint64(2**64 - 1), np.uint64(1)),
+        (np.uint64(2**64 - 1), np.int64(1)),
+        (np.array([0, 2**62]), np.array([0, 2**62])),
+        (np.array([0, 2**63], "u8"), np.array([0, 2**63], "u8")),
+        (1.5e308, 1.5e308),
+        (np.float64(1.5e308), 1.5e308),
+        (np.array([0.0, -1.5e308]), np.array([0.0, -1.5e308])),
+        (complex(1.5e308, 0), complex(1.5e308, 0)),
+        (10**400, 0.5),
+    ],
+)
+def test_a_sum_that_overflows_64_bits_is_refused_with_its_key(first: Any, second: Any) -> None:
+    total = Total({"a": {"n": first}, "b": 1})
+    with pytest.raises(CannotAddError, match=r"^at \['a'\]\['n'\]: .*(fit|large|out of bounds)"):
+        total.add({"a": {"n": second}, "b": 1})
+    assert total.value["b"] == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "total"),
+    [
+        (np.uint64(2**53 + 1), np.int64(-2), np.int64(2**53 - 1)),
+        (np.array([2**53 + 1], "u8"), np.array([1]), np.array([2**53 + 2])),
+        (np.uint64(2**63), np.uint64(1), np.uint64(2**63 + 1)),
+        (2**70, 2**70, 2**71),
+        (np.inf, 1.0, np.inf),
+        (np.array([np.inf, np.nan]), np.array([1.0, 1.0]), np.array([np.inf, np.nan])),
+        (np.bool_(True), np.bool_(False), np.bool_(True)),
+        (True, True, 2),
+        (np.array([True, False]), np.array([True, True]), np.array([True, True])),
+        (np.longdouble("1e400"), np.longdouble("1e400"), np.longdouble("2e400")),
+        (np.ma.masked_array([100, 100], [0, 1], "i1"), np.ma.masked_array([100, 1], [0, 0], "i1"), [200, None]),
+    ],
+)
+def test_exact_sums_and_values_that_are_no_overflow(first: Any, second: Any, total: Any) -> None:
+    with np.errstate(all="raise"):
+        found = add(first, second)
+    if isinstance(total, list):
+        assert found.tolist() == total
+        return
+    assert np.array_equal(found, total, equal_nan=np.asarray(total).dtype.kind == "f")
+    assert np.asarray(found).dtype == np.asarray(total).dtype
