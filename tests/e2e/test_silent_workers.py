@@ -41,8 +41,9 @@ def test_a_stopped_worker_is_ended_and_its_files_go_to_another(
     ended = running.ended()
     job = json.loads((tmp_path / "out" / "job.json").read_text())
     if always:
-        assert ended.returncode == 1
+        assert ended.returncode == 3
         assert "f2.root" in ended.stderr
+        assert job["wagons"][0]["error"]["type"] == "TimeoutError"
         assert "--worker-timeout" in ended.stderr
         return
     assert ended.returncode == 0, ended.stderr

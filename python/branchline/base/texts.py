@@ -13,6 +13,15 @@ def printable(text: str) -> str:
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def message_of(error: BaseException) -> str:
+    """Return what an error says; the name of its type if it says nothing, or if its ``__str__`` fails."""
+    kind = type(error).__name__
+    try:
+        return str(error) or kind
+    except Exception as failure:  # noqa: BLE001 - errors of users may do anything
+        return f"{kind}, whose __str__ failed with {type(failure).__name__}"
+
+
 def one_line(text: str, length_max: int) -> str:
     """Return the text on one line, printable, and cut to ``length_max``."""
     # Cut first: what comes from outside may be megabytes long, and blanks only make it shorter.

@@ -227,7 +227,8 @@ class LocalProcesses:
         """Whether what a lost worker had is tried again, or is at work elsewhere."""
         held = tuple(process.holds)
         left = tuple(one for one in held if not self._is_held_by_another(one, process))
-        for one in held:
+        # One that another worker has keeps its mark: the two would be lost and copied in turn without end.
+        for one in left:
             self._twice.pop(one.index, None)
         if held and left[:1] != held[:1]:
             # What it was at is not lost.

@@ -414,7 +414,9 @@ class PooledWorkers:
     ) -> Iterator[Repeated]:
         """Ends the second group with the same sub-jobs, if nobody waits for it any more."""
         other, why = self._twice.pop(number, (-1, ""))
-        self._twice.pop(other, None)
+        if result.lost is None or result.lost.is_dead:
+            # Where the process hung the mark stays: the two would be lost and copied in turn without end.
+            self._twice.pop(other, None)
         if other not in self._live or any(one.index not in self._done for one in subjobs):
             return
         self._forget(other)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
+from branchline.base.texts import message_of
 from branchline.errors import BranchlineError
 from branchline.jobs.installed import installation_change
 from branchline.jobs.subjob import Finished, Folded, Held, Message, Note, Pickled
@@ -53,13 +54,16 @@ class SentError:
 
     @classmethod
     def of(cls, error: BaseException) -> SentError:
-        """Of an error that is being handled. One that cannot travel goes as a RuntimeError with its text."""
+        """Of an error that is being handled. One that cannot travel goes as a RuntimeError with its text, and so does
+        one that would end the job in place of being reported, as SystemExit.
+        """
         text = traceback.format_exc()
+        as_text = Pickled.of(RuntimeError(f"{type(error).__name__}: {message_of(error)}"))
         try:
-            pickled = Pickled.of(error)
+            pickled = Pickled.of(error) if isinstance(error, Exception) else as_text
             pickled.value()
         except Exception:  # noqa: BLE001 - not every exception can travel, and each says so in its own way
-            pickled = Pickled.of(RuntimeError(f"{type(error).__name__}: {error}"))
+            pickled = as_text
         return cls(pickled, text)
 
     def in_job(self) -> BaseException:

@@ -28,6 +28,7 @@ from branchline.records.sensors.record import (
     RepeatedSubJob,
     SkippedFile,
     TimePoint,
+    WagonFault,
     WagonRecord,
     WorkerPhases,
 )
@@ -55,6 +56,7 @@ from branchline.trains.wagons.clock import PHASES, PhaseClock
 from branchline.trains.wagons.faults import fault_of, reason
 from branchline.trains.wagons.wagon_settings import parameter_records
 from branchline.trains.wagons.wagons import Wagon
+from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
 
 
 def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]:
@@ -62,6 +64,7 @@ def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]
     wagon has an error.
     """
     outputs = {wagon.name: merged.wagons[wagon.name].total for wagon in wagons}
+    forked = ForkedChildren([wagon.name for wagon in wagons])
     for wagon in wagons:
         share = merged.wagons[wagon.name]
         if share.chunks == 0:
@@ -70,11 +73,15 @@ def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]
         interruption = Interruption()
         with interruption.installed():
             try:
-                with interruption.allowed():
+                with interruption.allowed(), forked.ended(wagon.name):
                     output = wagon.postprocess(share.total)
                 outputs[wagon.name] = output
-            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything
-                share.error = share.error or replace(fault_of(error, wagon), message=f"in postprocess: {reason(error)}")
+            except BaseException as error:  # noqa: BLE001 - a wagon may raise anything
+                fault = fault_of(error, wagon, is_cut_off=interruption.asked)
+                share.error = share.error or replace(fault, message=f"in postprocess: {reason(error)}")
+        for name in forked.take():
+            share = merged.wagons[name]
+            share.error = share.error or WagonFault("ChildProcessError", f"in postprocess: {MESSAGE}")
     return outputs
 
 

@@ -1,8 +1,9 @@
 """What is done when a worker's process ends by itself, as by a segmentation fault in a wagon, or is silent.
 
 The sub-job at hand is tried again: one that ran out of memory with less of it, else with one wagon at a time, each in a
-process that may end, too. A wagon whose process ends again is stopped, and the sub-job is run with all the others. A
-sub-job that goes on ending its processes is set aside, and all others are run.
+process that may end, too. Where the process was silent, only the wagon that was running is tried. A wagon whose process
+ends or is silent again is stopped, and the sub-job is run with all the others. A sub-job that goes on ending its
+processes is set aside, and all others are run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.wagons.faults import WAGON_STEP_PLACE
 from branchline.trains.wagons.wagons import Wagon, with_required
 
+_MORE_TIME = "if it only takes long, give it more time with --worker-timeout"
+
 
 @dataclass
 class _Case:
@@ -33,7 +36,10 @@ class _Case:
     #: All wagons run again, though none of them alone ended its process.
     is_last: bool = False
     attempts: int = 0
+    #: Silences while no wagon was running.
     silences: int = 0
+    #: The wagons that were running when a process was silent.
+    silent: set[str] = field(default_factory=set)
     #: From outside, for no reason that is known.
     kills: int = 0
 
@@ -55,7 +61,7 @@ class Recovery:
     #: The sub-job and the wagon of each trial.
     _trials: dict[int, tuple[int, str]] = field(default_factory=dict)
     _new: list[int] = field(default_factory=list)
-    # Since a sub-job finished: those set aside, and workers that died before they began one.
+    # Since a sub-job finished: those set aside, and workers that died or hung before they began one.
     _in_a_row: int = 0
     _starts_failed: int = 0
 
@@ -71,22 +77,30 @@ class Recovery:
             # It never began one: none of them is blamed.
             for one in subjobs:
                 self._repeat(one)
-            self._starts_failed += lost.is_dead
+            self._starts_failed += 1
             return self._starts_failed < WORKER_STARTS_FAILED_MAX
         first, *others = subjobs
         for one in others:
             self._repeat(one)
         if first.index in self._trials:
-            index, tried = self._trials.pop(first.index)
-            self._found(self._named_in(lost.doing, {tried}) or tried, lost)
-            case = self._cases.pop(index)
-            self._repeat(case.subjob)
-            return True
-        if lost.is_dead and self._named_in(lost.doing, set(self.culprits)) is not None:
+            self._trial_lost(first, lost)
+        elif self._named_in(lost.doing, set(self.culprits)) is not None:
             self._repeat(first)
-            return True
-        self._try_again(self._case_of(first, lost), lost)
+        else:
+            self._try_again(self._case_of(first, lost), lost)
         return self._in_a_row < SET_ASIDE_IN_A_ROW_MAX
+
+    def _trial_lost(self, trial: SubJob, lost: Lost) -> None:
+        """A wagon alone ended its process, or was silent."""
+        index, tried = self._trials.pop(trial.index)
+        by_name = {one.name: one for one in self.wagons}
+        named = self._named_in(lost.doing, {one.name for one in with_required(by_name[tried], by_name)})
+        if named is None and not lost.is_dead:
+            # It waited for bytes, for the second time.
+            self._leave(self._cases[index], lost)
+            return
+        self._found(named or tried, lost, "did so again when the wagon ran alone")
+        self._repeat(self._cases.pop(index).subjob)
 
     def finished(self, index: int) -> None:
         """A sub-job came to its end."""
@@ -95,8 +109,12 @@ class Recovery:
 
     def trial_finished(self, index: int) -> None:
         """A wagon came through alone: the next one is tried, and after the last all of them together once more."""
-        case = self._cases[self._trials.pop(index)[0]]
-        if case.left:
+        subjob, tried = self._trials.pop(index)
+        case = self._cases[subjob]
+        if tried in self.culprits:
+            # It was stopped meanwhile, and did not run.
+            self._repeat(self._cases.pop(subjob).subjob)
+        elif case.left:
             self._try_alone(case)
         else:
             case.is_last = True
@@ -133,16 +151,7 @@ class Recovery:
     def _try_again(self, case: _Case, lost: Lost) -> None:
         """Decides how a sub-job is run again, or sets it aside."""
         if not lost.is_dead:
-            case.silences += 1
-            if case.silences == 1:
-                if not lost.doing.startswith("wagon "):
-                    # It waited for bytes, as of a file on a mount that hangs.
-                    share: Share = case.subjob.payload
-                    other = replace(share, replicas_skipped=share.replicas_skipped + 1)
-                    case.subjob = replace(case.subjob, payload=other)
-                self._repeat(case.subjob)
-            else:
-                self._leave(case, lost)
+            self._try_again_silent(case, lost)
             return
         if lost.is_memory:
             if self._repeat_with_less(case):
@@ -160,11 +169,32 @@ class Recovery:
         else:
             self._try_alone(case)
 
+    def _try_again_silent(self, case: _Case, lost: Lost) -> None:
+        """A worker was silent: the wagon that was running is tried alone, and stopped if that is known of it."""
+        named = self._named_in(lost.doing, {one.name for one in self.wagons})
+        if named is None or self.sets_aside_first:
+            case.silences += 1
+            if case.silences > 1:
+                self._leave(case, lost)
+                return
+            if named is None:
+                # It waited for bytes, as of a file on a mount that hangs.
+                share: Share = case.subjob.payload
+                other = replace(share, replicas_skipped=share.replicas_skipped + 1)
+                case.subjob = replace(case.subjob, payload=other)
+            self._repeat(case.subjob)
+        elif named in case.silent:
+            self._found(named, lost, "was so before, though not when the wagon ran alone")
+            self._repeat(self._cases.pop(case.subjob.index).subjob)
+        else:
+            case.silent.add(named)
+            case.left = deque([named])
+            self._try_alone(case)
+
     def _leave(self, case: _Case, lost: Lost) -> None:
         cause = f"its process {lost.how}"
         if not lost.is_dead:
-            cause = f"its worker was silent for {lost.seconds:.0f} s, as one before ({lost.how}); "
-            cause += "if it only takes long, give it more time with --worker-timeout"
+            cause = f"its worker was silent for {lost.seconds:.0f} s, as one before ({lost.how}); {_MORE_TIME}"
         elif case.subjob.payload.chunk_divisor > 1:
             cause += f", also with chunks of 1/{case.subjob.payload.chunk_divisor} of the entries"
         self.leave(
@@ -200,13 +230,22 @@ class Recovery:
         share: Share = subjob.payload
         self.queue.put_first(replace(subjob, payload=replace(share, stopped=share.stopped | set(self.culprits))))
 
-    def _found(self, name: str, lost: Lost) -> None:
+    def _found(self, name: str, lost: Lost, again: str) -> None:
+        """Stops a wagon in all sub-jobs to come; trials of it that have not begun are not needed."""
         place = WAGON_STEP_PLACE.search(lost.doing)
         where = (None, None, None) if place is None else (place["path"], int(place["start"]), int(place["stop"]))
-        message = f"its process {lost.how}, and did so again when the wagon ran alone"
-        fault = replace(WagonFault("WorkerDiedError", message, *where), traceback=_traceback_in(lost.log))
+        if lost.is_dead:
+            kind, message = "WorkerDiedError", f"its process {lost.how}, and {again}"
+        else:
+            kind = "TimeoutError"
+            message = f"its process was silent for {lost.seconds:.0f} s ({lost.how}), and {again}; {_MORE_TIME}"
+        fault = replace(WagonFault(kind, message, *where), traceback=_traceback_in(lost.log))
         self.culprits.setdefault(name, fault)
         self.queue.stopped.add(name)
+        for trial, (index, tried) in list(self._trials.items()):
+            if tried == name and self.queue.withdraw(trial):
+                del self._trials[trial]
+                self._repeat(self._cases.pop(index).subjob)
 
     def _named_in(self, doing: str, names: set[str]) -> str | None:
         """The wagon of those that was running."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import cloudpickle
 
+from branchline.base.texts import message_of
 from branchline.errors import BranchlineError
 
 
@@ -31,7 +32,9 @@ def pickled_bytes(output: Any) -> int:
     counter = _Counter()
     try:
         cloudpickle.dump(output, counter)
-    except Exception as error:  # noqa: BLE001 - each object that cannot be pickled says so in its own way
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - each object that cannot be pickled says so in its own way
         raise _cannot(error) from None
     return counter.size_bytes
 
@@ -43,12 +46,14 @@ def send_and_return(output: Any) -> None:
     """
     try:
         pickle.loads(cloudpickle.dumps(output))  # noqa: S301 - made in the same line
-    except Exception as error:  # noqa: BLE001 - as above
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - as above
         raise _cannot(error) from None
 
 
-def _cannot(error: Exception) -> CannotPickleError:
+def _cannot(error: BaseException) -> CannotPickleError:
     return CannotPickleError(
-        f"what process() returned cannot travel between processes: {str(error) or type(error).__name__}",
+        f"what process() returned cannot travel between processes: {message_of(error)}",
         hint="return numbers, histograms, arrays, and lists and dicts of these",
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from branchline.base.texts import message_of
 from branchline.errors import BranchlineError
 from branchline.records.sensors.job_measures import MeasureRecord
 from branchline.records.sensors.record import (
@@ -58,7 +59,7 @@ class JobError:
     def fault(self) -> JobFault:
         """For the record of the job."""
         path = getattr(self.error, "path", None)
-        message = str(self.error) or type(self.error).__name__
+        message = message_of(self.error)
         if not isinstance(self.error, BranchlineError):
             message = f"{type(self.error).__name__}: {message}"
         kind = type(self.error).__name__

@@ -59,6 +59,13 @@ class SubJobQueue:
         """The next to be handed out, before all shares and behind those put here before."""
         self._first.append(subjob)
 
+    def withdraw(self, index: int) -> bool:
+        """Takes back a sub-job that was put first; False if it was handed out."""
+        found = [one for one in self._first if one.index == index]
+        for one in found:
+            self._first.remove(one)
+        return bool(found)
+
     @property
     def distances(self) -> Distances:
         """The round trips from the sites of workers to storage elements."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from branchline.base.texts import message_of
 from branchline.errors import BranchlineError, TableError
 from branchline.trains.sums.wide_numbers import add_numbers, is_number, widened
 
@@ -332,12 +333,13 @@ def _add_by_operator(first: Any, second: Any) -> Any:
             total = copy.deepcopy(first)
             total += second
             return total
-    except CannotAddError:
+    except (CannotAddError, KeyboardInterrupt):
         raise
     except (OverflowError, TableError) as error:
         raise CannotAddError(str(error)) from error
-    except Exception as error:
-        raise CannotAddError(f"{_kind(first)} + {_kind(second)} raised {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        what = f"{_kind(first)} + {_kind(second)} raised {type(error).__name__}: {message_of(error)}"
+        raise CannotAddError(what) from error
     raise _unlike(first, second)
 
 

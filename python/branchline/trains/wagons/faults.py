@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import awkward as ak
 
+from branchline.base.texts import message_of
 from branchline.reading.expressions.name_filters import near_names_hint
 from branchline.reading.trees.stream import Chunk
 from branchline.records.sensors.record import WagonFault
@@ -31,17 +32,21 @@ _FOUR_VECTORS = (
 )
 
 
-def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None) -> WagonFault:
-    """The fault with the traceback from the wagon's own code on, without our frames before it."""
+def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None, *, is_cut_off: bool = False) -> WagonFault:
+    """Return the fault with the traceback from the wagon's own code on, without our frames before it. ``is_cut_off``
+    says that a signal interrupted the wagon.
+    """
+    # A KeyboardInterrupt that no signal caused is no interruption of the job.
+    kind = "OwnKeyboardInterrupt" if isinstance(error, KeyboardInterrupt) and not is_cut_off else type(error).__name__
     frames = error.__traceback__
     while frames is not None and _is_of_trains(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
     text = "".join(traceback.format_exception(type(error), error, frames))
     line = _line_in(frames, wagon)
     if chunk is None:
-        return WagonFault(type(error).__name__, reason(error), line=line, traceback=text)
+        return WagonFault(kind, reason(error), line=line, traceback=text)
     where = (chunk.path, chunk.entry_start, chunk.entry_stop)
-    return WagonFault(type(error).__name__, reason(error), *where, line, text)
+    return WagonFault(kind, reason(error), *where, line, text)
 
 
 def _is_of_trains(file: str) -> bool:
@@ -61,7 +66,7 @@ def reason(error: BaseException) -> str:
     """What an error says, its name if it says nothing; and for a field that records do not have the nearest names, and
     for records that are no vectors what makes them such.
     """
-    said = str(error) or type(error).__name__
+    said = message_of(error)
     is_of_records = isinstance(error, TypeError | ValueError) and any(one in said for one in _NO_ARITHMETIC)
     hint = _FOUR_VECTORS if is_of_records else _near_fields(error)
     return f"{said} ({hint})" if hint and "did you mean" not in said.lower() else said

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from branchline.base.texts import message_of
 from branchline.errors import WagonError
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.workers.worker import load_module
@@ -136,8 +137,14 @@ def _module_of(path: str) -> tuple[ModuleType, ModuleFile]:
     name = MODULE_PREFIX + re.sub(r"\W", "_", file.stem)
     try:
         module = load_module(name, str(file.resolve()))
-    except Exception as error:
-        raise WagonError(f"{path} cannot be loaded: {type(error).__name__}: {error}", path=path) from error
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as error:
+        hint = "keep what only a script does below: if __name__ == '__main__'"
+        raise WagonError(f"{path} cannot be loaded: it calls sys.exit({error.code!r})", path=path, hint=hint) from error
+    except BaseException as error:
+        what = f"{path} cannot be loaded: {type(error).__name__}: {message_of(error)}"
+        raise WagonError(what, path=path) from error
     return module, ModuleFile(name, str(file.resolve()))
 
 

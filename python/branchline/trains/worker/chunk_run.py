@@ -28,6 +28,7 @@ from branchline.trains.wagons.faults import because_of, fault_of, wagon_step
 from branchline.trains.wagons.sharing import without_shared
 from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon
+from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
 
 
 class UnreadableColumnError(Exception):
@@ -68,6 +69,7 @@ class Coupling:
         self._processor_events = ProcessorEvents()
         self.companions = OpenCompanions(access)
         self._last_place: dict[str, Any] = {}
+        self._forked = ForkedChildren([one.name for one in wagons])
         #: By wagon.
         self.touched: dict[str, set[str]] = {}
         # Of the chunk with most of them.
@@ -94,14 +96,20 @@ class Coupling:
         """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker, or whose tables
         cannot be written, stops its wagon.
         """
+        for name in self._forked.take():
+            share = shares[name]
+            share.error = share.error or WagonFault("ChildProcessError", MESSAGE, **self._last_place)
         for wagon in self._wagons:
             share = shares[wagon.name]
+            self._at_wagon(wagon, **self._last_place)
             try:
                 share.total = self._tables.settle(wagon.name, self._totals[wagon.name].value)
                 pickled_bytes(share.total)
             except (CannotAddError, CannotPickleError, TableError) as error:
                 fault = share.error or replace(fault_of(error, wagon), **self._last_place)
                 shares[wagon.name] = replace(share, total=None, events=0, chunks=0, error=fault)
+        if self._at is not None:
+            self._at("handing over a result")
 
     def all_stopped(self, shares: dict[str, WagonShare]) -> bool:
         """True if nobody wants to see the rest of a sub-job."""
@@ -132,8 +140,10 @@ class Coupling:
             self._run_one(wagon, columns, metadata, shares[wagon.name], outputs, faults)
             if columns.read_error is not None:
                 raise UnreadableColumnError(columns.read_error)
-        if self._at is not None:
-            self._at(f"adding what wagons made of {chunk.path}")
+        for name in self._forked.take():
+            outputs.pop(name, None)
+            place = (chunk.path, chunk.entry_start, chunk.entry_stop)
+            faults.setdefault(name, WagonFault("ChildProcessError", MESSAGE, *place))
         with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
             self._note_touches(columns, shares)
@@ -151,9 +161,7 @@ class Coupling:
         faults: dict[str, WagonFault],
     ) -> None:
         columns.wagon = wagon.name
-        if self._at is not None:
-            chunk = columns.chunk
-            self._at(wagon_step(wagon.name, chunk.path, chunk.entry_start, chunk.entry_stop))
+        self._at_wagon(wagon, columns.chunk.path, columns.chunk.entry_start, columns.chunk.entry_stop)
         seconds_before = self._clock.spent("wagons")
         cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), self._clock.wagons_core_wait_s()
         try:
@@ -163,7 +171,8 @@ class Coupling:
                 else:
                     needed = {name: output_view(outputs[name]) for name in wagon.requires}
                     events = Events(columns, copy.deepcopy(metadata), needed)
-                output = wagon.process(events)
+                with self._forked.ended(wagon.name):
+                    output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
             kept = without_shared(output)
             # The rows of tables stay here.
@@ -171,15 +180,20 @@ class Coupling:
                 with self._clock.during("merge"):
                     send_and_return(kept)
             outputs[wagon.name] = output
-        except KeyboardInterrupt:
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a wagon may raise anything and stops alone
+        except BaseException as error:  # a wagon may raise anything, and stops alone
+            if isinstance(error, KeyboardInterrupt) and self._interruption.asked:
+                raise
             if isinstance(error, MemoryError) and self._out_of_memory is not None:
                 self._out_of_memory()
             faults[wagon.name] = fault_of(error, wagon, columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
         share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s
         share.core_wait_s += self._clock.wagons_core_wait_s() - core_wait_before_s
+
+    def _at_wagon(self, wagon: Wagon, path: str = "", entry_start: int = 0, entry_stop: int = 0) -> None:
+        """Notes that a wagon's code begins to run: ``Recovery`` stops the wagon if it does not come back."""
+        if self._at is not None:
+            self._at(wagon_step(wagon.name, path, entry_start, entry_stop))
 
     def _refuse_same_object(self, name: str, output: Any) -> None:
         if shares_objects(self._previous.get(name), output):
@@ -204,6 +218,8 @@ class Coupling:
                     self._add_output(wagon, share, outputs[wagon.name], chunk)
 
     def _add_output(self, wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
+        # Outputs may add by code of the wagon.
+        self._at_wagon(wagon, chunk.path, chunk.entry_start, chunk.entry_stop)
         place = f"{chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}"
         try:
             kept = wagon.for_dataset(without_shared(output), self._dataset)
@@ -211,7 +227,7 @@ class Coupling:
             commit = self._totals[wagon.name].prepared(taken.output)
             taken.write()
             commit()
-        except (CannotAddError, TableError) as error:
+        except Exception as error:  # noqa: BLE001 - keys and outputs of a wagon may do anything
             share.error = fault_of(error, wagon, chunk)
             return
         share.events += len(chunk)
