@@ -22,6 +22,13 @@ def message_of(error: BaseException) -> str:
         return f"{kind}, whose __str__ failed with {type(failure).__name__}"
 
 
+def is_short_of_memory(error: BaseException) -> bool:
+    """Return whether there was too little memory for an object, or to load a library."""
+    if isinstance(error, ImportError):
+        return any(one in message_of(error) for one in ("failed to map segment", "Cannot allocate memory"))
+    return isinstance(error, MemoryError)
+
+
 def one_line(text: str, length_max: int) -> str:
     """Return the text on one line, printable, and cut to ``length_max``."""
     # Cut first: what comes from outside may be megabytes long, and blanks only make it shorter.

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from branchline._core import __version__
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from branchline.base.texts import is_short_of_memory, message_of
 from branchline.errors import BranchlineError, InternalError, OptionError, StorageError
 
 STDERR = 2
@@ -92,6 +93,10 @@ def errors_printed(*, debug: bool) -> Iterator[None]:
         _print_error(f"error: {type(error).__name__}: {error} (--debug prints the traceback)", debug=debug)
         raise SystemExit(EXIT_ERROR) from None
     except Exception as error:  # noqa: BLE001 - any other exception is a fault of ours
+        if is_short_of_memory(error):
+            hint = "raise the limit of the process (ulimit -v), or use fewer --workers and a smaller --memory-limit"
+            _print_error(f"error: not enough memory: {message_of(error)} ({hint})", debug=debug)
+            raise SystemExit(EXIT_ERROR) from None
         what = f"a fault of Branchline: {type(error).__name__}: {error}"
         hint = f"please report it with version {__version__}, the command and what it prints with --debug"
         _print_error(f"error: {InternalError(what, hint=hint)}", debug=debug)

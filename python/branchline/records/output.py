@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from branchline.base.extras import left_out
+from branchline.base.texts import is_short_of_memory, message_of
 from branchline.base.whole_files import failed_writing
 from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
 from branchline.records.diagnosis.advice import Advice
@@ -161,11 +162,15 @@ class _Writing:
         except BranchlineError as error:
             self._not_written.add(name)
             self._keep(error, "")
-        except Exception as error:  # noqa: BLE001 - what fails here must not take the other files with it
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - what fails here must not take the other files with it
             self._not_written.add(name)
-            text = f"{type(error).__name__}: {error}"
-            if wagon is not None:
-                kept: BranchlineError = WagonError(f"wagon {wagon}: what it returned could not be written: {text}")
+            text = f"{type(error).__name__}: {message_of(error)}"
+            if is_short_of_memory(error):
+                kept: BranchlineError = StorageError(f"{name} could not be written: not enough memory ({text})")
+            elif wagon is not None:
+                kept = WagonError(f"wagon {wagon}: what it returned could not be written: {text}")
             else:
                 hint = f"please report it with the traceback in {JOB}"
                 kept = InternalError(f"{name} could not be written: {text}", hint=hint)

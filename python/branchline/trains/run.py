@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from branchline.base.checks import folder_path
+from branchline.base.exit_codes import EXIT_INTERRUPTED
 from branchline.base.extras import require
 from branchline.base.limits import WORKER_TIMEOUT_S
 from branchline.base.notebook import is_notebook, notebook_bar
@@ -76,6 +77,7 @@ def run(
     skip_bad_files: bool = False,
     worker_timeout: float = WORKER_TIMEOUT_S,
     allow_missing: float = 0.0,
+    allow_partial: bool = False,
     on: WhereLike = None,
     batch: BatchSettings | None = None,
     force: bool = False,
@@ -96,22 +98,21 @@ def run(
 
     wagons: a Python file (or ``FILE.py:NAME``), a wagon, or a list. dataset: what ``Dataset.of`` takes.
     out: directory for results; None: in memory only. workers: processes, by default for all cores; 0: in this one.
-    parameters: those of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: only the first of each dataset.
-    tree: of files that name none. companions: files beside each file, as ``["Kinematics.root"]``. branches: read for
-        all wagons; by default those that they name or touch. access: how files are read, as "planned".
+    parameters: of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: of each dataset. tree: of files that
+        name none. companions: files beside each file, as ``["Kinematics.root"]``. branches: read for all wagons; by
+        default those that they name or touch. access: how files are read, as "planned".
     step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000). memory_limit: bytes
         that the reading of one worker may hold. worker_timeout: seconds until an idle worker is replaced; 0: never.
     skip_bad_files: leaves out, and lists, files that cannot be read. allow_missing: part of sub-jobs without result.
-    on: where workers run: "dask=tcp://host:8786", a Dask client or cluster, or an executor; results are the same bits.
-        "slurm" or "htcondor" submits the train and returns a ``SubmittedTrain`` at once; ``batch`` says how.
-    force: replaces results in ``out`` that another process made. reuse: takes what an earlier run into ``out`` made of
-        the same code, parameters and files, unless ``access`` is there to be compared. command: for the report.
+    on: "dask=tcp://host:8786", a Dask client or cluster, or an executor; "slurm" or "htcondor" submits the train and
+        returns a ``SubmittedTrain`` at once; ``batch`` says how. force: replaces results of another process in ``out``.
+    reuse: takes what an earlier run into ``out`` made of the same code, parameters and files. command: for the report.
     pictures: "svg", "both" (PNG too), "none". progress: a function of a ``TrainStatus``; None: a bar in notebooks.
     report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
 
-    A wagon that raises or crashes stops alone (``record.wagons``). An error that stops the run, or Ctrl-C, gives a
-    TrainResult with the finished part, and a PartialResultWarning; ``raise_error()`` raises. Raises before the run
-    starts: DatasetError, WagonError, MissingFileError, NoSuchKeyError, OptionError, MemoryLimitError, BranchlineError.
+    A wagon that raises, crashes or hangs stops alone. An error that stops the run gives a TrainResult with the finished
+    part, and a PartialResultWarning; ``raise_error()`` raises. Ctrl-C keeps that part in ``out`` and raises
+    KeyboardInterrupt, or returns it with ``allow_partial``. What is wrong from the start raises a BranchlineError.
     """
     settings = TrainSettings.of(
         workers=workers,
@@ -127,7 +128,19 @@ def run(
         on=None if is_batch_system(on) else on,
     )
     request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse, parameters=parameters)
-    return _carried_out(request, out, on, batch, force, pictures, progress, report_to)
+    return _carried_out(request, out, on, batch, force, pictures, progress, report_to, allow_partial=allow_partial)
+
+
+def _raise_or_warn(result: TrainResult, *, allow_partial: bool) -> None:
+    """Raises KeyboardInterrupt for a train that was interrupted, and warns the caller of ``run`` of one that is not
+    complete otherwise.
+    """
+    if result.exit_code == EXIT_INTERRUPTED and not allow_partial:
+        kept = "it is not kept, since the train has no directory for results" if result.out is None else ""
+        kept = kept or f"it is kept in {result.out}, and the same call goes on from there"
+        raise KeyboardInterrupt(f"{incomplete(result.record)}; what was finished: {kept} (or give allow_partial=True)")
+    if result.exit_code:
+        warn(incomplete(result.record), PartialResultWarning, each_time=True)
 
 
 def _carried_out(
@@ -139,6 +152,8 @@ def _carried_out(
     pictures: Pictures,
     progress: Callable[[TrainStatus], None] | None,
     report_to: str | None,
+    *,
+    allow_partial: bool,
 ) -> TrainResult | SubmittedTrain:
     """Runs or submits a train for ``run``, with a warning at its caller if it is not complete."""
     if progress is not None and not callable(progress):
@@ -158,8 +173,7 @@ def _carried_out(
     with _shown(progress) as shown:
         result = run_quietly(request, folder, force=force, pictures=pictures, progress=shown, reports=reports)
     _warn_of(said)
-    if result.exit_code:
-        warn(incomplete(result.record), PartialResultWarning, each_time=True)
+    _raise_or_warn(result, allow_partial=allow_partial)
     return result
 
 

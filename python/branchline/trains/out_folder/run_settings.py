@@ -28,6 +28,7 @@ class RunSettings(TypedDict, total=False):
     skip_bad_files: bool
     worker_timeout: float
     allow_missing: float
+    allow_partial: bool
     force: bool
     reuse: bool
     pictures: Pictures

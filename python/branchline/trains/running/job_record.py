@@ -342,5 +342,5 @@ def _events_expected(dataset: Dataset, files: Sequence[FileRecord], skipped: Seq
 def _output_bytes(output: Any) -> int:
     try:
         return pickled_bytes(output)
-    except CannotPickleError:
+    except (CannotPickleError, MemoryError):
         return 0  # what postprocess returns need not travel any more

@@ -28,11 +28,11 @@ class _Counter:
 
 
 def pickled_bytes(output: Any) -> int:
-    """The size of an output as it goes between processes. Raises CannotPickleError."""
+    """The size of an output as it goes between processes. Raises CannotPickleError, MemoryError."""
     counter = _Counter()
     try:
         cloudpickle.dump(output, counter)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # noqa: BLE001 - each object that cannot be pickled says so in its own way
         raise _cannot(error) from None
@@ -40,13 +40,13 @@ def pickled_bytes(output: Any) -> int:
 
 
 def send_and_return(output: Any) -> None:
-    """Sends an output on its way between processes and back. Raises CannotPickleError.
+    """Sends an output on its way between processes and back. Raises CannotPickleError, MemoryError.
 
     With one worker it would not have to travel; but a train that works with one is to work with several.
     """
     try:
         pickle.loads(cloudpickle.dumps(output))  # noqa: S301 - made in the same line
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # noqa: BLE001 - as above
         raise _cannot(error) from None

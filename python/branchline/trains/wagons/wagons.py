@@ -36,14 +36,26 @@ class Wagon:
         self.requires = _names_in(thing, "requires", self.name) or ()
         self.by_dataset = bool(getattr(thing, "by_dataset", False))
         self.is_processor = is_coffea_processor(thing)
-        self.schema = schema_of(thing) if self.is_processor else None
-        if self.is_processor and self.requires:
-            raise WagonError(f"wagon {self.name!r} is a coffea processor, which gets no output of other wagons")
+        self.schema = schema_of(thing)
+        if self.gets_array and self.requires:
+            what = "is a coffea processor" if self.is_processor else "has a schema of coffea"
+            raise WagonError(f"wagon {self.name!r} {what}, and gets no output of other wagons; it requires some")
+        if self.schema is None and not self.is_processor and getattr(thing, "schema", None) is not None:
+            what = f"schema of wagon {self.name!r} is {thing.schema!r:.80}, which is not a schema of coffea"
+            raise WagonError(what, hint="give a class of coffea.nanoevents, such as NanoAODSchema, or None")
+        if self.schema is not None and self.variations:
+            what = f"wagon {self.name!r} has variations and a schema of coffea, whose events cannot be varied"
+            raise WagonError(what, hint="leave out one of the two")
 
     @property
     def code(self) -> Any:
         """The class or the function of the user."""
         return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
+
+    @property
+    def gets_array(self) -> bool:
+        """Whether its events are an awkward array as coffea gives it, or NanoEvents."""
+        return self.is_processor or self.schema is not None
 
     @property
     def variations(self) -> tuple[str, ...]:
@@ -84,7 +96,7 @@ def is_coffea_processor(thing: Any) -> bool:
 
 
 def schema_of(thing: Any) -> Any:
-    """The schema of coffea's NanoEvents that a processor names as its ``schema``; None if it names none."""
+    """Return the schema of coffea's NanoEvents that a wagon names as its ``schema``; None if it names none."""
     schema = getattr(thing, "schema", None)
     bases = schema.__mro__ if inspect.isclass(schema) else ()
     is_schema = any(base.__name__ == "BaseSchema" and base.__module__.startswith("coffea.") for base in bases)

@@ -166,7 +166,7 @@ class Coupling:
         cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), self._clock.wagons_core_wait_s()
         try:
             with self._clock.during("wagons"), self._interruption.allowed(), reading_for(wagon.name):
-                if wagon.is_processor:
+                if wagon.gets_array:
                     events = self._processor_events.of(columns, metadata, wagon.schema)
                 else:
                     needed = {name: output_view(outputs[name]) for name in wagon.requires}

@@ -42,7 +42,7 @@ class WagonSelection:
         return outputs[self._chain[-1].name]
 
     def _output(self, wagon: Wagon, columns: Columns, metadata: dict[str, Any], outputs: dict[str, Any]) -> Any:
-        if wagon.is_processor:
+        if wagon.gets_array:
             events: Any = self._processor_events.of(columns, metadata, wagon.schema)
         else:
             events = Events(columns, metadata, {name: output_view(outputs[name]) for name in wagon.requires})

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import uproot
 from tests.peers.peers import imported
+from tests.unit.trains.wagons.conftest import run_in_chunks
 
-from branchline.errors import BranchlineError
+import branchline
+from branchline.errors import BranchlineError, WagonError
 from branchline.trains.wagons.coffea_events import ProcessorEvents
-from branchline.trains.wagons.wagons import Wagon
+from branchline.trains.wagons.wagons import Wagon, wagons_of
 
 
 def test_columns_are_read_when_looked_into(folder: Path, first_chunk: Any) -> None:
@@ -138,3 +140,41 @@ def test_a_branch_that_changes_its_type_between_files_is_told(folder: Path, tmp_
         events = maker.of(columns, {})
         with pytest.raises(BranchlineError, match="px holds float32 here and float64 in the files before"):
             ak.sum(events.px)
+
+
+class PlainNano:
+    """A wagon that is no processor of coffea."""
+
+    def __init__(self, schema: Any, name: str = "plain", requires: tuple[str, ...] = ()) -> None:
+        self.schema, self.name, self.requires = schema, name, requires
+
+    def process(self, events: Any) -> dict[str, int]:
+        return {type(events).__name__: len(events), "muons": int(ak.sum(ak.num(events.Muon.pt)))}
+
+
+@pytest.mark.filterwarnings("ignore:Missing cross-reference:RuntimeWarning")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_schema_of_a_plain_wagon_or_a_function_gives_nano_events(nano: Path, workers: int) -> None:
+    schema = imported("coffea.nanoevents").NanoAODSchema
+
+    def function(events: Any) -> dict[str, int]:
+        return {type(events).__name__: len(events), "muons": int(ak.sum(ak.num(events.Muon.pt)))}
+
+    function.schema = schema  # type: ignore[attr-defined]
+    result = run_in_chunks([PlainNano(schema), function], str(nano), workers=workers)
+    assert result.errors == []
+    muons = int(ak.sum(uproot.open(nano)["events/nMuon"].array()))
+    for output in result.outputs.values():
+        assert output == {"NanoEventsArray": 800, "muons": muons}
+
+
+def test_a_schema_that_cannot_be_used_is_refused() -> None:
+    schema = imported("coffea.nanoevents").NanoAODSchema
+    for wrong in ("NanoAODSchema", dict, 1):
+        with pytest.raises(WagonError, match="which is not a schema of coffea"):
+            wagons_of(PlainNano(wrong))
+    with pytest.raises(WagonError, match="gets no output of other wagons"):
+        wagons_of([PlainNano(schema, "first"), PlainNano(schema, "second", ("first",))])
+    varied = branchline.varied(PlainNano(schema), weights={"up": lambda events: 1.0})
+    with pytest.raises(WagonError, match="cannot be varied"):
+        wagons_of(varied)
