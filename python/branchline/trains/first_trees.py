@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from branchline.base.limits import LOOK_FILES, STEP_MAX_ENTRIES
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
@@ -25,8 +25,11 @@ class FirstTrees:
         self._skip_bad_files = skip_bad_files
         self._opened: list[Tree] | None = None
 
-    def faults_of(self, wagons: Sequence[Wagon]) -> dict[str, WagonFault]:
-        """The wagons that cannot run, for they name branches that are not there, or require one that does.
+    def faults_of(
+        self, wagons: Sequence[Wagon], check: Callable[[Wagon], BranchlineError | None] = lambda _: None
+    ) -> dict[str, WagonFault]:
+        """The wagons that cannot run, for they name branches that are not there, do not pass the ``check``, or require
+        one that cannot run.
 
         Raises the error of the first of them if there is no other wagon, and what opening a file raises.
         """
@@ -34,7 +37,7 @@ class FirstTrees:
         first_error: BranchlineError | None = None
         for wagon in wagons:
             stopped = [name for name in wagon.requires if name in faults]
-            error = self._error_of(wagon)
+            error = self._error_of(wagon) or check(wagon)
             if error is not None:
                 faults[wagon.name] = WagonFault(type(error).__name__, str(error))
                 first_error = first_error or error

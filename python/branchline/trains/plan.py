@@ -21,6 +21,7 @@ from branchline.records.sensors.record import FileRecord, WagonFault
 from branchline.records.sensors.this_process import cpu_count
 from branchline.trains.first_trees import FirstTrees
 from branchline.trains.subjobs.first_events import first_of_each
+from branchline.trains.subjobs.picklable import pickling_error
 from branchline.trains.subjobs.shares import Share, cut
 from branchline.trains.wagons.wagon_settings import Settings, settings_of, with_settings
 from branchline.trains.wagons.wagons import Wagon, wagons_of
@@ -187,7 +188,8 @@ class TrainPlan:
             dataset.require_present()
         files = [one for one in dataset if not one.is_missing]
         first = FirstTrees(files, skip_bad_files=settings.skip_bad_files, access=settings.access)
-        faults = first.faults_of(loaded.wagons)
+        # In this process nothing is pickled.
+        faults = first.faults_of(loaded.wagons, *(() if settings.workers == 0 else (pickling_error,)))
         running = [wagon for wagon in loaded.wagons if wagon.name not in faults]
         learns = settings.branches is None and any(wagon.branches is None for wagon in running)
         named = _named(settings.branches, running)

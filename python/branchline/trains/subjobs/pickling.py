@@ -34,8 +34,8 @@ def pickled_bytes(output: Any) -> int:
         cloudpickle.dump(output, counter)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # noqa: BLE001 - each object that cannot be pickled says so in its own way
-        raise _cannot(error) from None
+    except BaseException as error:
+        raise _cannot(error) from error
     return counter.size_bytes
 
 

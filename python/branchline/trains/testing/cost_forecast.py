@@ -28,6 +28,7 @@ from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
 from branchline.records.sensors.record import WagonFault
 from branchline.records.sensors.this_process import cpu_count
+from branchline.trains.subjobs.picklable import pickling_error
 from branchline.trains.testing.comparing import Difference, differences
 from branchline.trains.testing.profiling import Profile
 from branchline.trains.testing.wagon_trial import TrialInput, TrialRun, TrialWork
@@ -153,6 +154,10 @@ def _try(
 ) -> TrialRun:
     """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
     name = wagons[-1].name if wagons else "reading"
+    for wagon in wagons:
+        error = pickling_error(wagon)
+        if error is not None:
+            return TrialRun(name, error=WagonFault(type(error).__name__, str(error)))
     subjobs: Iterator[SubJob] = iter([SubJob(0, f"the trial of {name} on {sample.files[0].path}")])
     work = TrialWork(wagons, tuple(branches), sample, is_train)
     try:

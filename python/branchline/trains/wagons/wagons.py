@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -29,6 +30,8 @@ class Wagon:
 
     def __init__(self, thing: Any, name: str | None = None, set_parameters: frozenset[str] = frozenset()) -> None:
         self.thing = thing
+        #: False for a wagon that cannot be pickled, and so does not run in workers.
+        self.travels = True
         #: The parameters that a caller has set.
         self.set_parameters = set_parameters
         self.name = name or _name_of(thing)
@@ -46,6 +49,22 @@ class Wagon:
         if self.schema is not None and self.variations:
             what = f"wagon {self.name!r} has variations and a schema of coffea, whose events cannot be varied"
             raise WagonError(what, hint="leave out one of the two")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) if self.travels else vars(self) | {"thing": None}
+
+    def set_up(self) -> Wagon:
+        """Return the wagon with its ``setup()`` called, if it has one without arguments: once in each worker. What that
+        makes stays in a copy, since the user's object is sent to workers again in a later run.
+        """
+        setup = getattr(self.thing, "setup", None)
+        if not callable(setup) or not _takes_nothing(setup):
+            return self
+        made = copy.copy(self)
+        if not isinstance(self.thing, OfUser):
+            made.thing = copy.copy(self.thing)
+        made.thing.setup()
+        return made
 
     @property
     def code(self) -> Any:
@@ -86,6 +105,14 @@ class Wagon:
             return accumulator
         finished = finish(accumulator)
         return accumulator if finished is None else finished
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def is_coffea_processor(thing: Any) -> bool:

@@ -69,6 +69,8 @@ class Coupling:
         self._processor_events = ProcessorEvents()
         self.companions = OpenCompanions(access)
         self._last_place: dict[str, Any] = {}
+        # By name, the wagons whose setup() was called.
+        self._ready: dict[str, Wagon] = {}
         self._forked = ForkedChildren([one.name for one in wagons])
         #: By wagon.
         self.touched: dict[str, set[str]] = {}
@@ -165,14 +167,19 @@ class Coupling:
         seconds_before = self._clock.spent("wagons")
         cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), self._clock.wagons_core_wait_s()
         try:
-            with self._clock.during("wagons"), self._interruption.allowed(), reading_for(wagon.name):
+            with (
+                self._clock.during("wagons"),
+                self._interruption.allowed(),
+                reading_for(wagon.name),
+                self._forked.ended(wagon.name),
+            ):
+                wagon = self._set_up(wagon)
                 if wagon.gets_array:
                     events = self._processor_events.of(columns, metadata, wagon.schema)
                 else:
                     needed = {name: output_view(outputs[name]) for name in wagon.requires}
                     events = Events(columns, copy.deepcopy(metadata), needed)
-                with self._forked.ended(wagon.name):
-                    output = wagon.process(events)
+                output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
             kept = without_shared(output)
             # The rows of tables stay here.
@@ -189,6 +196,12 @@ class Coupling:
         share.seconds += self._clock.spent("wagons") - seconds_before
         share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s
         share.core_wait_s += self._clock.wagons_core_wait_s() - core_wait_before_s
+
+    def _set_up(self, wagon: Wagon) -> Wagon:
+        """Return a wagon whose ``setup()`` was called in this worker."""
+        if wagon.name not in self._ready:
+            self._ready[wagon.name] = wagon.set_up()
+        return self._ready[wagon.name]
 
     def _at_wagon(self, wagon: Wagon, path: str = "", entry_start: int = 0, entry_stop: int = 0) -> None:
         """Notes that a wagon's code begins to run: ``Recovery`` stops the wagon if it does not come back."""

@@ -30,6 +30,7 @@ class WagonSelection:
             raise WagonError(f"there is no wagon {name!r}", hint=f"there are {', '.join(by_name)}")
         self._chain = with_required(by_name[name], by_name)
         self._companions = OpenCompanions(access)
+        self._ready: dict[str, Wagon] = {}
         self._processor_events = ProcessorEvents()
 
     def __call__(self, chunk: Chunk, file: DataFile) -> Any:
@@ -47,6 +48,9 @@ class WagonSelection:
         else:
             events = Events(columns, metadata, {name: output_view(outputs[name]) for name in wagon.requires})
         is_last = wagon is self._chain[-1]
+        if wagon.name not in self._ready:
+            self._ready[wagon.name] = wagon.set_up()
+        wagon = self._ready[wagon.name]
         call = getattr(wagon.thing, "select", wagon.process) if is_last else wagon.process
         try:
             return call(events)

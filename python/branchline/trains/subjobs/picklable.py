@@ -1,0 +1,77 @@
+"""Whether a wagon can be sent to worker processes, and which of its attributes cannot."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+from branchline.base.texts import message_of
+from branchline.errors import WagonError
+from branchline.trains.subjobs.pickling import CannotPickleError, pickled_bytes
+from branchline.trains.wagons.function_wagon import FunctionWagon
+from branchline.trains.wagons.variations import VariedWagon
+from branchline.trains.wagons.wagons import Wagon
+
+#: Attributes inside attributes that are looked at, so that objects that refer to each other come to an end.
+_DEPTH_MAX = 12
+
+HINT = "make it in the wagon's method setup(), which each worker calls once"
+
+
+def pickling_error(wagon: Wagon) -> WagonError | None:
+    """Return why a wagon cannot be pickled, with the path of the attribute; None if it can.
+
+    A wagon that cannot be pickled travels without the user's object: it does not run.
+    """
+    wagon.travels = True
+    error = _error_of(wagon)
+    if error is None:
+        return None
+    wagon.travels = False
+    thing: Any = wagon.thing
+    while isinstance(thing, VariedWagon):
+        thing = thing.thing
+    if isinstance(thing, FunctionWagon):
+        thing = thing.function
+    path, kind = _culprit(thing, wagon.name, _DEPTH_MAX)
+    return WagonError(f"cannot be sent to workers: {path} is a {kind}, which cannot be pickled ({error})", hint=HINT)
+
+
+def _error_of(value: Any) -> str | None:
+    try:
+        pickled_bytes(value)
+    except CannotPickleError as error:
+        return message_of(error.__cause__ or error)
+    return None
+
+
+def _culprit(value: Any, path: str, depth: int) -> tuple[str, str]:
+    """Return the path and the type of the innermost part of a value that cannot be pickled."""
+    for name, part in _parts(value) if depth else ():
+        if _error_of(part) is not None:
+            return _culprit(part, path + name, depth - 1)
+    kind = type(value)
+    return path, kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a value that are pickled with it, with how they are written behind it."""
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r:.40}]", one) for key, one in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{index}]", one) for index, one in enumerate(value))
+    if isinstance(value, FunctionType):
+        used = inspect.getclosurevars(value)
+        yield from ((f".{name}", one) for name, one in {**used.nonlocals, **used.globals}.items())
+        return
+    if isinstance(value, type):
+        yield from ((f".{name}", one) for name, one in vars(value).items())
+        return
+    state = getattr(value, "__dict__", {})
+    yield from ((f".{name}", one) for name, one in state.items())
+    slots = (name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()))
+    yield from ((f".{name}", getattr(value, name)) for name in slots if name not in state and hasattr(value, name))
+    if "__dict__" not in type(value).__dict__ and type(value).__module__ == "__main__":
+        yield from ((f".{name}", one) for name, one in vars(type(value)).items() if isinstance(one, FunctionType))
