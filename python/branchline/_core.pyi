@@ -152,6 +152,9 @@ def list_folder(url: str, once: bool = False) -> FolderListing:
 def prefer_replicas(ranks: list[ReplicaRank]) -> None:
     """Has this process read the replicas of files in the order of their ranks."""
 
+def set_base_directory(directory: str | None) -> None:
+    """Makes relative paths of files to read start from a directory, wherever the process goes later; None ends that."""
+
 def size_and_identity(url: str) -> tuple[int, str | None]:
     """The size of a file at a server, and what differs between its versions, tried once. ``url`` may be several
     replicas. Raises MissingFileError, StorageError.

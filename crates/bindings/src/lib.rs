@@ -56,8 +56,8 @@ mod _core {
     use super::simulation::{JobDone, ResourceUse, Simulation, SimulationTotals};
     #[pymodule_export]
     use super::store::{
-        list_folder, listing_wait_s, longest_wait_s, prefer_replicas, size_and_identity, take_troubles,
-        without_secrets, FolderListing, RangesRead, Store, Troubles,
+        list_folder, listing_wait_s, longest_wait_s, prefer_replicas, set_base_directory, size_and_identity,
+        take_troubles, without_secrets, FolderListing, RangesRead, Store, Troubles,
     };
     #[pymodule_export]
     use super::stream::{decompress_all, Chunk, Decompressed, FailedSource, Stream};

@@ -22,6 +22,13 @@ pub fn without_secrets(text: &str) -> String {
     branchline_storage::without_secrets(text)
 }
 
+/// Makes relative paths of files to read start from a directory.
+#[pyfunction]
+#[pyo3(signature = (directory))]
+pub fn set_base_directory(directory: Option<std::path::PathBuf>) {
+    branchline_storage::set_base_directory(directory);
+}
+
 /// The listing of a folder at a server: the format of its answers, and their bytes.
 #[pyclass(frozen, get_all)]
 pub struct FolderListing {

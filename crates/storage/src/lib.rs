@@ -36,7 +36,7 @@ pub use error::{Result, StorageError, StorageErrorKind};
 pub use http::HttpFile;
 pub use list_folder::{list_folder, listing_wait};
 pub use local::{was_written_to, LocalFile, LocalMode};
-pub use open::{link_expected, local_paths, open, size_and_identity};
+pub use open::{link_expected, local_paths, open, set_base_directory, size_and_identity};
 pub use progress::count_progress_in;
 pub use range::{ByteRange, RangeRead};
 pub use replicas::{prefer_replicas, ReplicaRank};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use branchline_trace::journal;
 
@@ -22,6 +22,20 @@ use crate::{
     Access, AccessMode, Cached, Faulty, ReadAhead, Result, Staged, StorageError, StorageErrorKind, Store, Throttled,
     XrootdFile,
 };
+
+/// The directory that relative paths start from; None for the working directory of the process.
+static BASE: RwLock<Option<PathBuf>> = RwLock::new(None);
+
+/// Makes relative paths of files to read start from a directory, wherever the process goes later; None ends that.
+pub fn set_base_directory(directory: Option<PathBuf>) {
+    *BASE.write().unwrap_or_else(PoisonError::into_inner) = directory;
+}
+
+/// Where a path of this machine is opened. An absolute path replaces the base directory.
+fn location_of(path: &str) -> PathBuf {
+    let base = BASE.read().unwrap_or_else(PoisonError::into_inner);
+    base.as_deref().map_or_else(|| PathBuf::from(path), |directory| directory.join(path))
+}
 
 /// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
 /// `s3`, `webhdfs`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with
@@ -120,7 +134,7 @@ fn is_at_a_server(path: &str) -> bool {
 /// Whether a file that was opened just now is on a disk of this machine.
 fn is_on_this_machine(path: &str) -> bool {
     match split_scheme(path) {
-        None => mounted::is_here(Path::new(path)),
+        None => mounted::is_here(&location_of(path)),
         Some((_, rest)) => {
             !is_at_a_server(path) && path_of_file_url(path, rest).is_ok_and(|path| mounted::is_here(&path))
         }
@@ -172,7 +186,7 @@ fn troubled(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn 
 
 fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
     let Some((scheme, rest)) = split_scheme(path) else {
-        return mounted::open(path, Path::new(path), access.local, settings);
+        return mounted::open(path, &location_of(path), access.local, settings);
     };
     match scheme.to_ascii_lowercase().as_str() {
         "file" => mounted::open(path, &path_of_file_url(path, rest)?, access.local, settings),

@@ -29,6 +29,7 @@ from branchline.trains.wagons.sharing import without_shared
 from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
+from branchline.trains.worker.process_state import ProcessState
 
 
 class UnreadableColumnError(Exception):
@@ -69,6 +70,7 @@ class Coupling:
         self._processor_events = ProcessorEvents()
         self.companions = OpenCompanions(access)
         self._last_place: dict[str, Any] = {}
+        self._state = ProcessState()
         # By name, the wagons whose setup() was called.
         self._ready: dict[str, Wagon] = {}
         self._forked = ForkedChildren([one.name for one in wagons])
@@ -132,6 +134,7 @@ class Coupling:
         metadata = metadata_of(chunk, file)
         outputs: dict[str, Any] = {}
         faults: dict[str, WagonFault] = {}
+        self._state = ProcessState()
         for wagon in self._wagons:
             if wagon.name in self._stopped or shares[wagon.name].error is not None:
                 continue
@@ -172,6 +175,7 @@ class Coupling:
                 self._interruption.allowed(),
                 reading_for(wagon.name),
                 self._forked.ended(wagon.name),
+                self._state.kept(),
             ):
                 wagon = self._set_up(wagon)
                 if wagon.gets_array:

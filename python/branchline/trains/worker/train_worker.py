@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from branchline._core import set_base_directory
 from branchline.base.limits import (
     LEAN_MEMORY_PART,
     LEARN_ENTRIES,
@@ -110,8 +112,10 @@ class Worker:
 
     def messages(self) -> Iterator[Message]:
         """Works until there are no more sub-jobs, or one of them could not be read, or it is asked to stop."""
-        opened = self._next()
+        # Files are opened by other threads while a wagon runs, which may change the working directory.
+        set_base_directory(os.getcwd())
         try:
+            opened = self._next()
             while opened is not None:
                 if opened.empty_parts and not opened.share.is_trial:
                     first = opened.subjob.index - opened.share.part
@@ -131,6 +135,7 @@ class Worker:
                     break
                 opened = self._next()
         finally:
+            set_base_directory(None)
             self._tables.abandon()
             for one in self._ahead:
                 if one.stream is not None:
