@@ -30,6 +30,7 @@ from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
 from branchline.trains.worker.process_state import ProcessState
+from branchline.trains.worker.seeding import seeded
 
 
 class UnreadableColumnError(Exception):
@@ -176,6 +177,7 @@ class Coupling:
                 reading_for(wagon.name),
                 self._forked.ended(wagon.name),
                 self._state.kept(),
+                seeded(wagon.name, columns.chunk.path, columns.chunk.tree_name, columns.chunk.entry_start),
             ):
                 wagon = self._set_up(wagon)
                 if wagon.gets_array:
