@@ -33,6 +33,7 @@ from branchline.errors import (
     TableError,
     UnreadableBranchWarning,
     UnsupportedBranchError,
+    UntrustedFileError,
     WagonError,
 )
 from branchline.reading.access import Access
@@ -110,6 +111,7 @@ __all__ = [
     "Tree",
     "UnreadableBranchWarning",
     "UnsupportedBranchError",
+    "UntrustedFileError",
     "WagonError",
     "WritableDirectory",
     "WritableFile",

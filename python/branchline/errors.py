@@ -129,6 +129,10 @@ class BatchError(BranchlineError):
     """A batch system is missing, or refuses a request."""
 
 
+class UntrustedFileError(StorageError, PermissionError):
+    """A file belongs to another user, or others can write to it, and loading it would run code from it."""
+
+
 class MemoryLimitError(BranchlineError):
     """The memory limit is too small to work with."""
 

@@ -76,6 +76,34 @@ def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_it
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
 
 
+def test_no_run_replaces_a_submitted_train_whose_jobs_wait(slurm: Slurm, tmp_path: Path) -> None:
+    train = Train(tmp_path, 2).make()
+    words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "1"]
+    submitted = run_branchline(tmp_path, [*words, "--batch-option=--begin=now+600"])
+    assert submitted.returncode == 0, submitted.stderr
+    submission = tmp_path / "out" / "batch" / "submission"
+    assert submission.stat().st_mode & 0o777 == 0o600
+    before = submission.read_bytes()
+    for where in (["--workers", "1"], ["--on", "slurm"]):
+        refused = run_branchline(tmp_path, [*train.words, "-o", "out", "--force", *where])
+        assert refused.returncode == 1, refused
+        assert "jobs of an earlier train wait or run in this directory" in refused.stderr
+        assert "branchline cancel" in refused.stderr
+    assert submission.read_bytes() == before
+    assert SubmittedTrain(tmp_path / "out").status().queued == 2
+    assert run_branchline(tmp_path, ["cancel", "out"]).returncode == 0
+    here = run_branchline(tmp_path, [*train.words, "-o", "out", "--force", "--workers", "1"])
+    assert here.returncode == 0, here.stderr
+    # Where the batch system does not answer, only a train that has ended may be replaced.
+    again = run_branchline(tmp_path, words)
+    assert again.returncode == 1
+    assert run_branchline(tmp_path, [*words, "--force", "--batch-option=--begin=now+600"]).returncode == 0
+    unknown = run_branchline(tmp_path, [*train.words, "-o", "out", "--force"], {"PATH": "/nonexistent"})
+    assert unknown.returncode == 1, unknown
+    assert "there is no squeue here" in unknown.stderr
+    assert SubmittedTrain(tmp_path / "out").status().tasks == 1
+
+
 @pytest.mark.long
 def test_what_the_jobs_of_a_train_could_not_send_is_sent_from_its_directory(
     slurm: Slurm, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch

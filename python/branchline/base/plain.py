@@ -100,6 +100,8 @@ def _form(wanted: Any) -> tuple[Any, Any]:
         return types.UnionType, inner[0] if len(inner) == 1 and types.NoneType in arguments else None
     if origin in (dict, list):
         return origin, arguments[-1]
+    if origin is tuple and arguments[1:] == (Ellipsis,):
+        return list, arguments[0]
     return (object if dataclasses.is_dataclass(wanted) else None), None
 
 

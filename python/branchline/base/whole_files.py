@@ -9,6 +9,7 @@ import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from branchline.errors import StorageError
 
@@ -67,15 +68,22 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+@contextlib.contextmanager
+def open_plain(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain file for reading that others may have put there. Raises OSError for anything else."""
+    # A pipe would be waited for when it is opened.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        yield file
+
+
 def read_plain(path: Path, bytes_max: int) -> bytes:
     """The content of a plain file that others may have put there: it is not waited for, and has an end.
 
     Raises OSError for what cannot be read or is no plain file, ValueError for more than ``bytes_max`` bytes.
     """
-    # A pipe would be waited for when it is opened.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    with open_plain(path) as file:
         content = file.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise ValueError(f"{path} is longer than {bytes_max} bytes")

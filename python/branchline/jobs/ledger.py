@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,7 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from branchline.base.limits import LEDGER_RUNS_KEPT
-from branchline.errors import BranchlineError
+from branchline.base.trust import TrustedBytes, check_trusted
+from branchline.errors import BranchlineError, OptionError, UntrustedFileError
 
 LEDGER_NAME = "ledger.sqlite"
 #: The file, and those that SQLite adds while it is open or after a kill.
@@ -93,9 +93,15 @@ class Ledger:
         self.reads_only = reads_only
         #: Why an earlier file was not usable, and where it is now; empty if it was.
         self.replaced = ""
-        _check_owner(path)
+        _check_trusted(path)
         with _failures(path):
             self._connection = self._opened()
+            try:
+                # SQLite opens its files by their names: they are checked again once it has them open.
+                _check_trusted(path)
+            except LedgerError:
+                self._connection.close()
+                raise
             self._run = 0
             if not reads_only:
                 self._run = self._begun(command) if is_new_run else self._last() or self._begun(command)
@@ -118,9 +124,9 @@ class Ledger:
             self.replaced = f"it was damaged ({error}); it is now {aside}"
         return _connected(path, is_new=True)
 
-    def contents(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    def contents(self, keys: Sequence[bytes]) -> dict[bytes, TrustedBytes]:
         """The contents that are there, by key. One whose bytes have changed on the disk is removed and not there."""
-        found: dict[bytes, bytes] = {}
+        found: dict[bytes, TrustedBytes] = {}
         with _failures(self.path):
             for some in _portions(keys):
                 marks = ",".join("?" * len(some))
@@ -174,7 +180,7 @@ class Ledger:
                 (name, zlib.crc32(content), content),
             )
 
-    def of_job(self, name: str) -> bytes | None:
+    def of_job(self, name: str) -> TrustedBytes | None:
         """What the last job kept under a name; None if that is nothing, or damaged."""
         with _failures(self.path):
             row = self._connection.execute("SELECT checksum, content FROM job WHERE name = ?", (name,)).fetchone()
@@ -309,20 +315,20 @@ def _set_aside(path: Path, why: str) -> str:
     return aside.name
 
 
-def _check_owner(path: Path) -> None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise LedgerError(f"the ledger cannot be read: {error.strerror}", path=str(path)) from None
-    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if status.st_uid != os.geteuid() or others:
-        raise LedgerError(
-            "the ledger is not used, for others than you can write to it, and what is in it is run as code",
-            path=str(path),
-            hint="remove the file to begin one of your own",
-        )
+def _check_trusted(path: Path) -> None:
+    """Raise LedgerError if another user could have written any file of a ledger: rows are unpickled, which runs code.
+
+    SQLite also takes rows from files beside the ledger, so nobody else may add files to the directory either.
+    """
+    for one in (path.parent, *(path.with_name(name) for name in LEDGER_NAMES)):
+        try:
+            check_trusted(one.stat(), one)
+        except FileNotFoundError:
+            continue
+        except (UntrustedFileError, OptionError) as error:
+            raise LedgerError(f"the ledger is not used: {error.what}", path=str(path), hint=error.hint) from None
+        except OSError as error:
+            raise LedgerError(f"the ledger cannot be read: {error.strerror}", path=str(path)) from None
 
 
 def _portions(keys: Sequence[bytes]) -> Iterator[list[bytes]]:

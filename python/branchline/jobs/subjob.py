@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import cloudpickle
 
+from branchline.base.trust import from_own_process, unpickle
 from branchline.errors import BranchlineError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.sites.spot import Spot
@@ -37,7 +38,7 @@ class Pickled:
 
     def value(self) -> Any:
         """What it was."""
-        return cloudpickle.loads(self.content)
+        return unpickle(from_own_process(self.content))
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from branchline.base.trust import unpickle
 from branchline.errors import BranchlineError, MissingFileError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError
@@ -139,8 +139,8 @@ def earlier_run(out: Path) -> EarlierRun:
             hint="run the train once more with this directory as -o; one whose URLs have secrets, or whose wagons "
             "cannot be pickled, is never kept",
         )
-    train = pickle.loads(stored)  # noqa: S301 - the ledger checks that nobody else can write it
+    train = unpickle(stored)
     learned = ledger.of_job(LEARNING_NAME)
     at_start = Learning(train.plan.named_branches, train.plan.step, 0)
-    learning = pickle.loads(learned) if learned else at_start  # noqa: S301 - as above
+    learning = unpickle(learned) if learned else at_start
     return EarlierRun(train, learning, ledger, out)

@@ -244,6 +244,12 @@ def run_quietly(
             return result
         require("cloudpickle", "psutil", "boost_histogram", "uhi")
         with claimed(Path(out), force=force) as claim:
+            if (claim.out / JOBS).is_dir():
+                # Imported here since few runs follow a submitted train.
+                from branchline.trains.submitted.submission_folder import BatchFolder
+                from branchline.trains.submitted.submit import refuse_live
+
+                refuse_live(BatchFolder(claim.out))
 
             def begin(plan: TrainPlan) -> None:
                 _begin(claim, request.command)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.base.limits import CUTFLOWS_PRINTED_MAX, WORKER_TIMEOUT_S
 from branchline.base.quantities import counted
+from branchline.base.trust import trust_users
 from branchline.cli.commands.submitted import Farm, print_submitted
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_error, print_out
@@ -174,6 +175,7 @@ def _carried_out(
     from branchline.cli.progress_bar import train_progress_bar
     from branchline.trains.run import run_quietly, submit_train
 
+    trust_users(farm.trust_user or ())
     reports = farm.reports()
     if farm.on is not None and farm.is_batch_system:
         submitted = submit_train(

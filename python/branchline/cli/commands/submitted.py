@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.limits import BATCH_RETRIES
 from branchline.base.quantities import counted
+from branchline.base.trust import trust_users
 from branchline.cli.commands.report import ReportTo
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
+from branchline.cli.trusted_users import TrustUser
 from branchline.errors import MissingFileError
 from branchline.records.sensors.record import RUNNING
 
@@ -61,6 +63,7 @@ class Farm(NamedTuple):
     ] = BATCH_RETRIES
 
     report_to: ReportTo = None
+    trust_user: TrustUser = None
 
     @property
     def is_batch_system(self) -> bool:
@@ -146,7 +149,7 @@ def _follow(out: Path) -> TrainStatus:
     return found
 
 
-def resume(out: Out) -> int:
+def resume(out: Out, trust_user: TrustUser = None) -> int:
     """Submits the missing sub-jobs of a train again, and no others. Refuses if its wagons have changed.
 
     Examples:
@@ -154,6 +157,7 @@ def resume(out: Out) -> int:
             branchline resume out
 
     """
+    trust_users(trust_user or ())
     count = _train(out).resume()
     print_out(f"submitted again: {counted(count, 'sub-job')}" if count else _nothing_missing(out))
     return EXIT_OK
@@ -168,7 +172,7 @@ def _nothing_missing(out: Path) -> str:
     return "no sub-job is missing; the job that writes the results was submitted again"
 
 
-def cancel(out: Out) -> int:
+def cancel(out: Out, trust_user: TrustUser = None) -> int:
     """Ends all jobs of a submitted train. Finished sub-jobs are kept, and `branchline resume` submits the others.
 
     Examples:
@@ -176,6 +180,7 @@ def cancel(out: Out) -> int:
             branchline cancel out
 
     """
+    trust_users(trust_user or ())
     _train(out).cancel()
     print_out(f"its jobs are cancelled; continue with: branchline resume {out}")
     return EXIT_OK

@@ -25,6 +25,7 @@ class Site:
     ``memory_max`` bounds what tasks request that are sent again after a death of memory, by default four times
     ``memory``. ``python`` is the interpreter on the nodes, by default the one that submits. ``cpus`` are those of a
     task. ``prologue`` are lines of a shell script before it, ``options`` go to the system as they are.
+    ``trusted_users`` are those as which tasks run, if that is not the user who submits.
     """
 
     partition: str | None = None
@@ -37,6 +38,7 @@ class Site:
     cpus: int = 1
     prologue: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    trusted_users: tuple[str, ...] = ()
 
     def with_options(self, options: tuple[str, ...]) -> Site:
         """A copy with further options, which come last and so override its own."""
@@ -59,6 +61,7 @@ def load_site(section: str) -> Site:
         cpus=given.count("cpus"),
         prologue=given.texts("prologue"),
         options=given.texts("options"),
+        trusted_users=given.texts("trusted_users"),
     )
 
 

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from branchline.base.trust import from_own_process, unpickle
+
 # The length of each message in bytes stands before it.
 LENGTH = struct.Struct("!Q")
 # Bytes that are taken from the socket at a time.
@@ -32,7 +34,7 @@ class WorkerConnection:
     def receive(self) -> Any:
         """Raises EOFError or OSError if the job is gone."""
         [length] = LENGTH.unpack(self._exactly(LENGTH.size))
-        return pickle.loads(self._exactly(length))  # noqa: S301 - the job that started this process
+        return unpickle(from_own_process(self._exactly(length)))
 
     def _exactly(self, length: int) -> bytes:
         found = bytearray()
@@ -107,7 +109,7 @@ class JobConnection:
                 return
             message = bytes(memoryview(self._received)[LENGTH.size : end])
             del self._received[:end]
-            yield pickle.loads(message)  # noqa: S301 - a process that we started
+            yield unpickle(from_own_process(message))
 
     def close(self) -> None:
         """Closes the socket; the worker notices at its next message."""

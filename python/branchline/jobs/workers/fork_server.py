@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import pickle
 import random
 import select
 import socket
@@ -23,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from branchline.base.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
+from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.user_modules import load_uncached
 from branchline.jobs.workers import worker
 
@@ -59,7 +59,7 @@ def main() -> None:
         content, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, DESCRIPTORS)
         if not content:
             return
-        request: Request = pickle.loads(content)  # noqa: S301 - the job that started this process
+        request: Request = unpickle(from_own_process(content))
         _load(request)
         if descriptors:
             cpu_s = time.process_time()

@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-import cloudpickle
-
 from branchline.base.limits import JOB_WATCH_PAUSE_S
+from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.program import ModuleFile, WorkerStart
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
@@ -63,7 +62,7 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
     load_uncached()
     heartbeat.at("loading the wagons")
     _load_all(start.modules)
-    work: Work = cloudpickle.loads(start.work)
+    work: Work = unpickle(from_own_process(start.work))
 
     def draw(wait: bool) -> SubJob | Wait | None:
         heartbeat.at("waiting for a sub-job")

@@ -44,7 +44,7 @@ class TrainStatus:
     (ISO 8601, UTC), ``process`` on ``host`` the job.
 
     Of a submitted train: ``tasks`` that wait or run, the reasons why some wait (``waiting``), nodes that get no more
-    tasks (``excluded_nodes``), and the error of a batch system that did not answer (``silence``).
+    tasks (``excluded_nodes``), and why the state of its tasks is not known (``silence``).
 
     It is a value and raises nothing. ``seconds`` and what ends with ``_s`` are seconds.
 

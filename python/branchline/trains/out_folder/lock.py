@@ -229,7 +229,8 @@ def _remove_folder(folder: Path) -> None:
 def _made(out: Path) -> list[Path]:
     missing = [one for one in (out, *out.parents) if not one.exists()]
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        # Whoever could write here could exchange the ledger.
+        out.mkdir(mode=0o755, parents=True, exist_ok=True)
     except FileExistsError:
         raise BranchlineError("this is a file, not a directory for results", path=str(out)) from None
     except OSError as error:

@@ -120,7 +120,7 @@ def status_lines(status: TrainStatus, out: Path) -> Iterator[str]:
 
 def _begin_lines(status: TrainStatus, out: Path) -> Iterator[str]:
     if status.silence:
-        yield f"the batch system did not answer: {status.silence}"
+        yield status.silence
     if status.status == DIED:
         yield f"process {status.process} on {status.host} died without results; it began at {status.started}"
         yield f"run it again with -o {out}: finished sub-jobs are reused"

@@ -16,6 +16,7 @@ from typing import TypeVar
 import cloudpickle
 
 from branchline.base.limits import LEDGER_ROW_MAX_BYTES
+from branchline.base.trust import TrustedBytes, unpickle
 from branchline.jobs.ledger import Ledger, LedgerError, LedgerRow
 from branchline.reading.datasets.data_file import storage_element
 from branchline.records.sensors.record import FileRecord
@@ -383,7 +384,7 @@ class Reuse:
         wagons = [self.keys[name].key for name in self._wagons] if companions else []
         return other_key("step", sorted(branches), share, settings.step_size, settings.memory_limit_bytes, wagons)
 
-    def _contents(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    def _contents(self, keys: Sequence[bytes]) -> Mapping[bytes, TrustedBytes]:
         if self._ledger is None:
             return {}
         try:
@@ -420,12 +421,12 @@ class Reuse:
         self._ledger = None
 
 
-def _loaded(content: bytes | None, kind: type[Kept]) -> Kept | None:
+def _loaded(content: TrustedBytes | None, kind: type[Kept]) -> Kept | None:
     """What is pickled in a row; None if that cannot be read any more, as after a change of a class."""
     if content is None:
         return None
     try:
-        value = pickle.loads(content)  # noqa: S301 - the ledger checks that nobody else can write it
+        value = unpickle(content)
     except Exception:  # noqa: BLE001 - an object of any class may fail in its own way
         return None
     return value if isinstance(value, kind) else None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import cloudpickle
 
+from branchline.base.trust import TrustedBytes, from_own_process, unpickle
 from branchline.jobs.workers.worker import load_module
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.stored_sources import StoredSources
@@ -47,7 +48,7 @@ class StoredTrain:
     """
 
     plan: TrainPlan
-    wagons: bytes
+    wagons: TrustedBytes
     directory: str
     path: tuple[str, ...]
     sources: StoredSources | None = None
@@ -57,18 +58,20 @@ class StoredTrain:
         """A train of this process. Raises what pickling its wagons raises."""
         settings = replace(plan.settings, on=None)
         stored = replace(plan, settings=settings, loaded=LoadedWagons((), plan.loaded.modules))
-        return cls(stored, cloudpickle.dumps(plan.loaded.wagons), str(Path.cwd()), tuple(sys.path), sources)
+        return cls(
+            stored, from_own_process(cloudpickle.dumps(plan.loaded.wagons)), str(Path.cwd()), tuple(sys.path), sources
+        )
 
     def loaded(self) -> TrainPlan:
         """The plan with its wagons, whose modules are loaded as their files are now."""
         sys.path += [one for one in self.path if one not in sys.path]
         for module in self.plan.loaded.modules:
             load_module(module.name, module.path)
-        return replace(self.plan, loaded=LoadedWagons(cloudpickle.loads(self.wagons), self.plan.loaded.modules))
+        return replace(self.plan, loaded=LoadedWagons(unpickle(self.wagons), self.plan.loaded.modules))
 
     def loaded_as_it_was(self) -> TrainPlan:
         """The plan with its wagons, whose modules are imported as they were: only this process has them so."""
         if self.sources is None:
             return self.loaded()
         self.sources.install()
-        return replace(self.plan, loaded=LoadedWagons(cloudpickle.loads(self.wagons), ()))
+        return replace(self.plan, loaded=LoadedWagons(unpickle(self.wagons), ()))

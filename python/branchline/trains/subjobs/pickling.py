@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import cloudpickle
 
 from branchline.base.texts import message_of
+from branchline.base.trust import from_own_process, unpickle
 from branchline.errors import BranchlineError
 
 
@@ -45,7 +45,7 @@ def send_and_return(output: Any) -> None:
     With one worker it would not have to travel; but a train that works with one is to work with several.
     """
     try:
-        pickle.loads(cloudpickle.dumps(output))  # noqa: S301 - made in the same line
+        unpickle(from_own_process(cloudpickle.dumps(output)))
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # noqa: BLE001 - as above

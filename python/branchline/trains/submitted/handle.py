@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from branchline.base.checks import folder_path
 from branchline.base.limits import BATCH_LOOK_INTERVAL_S
+from branchline.base.trust import user_text
 from branchline.errors import BatchError, BranchlineError
 from branchline.jobs.batch.system import TaskState, batch_system
 from branchline.jobs.fold_tree import FoldNode
@@ -19,7 +21,7 @@ from branchline.trains.running.progress import ElementReads
 from branchline.trains.running.result import errors_of
 from branchline.trains.subjobs.merge_costs import MergeCosts
 from branchline.trains.submitted.done import DoneUnits
-from branchline.trains.submitted.submission import JobsRecord, Submission
+from branchline.trains.submitted.submission import JobsRecord, Submission, TrainOutline
 from branchline.trains.submitted.submission_folder import BatchFolder
 from branchline.trains.submitted.unit_failures import causes_of, failures_of
 
@@ -43,7 +45,7 @@ class SubmittedTrain:
         """
         self.out = folder_path("the directory of a submitted train", out).absolute()
         self._folder = BatchFolder(self.out)
-        self._submission = Submission.read(self._folder)
+        self._outline = TrainOutline.read_outline(self._folder)
 
     def __repr__(self) -> str:
         return f"<SubmittedTrain {self.out}: {self.subjobs_count} sub-jobs>"
@@ -57,7 +59,7 @@ class SubmittedTrain:
     @property
     def subjobs_count(self) -> int:
         """The number of sub-jobs of the train."""
-        return len(self._submission.plan.shares)
+        return self._outline.subjobs_count
 
     def status(self) -> TrainStatus:
         """The status, from the files in the directory and from the batch system if it answers; ``silence`` says why it
@@ -68,16 +70,16 @@ class SubmittedTrain:
             print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events")
         """
         tasks, silence = self._tasks()
-        done = DoneUnits.of(self._folder, self._submission)
-        units = list(self._submission.tree.nodes(self._submission.unit_stage))
+        done = DoneUnits.of(self._folder, self._outline)
+        units = list(self._outline.tree.nodes(self._outline.unit_stage))
         missing = [unit for unit in units if unit not in done.units]
         at_work = self._units_of(tasks, "running")
         waiting = self._units_of(tasks, "queued", "held")
         for jobs in {id(jobs): jobs for jobs, one in tasks if one.step < 0}.values():
             waiting |= self._not_begun(jobs)
         failed = [] if silence else [one for one in missing if one not in at_work | waiting]
-        causes = causes_of(self._folder, self._submission, dict.fromkeys(failed, ""))
-        failures = failures_of(self._folder, self._submission, causes, done.subjobs)
+        causes = causes_of(self._folder, self._outline, dict.fromkeys(failed, ""))
+        failures = failures_of(self._folder, self._outline, causes, done.subjobs)
         reads = ElementReads()
         for element in (one for summary in done.summaries for one in summary.elements):
             reads.add_element(element)
@@ -87,7 +89,7 @@ class SubmittedTrain:
         is_at_work = bool(tasks or silence)
         ended = None if is_at_work or job is None or job.status == RUNNING else job.status
         return TrainStatus(
-            seconds=job.wall_s if job and ended else time.time() - self._submission.submitted_s,
+            seconds=job.wall_s if job and ended else time.time() - self._outline.submitted_s,
             events=sum(one.events for one in done.summaries),
             bytes_read=sum(one.bytes_read for one in elements),
             status=RUNNING if is_at_work else ended or STOPPED,
@@ -102,7 +104,7 @@ class SubmittedTrain:
             causes=dict(Counter(one.cause for one in failures.values())),
             elements=elements,
             errors=errors_of(job) if job and ended else [],
-            started=self._submission.started,
+            started=self._outline.started,
             updated=datetime.now(UTC).isoformat(timespec="seconds"),
             tasks=len(tasks),
             waiting=dict(Counter(one.reason for _, one in tasks if one.state != "running" and one.reason)),
@@ -125,29 +127,38 @@ class SubmittedTrain:
             time.sleep(min(BATCH_LOOK_INTERVAL_S, max(0.0, end_s - time.monotonic())))
 
     def cancel(self) -> None:
-        """Ends all of its tasks. Finished units are kept, and ``resume`` submits the others. Raises BatchError."""
-        for jobs in JobsRecord.read_all(self._folder):
-            batch_system(self._submission.system).cancel(jobs.submitted)
+        """Ends all of its tasks. Finished units are kept, and ``resume`` submits the others. Raises BatchError, and
+        UntrustedFileError where another user wrote which jobs these are.
+        """
+        for jobs in JobsRecord.read_all(self._folder, trusted=True):
+            batch_system(self._outline.system).cancel(jobs.submitted)
 
     def resume(self) -> int:
         """Sends again what is missing, nothing else, and says how many sub-jobs that are. Nothing is sent if the
         results are written and whole.
 
-        Raises WagonError if the wagons' files have changed since, BranchlineError while tasks wait or run, BatchError.
+        Raises WagonError if the wagons' files have changed since, BranchlineError while tasks wait or run, BatchError,
+        UntrustedFileError if another user submitted it.
         """
         from branchline.trains.submitted.resume import resume
 
-        return resume(self._folder, self._submission)
+        return resume(self._folder, Submission.read(self._folder))
 
     def _tasks(self) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
-        """The tasks that have not ended, and the error of a batch system that did not answer."""
-        system = batch_system(self._submission.system)
+        """The tasks that have not ended, and why that is not known: a batch system that did not answer, or one that
+        shows users only their own jobs.
+        """
+        owner, job = self._folder.outline.stat().st_uid, job_of(self.out)
+        if owner != os.geteuid():
+            has_ended = job is not None and job.status != RUNNING
+            return [], "" if has_ended else f"the state of its jobs is only known to {user_text(owner)}"
+        system = batch_system(self._outline.system)
         try:
             return [
                 (jobs, one) for jobs in JobsRecord.read_all(self._folder) for one in system.states(jobs.submitted)
             ], ""
         except BatchError as error:
-            return [], str(error)
+            return [], f"the batch system did not answer: {error}"
 
     def _units_of(self, tasks: list[tuple[JobsRecord, TaskState]], *states: str) -> set[FoldNode]:
         found: set[FoldNode] = set()
@@ -167,5 +178,5 @@ class SubmittedTrain:
         }
 
     def _count(self, units: list[FoldNode], done: DoneUnits) -> int:
-        tree = self._submission.tree
+        tree = self._outline.tree
         return sum(index not in done.subjobs for unit in units for index in tree.shares_of(unit))

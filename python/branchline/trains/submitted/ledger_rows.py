@@ -6,8 +6,6 @@ files, and the last job, or the next run into the same directory, brings these i
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -178,7 +176,7 @@ def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
             notes.append(f"what was kept of earlier runs is not used: {ledger.replaced}")
         for path in paths:
             try:
-                rows = _read_rows(path)
+                rows = read_framed(path, _ROWS, LedgerRows)
             except (BadFileError, StorageError) as error:
                 notes.append(f"results of {path.name} are not kept: {error}")
                 continue
@@ -191,10 +189,3 @@ def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
     except (LedgerError, OSError) as error:
         notes.append(f"results are not kept: {error}")
     return notes
-
-
-def _read_rows(path: Path) -> LedgerRows:
-    status = path.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise BadFileError("others than you can write to it, and what is in it is run as code", path=str(path))
-    return read_framed(path, _ROWS, LedgerRows)

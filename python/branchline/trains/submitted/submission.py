@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import asdict, dataclass, field, replace
+import re
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cloudpickle
-
-from branchline.errors import BadFileError, BranchlineError, MissingFileError
+from branchline.base.plain import check_types, from_plain
+from branchline.base.trust import TrustedBytes, read_trusted, unpickle
+from branchline.base.whole_files import read_plain
+from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError, UntrustedFileError
 from branchline.jobs.batch.site_settings import Site
-from branchline.jobs.batch.system import JobArray, Submitted
+from branchline.jobs.batch.system import Submitted, is_batch_system
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.program import ModuleFile
 from branchline.records.sensors.versions import branchline_version
@@ -23,7 +25,9 @@ from branchline.trains.reuse.stored_sources import StoredSources
 from branchline.trains.reuse.stored_train import Learning, StoredTrain
 from branchline.trains.submitted.reports import SubmittedReports
 from branchline.trains.submitted.submission_folder import (
+    VERSION,
     BatchFolder,
+    checked_header,
     framed,
     read_framed,
     read_summary,
@@ -35,31 +39,82 @@ from branchline.trains.wagons.wagons import MODULE_PREFIX
 if TYPE_CHECKING:
     from branchline.records.output import Pictures
 
-KIND = "submission"
+KIND, OUTLINE_KIND = "submission", "train"
+_OUTLINE_MAX_BYTES = 65_536
+#: Sub-jobs of an outline that is believed; the state of each of them is looked up.
+SUBJOBS_COUNT_MAX = 10_000_000
+_JOB_NUMBER = re.compile(r"\w[\w.#:-]*", re.ASCII)
+_JOBS_MAX_BYTES = 2**30
 
 
 @dataclass(frozen=True)
-class Submission:
-    """A train as it was submitted. ``plan`` is without its wagons, which are pickled in ``wagons``.
+class TrainOutline:
+    """What the status of a submitted train needs to know of it. It is plain JSON, so that reading it runs no code.
 
-    Results are written for the nodes of stage ``unit_stage`` of the tree; ``merge_stages`` are folded by jobs before
-    the last one. ``tasks_max`` is how many tasks a step has at most. Names of files without a folder are below
-    ``directory``.
+    Results are written for the nodes of stage ``unit_stage`` of the tree.
     """
 
     id: str
     system: str
-    site: Site
     started: str
     submitted_s: float
+    unit_stage: int
+    subjobs_count: int
+
+    @property
+    def tree(self) -> FoldTree:
+        """The tree by which the results of sub-jobs are folded."""
+        return FoldTree(self.subjobs_count)
+
+    def write_outline(self, folder: BatchFolder) -> None:
+        """Write it for every user. Raises StorageError."""
+        values = {one.name: getattr(self, one.name) for one in fields(TrainOutline)}
+        write_again(folder.outline, json.dumps({"branchline": OUTLINE_KIND, "version": VERSION, **values}).encode())
+
+    @classmethod
+    def read_outline(cls, folder: BatchFolder) -> TrainOutline:
+        """Return that of a directory of results. Raises MissingFileError if nothing was submitted there, BadFileError
+        for a damaged one, StorageError.
+        """
+        try:
+            content = read_plain(folder.outline, _OUTLINE_MAX_BYTES)
+        except (FileNotFoundError, NotADirectoryError):
+            if folder.submission.is_file():
+                read_summary(folder.submission, KIND)  # One of an earlier version has no outline.
+            raise _nothing_submitted(folder) from None
+        except ValueError as error:
+            raise BadFileError(str(error), path=str(folder.outline)) from None
+        except OSError as error:
+            raise StorageError(f"it cannot be read: {error.strerror}", path=str(folder.outline)) from None
+        header = checked_header(content, folder.outline, OUTLINE_KIND)
+        try:
+            found: TrainOutline = from_plain(TrainOutline, header)
+            check_types(found)
+            if not is_batch_system(found.system):
+                raise ValueError(f"unknown batch system {found.system!r:.80}")
+            if not 0 < found.subjobs_count <= SUBJOBS_COUNT_MAX or found.unit_stage not in (0, 1):
+                raise ValueError(f"{found.subjobs_count} sub-jobs in units of stage {found.unit_stage}")
+        except ValueError as error:
+            raise BadFileError(f"this outline of a train is damaged: {error}", path=str(folder.outline)) from None
+        return found
+
+
+@dataclass(frozen=True)
+class Submission(TrainOutline):
+    """A train as it was submitted. ``plan`` is without its wagons, which are pickled in ``wagons``.
+
+    ``merge_stages`` are folded by jobs before the last one. ``tasks_max`` is how many tasks a step has at most. Names
+    of files without a folder are below ``directory``.
+    """
+
+    site: Site
     directory: str
     command: str
     pictures: Pictures
     plan: TrainPlan
-    wagons: bytes
+    wagons: TrustedBytes
     sources: StoredSources
     learning: Learning
-    unit_stage: int
     merge_stages: tuple[int, ...]
     tasks_max: int
     #: By wagon; empty where nothing is kept. ``reuse_notes`` say what kept results from being reused.
@@ -72,27 +127,23 @@ class Submission:
     #: The files of the code, versions and environment when it was submitted.
     provenance: Provenance = field(default_factory=Provenance)
 
-    @property
-    def tree(self) -> FoldTree:
-        """The tree by which its results are folded."""
-        return FoldTree(len(self.plan.shares))
-
     def write(self, folder: BatchFolder) -> None:
         """Writes it. Raises StorageError."""
         content = framed(KIND, self, {"branchline_version": branchline_version(), "python": _python()})
         folder.submission.unlink(missing_ok=True)
-        write_first(folder.submission, content)
+        self.write_outline(folder)
+        write_first(folder.submission, content, for_all=False)
 
     @classmethod
     def read(cls, folder: BatchFolder) -> Submission:
         """That of a directory of results. Raises MissingFileError if nothing was submitted there, BadFileError for a
-        damaged one, BranchlineError if another version of Branchline or Python submitted it.
+        damaged one, UntrustedFileError for one of another user, BranchlineError if another version of Branchline or
+        Python submitted it.
         """
         try:
             summary = read_summary(folder.submission, KIND)
         except MissingFileError:
-            what = "no train was submitted into this directory"
-            raise MissingFileError(what, path=str(folder.out), hint="submit one with branchline run --on") from None
+            raise _nothing_submitted(folder) from None
         for name, theirs, ours in (
             ("Branchline", summary.get("branchline_version"), branchline_version()),
             ("Python", summary.get("python"), _python()),
@@ -114,7 +165,7 @@ class Submission:
     def train_plan(self) -> TrainPlan:
         """The plan with its wagons, whose modules are imported as they were at the submission."""
         self.sources.install()
-        return replace(self.plan, loaded=LoadedWagons(cloudpickle.loads(self.wagons), ()))
+        return replace(self.plan, loaded=LoadedWagons(unpickle(self.wagons), ()))
 
 
 @dataclass(frozen=True)
@@ -157,28 +208,32 @@ class JobsRecord:
         write_first(folder.jobs / f"{self.number}.json", text.encode())
 
     @classmethod
-    def read_all(cls, folder: BatchFolder) -> list[JobsRecord]:
-        """All of a train, in their order. Raises BadFileError."""
-        numbered = {int(path.stem): path for path in folder.jobs.glob("*.json") if path.stem.isdigit()}
-        return [cls._of(numbered[number]) for number in sorted(numbered)]
+    def read_all(cls, folder: BatchFolder, *, trusted: bool = False) -> list[JobsRecord]:
+        """All of a train, in their order. Raises BadFileError; if ``trusted`` also UntrustedFileError, for one that
+        another user could have written.
+        """
+        numbered = {int(path.stem): path for path in folder.jobs.glob("*.json") if path.stem.isdecimal()}
+        return [cls._of(numbered[number], trusted=trusted) for number in sorted(numbered)]
 
     @classmethod
-    def _of(cls, path: Path) -> JobsRecord:
+    def _of(cls, path: Path, *, trusted: bool) -> JobsRecord:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            steps = tuple(
-                StepRecord(one["label"], tuple(tuple(FoldNode(**node) for node in task) for task in one["tasks"]))
-                for one in found["steps"]
-            )
-            submitted = Submitted(
-                found["submitted"]["system"], tuple(JobArray(**one) for one in found["submitted"]["arrays"])
-            )
-            excluded = tuple(found.get("excluded", ()))
-            number, submitted_s, retry = found["number"], found["submitted_s"], found.get("retry", 0)
-            causes, memory = found.get("causes", {}), found.get("memory")
-            return cls(number, submitted, submitted_s, steps, excluded, retry, causes, memory)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            content = read_trusted(path) if trusted else read_plain(path, _JOBS_MAX_BYTES)
+            record: JobsRecord = from_plain(cls, json.loads(content))
+            check_types(record)
+            wrong = [one.id for one in record.submitted.arrays if not _JOB_NUMBER.fullmatch(one.id)]
+            if wrong or not is_batch_system(record.submitted.system):
+                raise ValueError(f"unknown job {wrong[0]!r:.80}" if wrong else "unknown batch system")
+        except UntrustedFileError:
+            raise
+        except (OSError, ValueError, RecursionError) as error:
             raise BadFileError(f"this record of submitted jobs cannot be read: {error}", path=str(path)) from None
+        return record
+
+
+def _nothing_submitted(folder: BatchFolder) -> MissingFileError:
+    what = "no train was submitted into this directory"
+    return MissingFileError(what, path=str(folder.out), hint="submit one with branchline run --on")
 
 
 def _python() -> str:

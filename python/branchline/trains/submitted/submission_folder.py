@@ -2,6 +2,7 @@
 
 Each file is written whole or not at all.
 
+    train.json               what everybody may know of the train, for its status
     submission               what is to be done
     jobs/N.json              what was submitted, N counting the submission and each resume
     jobs/N.STEP.sh           the scripts of its steps
@@ -14,7 +15,9 @@ Each file is written whole or not at all.
     reports/                 what its jobs have not yet sent to the control room
     kept/INDEX               what the ledger had of sub-jobs of a node of stage 1 that are not all done
 
-Values are pickled behind one line of JSON, which says what follows and has its checksum.
+Values are pickled behind one line of JSON, which says what follows and has its checksum. Only files of trusted users
+are unpickled (`branchline.base.trust`). Other users see what ``status`` reads, but neither the submission, since names
+of files may have secrets, nor the logs.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 import time
 import uuid
 from contextlib import suppress
@@ -33,13 +35,17 @@ from typing import TypeVar
 import cloudpickle
 
 from branchline.base.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
-from branchline.errors import BadFileError, MissingFileError, StorageError
+from branchline.base.trust import TrustedBytes, check_trusted, read_trusted, trusts_others, unpickle
+from branchline.base.whole_files import open_plain
+from branchline.errors import BadFileError, MissingFileError, StorageError, UntrustedFileError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
 from branchline.trains.tables.table_folder import TableFolder
 
 #: The version of these files, which also changes with the modules of pickled classes. Another one is refused.
-VERSION = 3
+VERSION = 4
+# Modes of new files. No other user may write them, whatever the umask: what is pickled in them is run as code.
+_FOR_ALL, _FOR_OWNER = 0o644, 0o600
 _HEADER_MAX_BYTES = 65_536
 Value = TypeVar("Value")
 
@@ -54,6 +60,11 @@ class BatchFolder:
     def path(self) -> Path:
         """The folder itself."""
         return self.out / JOBS
+
+    @property
+    def outline(self) -> Path:
+        """What everybody may know of the train."""
+        return self.path / "train.json"
 
     @property
     def submission(self) -> Path:
@@ -101,13 +112,19 @@ class BatchFolder:
         return TableFolder(str(self.path.absolute() / "tables"), str(self.out.absolute()), keeps=True)
 
     def make(self) -> None:
-        """Makes the folders. Raises StorageError."""
+        """Makes the folders. Raises StorageError, and UntrustedFileError if others can write to one that exists."""
+        public = (self.path, self.jobs, self.accounts, self.units)
+        private = (self.logs, self.rows_folder, self.kept_folder, Path(self.tables.path))
         try:
-            # What is pickled is code: nobody else may write here, and names of files may have secrets.
-            self.path.mkdir(mode=0o700, exist_ok=True)
-            tables = Path(self.tables.path)
-            for folder in (self.jobs, self.accounts, self.logs, self.units, self.rows_folder, self.kept_folder, tables):
-                folder.mkdir(exist_ok=True)
+            for folder in (*public, *private):
+                if trusts_others():
+                    # Tasks that run as another user write here; the umask and the group of the directory admit them.
+                    folder.mkdir(exist_ok=True)
+                    continue
+                folder.mkdir(mode=0o755 if folder in public else 0o700, exist_ok=True)
+                check_trusted(folder.stat(), folder)
+        except UntrustedFileError:
+            raise
         except OSError as error:
             what = f"the folder of the jobs cannot be made: {error.strerror}"
             raise StorageError(what, path=str(self.path), hint="choose another directory with -o") from None
@@ -144,14 +161,14 @@ def wait_until_there(out: Path) -> None:
         time.sleep(OUT_GONE_INTERVAL_S)
 
 
-def write_first(path: Path, content: bytes) -> bool:
+def write_first(path: Path, content: bytes, *, for_all: bool = True) -> bool:
     """Writes a file that appears whole or not at all, and survives the loss of power. The first one stays: False if
-    there is one already. Raises StorageError.
+    there is one already. Other users may read it if it is ``for_all``. Raises StorageError.
     """
     temporary = path.parent / f".writing-{uuid.uuid4().hex}"
     try:
         try:
-            _write_through(temporary, content)
+            _write_through(temporary, content, _FOR_ALL if for_all or trusts_others() else _FOR_OWNER)
             return _link(temporary, path)
         finally:
             with suppress(OSError):
@@ -165,7 +182,7 @@ def write_again(path: Path, content: bytes) -> None:
     temporary = path.parent / f".writing-{uuid.uuid4().hex}"
     try:
         try:
-            _write_through(temporary, content)
+            _write_through(temporary, content, _FOR_ALL)
             temporary.replace(path)
         finally:
             with suppress(OSError):
@@ -174,8 +191,8 @@ def write_again(path: Path, content: bytes) -> None:
         raise _refused(path, error) from error
 
 
-def _write_through(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+def _write_through(path: Path, content: bytes, mode: int) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -213,19 +230,21 @@ def framed(kind: str, value: object, summary: dict[str, object] | None = None) -
 
 
 def read_framed(path: Path, kind: str, wanted: type[Value]) -> Value:
-    """The value of a file, of the type that is wanted. Raises MissingFileError, StorageError, and BadFileError for
-    anything that is not whole or of another type.
+    """The value of a file, of the type that is wanted. Raises MissingFileError, StorageError, UntrustedFileError, and
+    BadFileError for anything that is not whole or of another type.
     """
     try:
-        head, _, content = path.read_bytes().partition(b"\n")
+        head, _, content = read_trusted(path).partition(b"\n")
+    except UntrustedFileError:
+        raise
     except FileNotFoundError:
         raise MissingFileError("there is no such file", path=str(path)) from None
     except OSError as error:
         raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
-    header = _header(head, path, kind)
+    header = checked_header(head, path, kind)
     if len(content) != header.get("size_bytes") or hashlib.sha256(content).hexdigest() != header.get("sha256"):
         raise BadFileError("this file is damaged: its checksum is another one", path=str(path))
-    value = pickle.loads(content)  # noqa: S301 - a file of the user's own train, checked just now
+    value = unpickle(TrustedBytes(content))
     if not isinstance(value, wanted):
         raise BadFileError(f"this file holds a {type(value).__name__}, not a {wanted.__name__}", path=str(path))
     return value
@@ -234,15 +253,16 @@ def read_framed(path: Path, kind: str, wanted: type[Value]) -> Value:
 def read_summary(path: Path, kind: str) -> dict[str, object]:
     """The first line of a file. Raises as ``read_framed``."""
     try:
-        with path.open("rb") as file:
-            return _header(file.readline(_HEADER_MAX_BYTES), path, kind)
+        with open_plain(path) as file:
+            return checked_header(file.readline(_HEADER_MAX_BYTES), path, kind)
     except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError("there is no such file", path=str(path)) from None
     except OSError as error:
         raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
 
 
-def _header(head: bytes, path: Path, kind: str) -> dict[str, object]:
+def checked_header(head: bytes, path: Path, kind: str) -> dict[str, object]:
+    """Return the first line of a file of a kind. Raises BadFileError for any other, and for another version."""
     try:
         header = json.loads(head)
     except ValueError:

@@ -17,7 +17,8 @@ import cloudpickle
 
 from branchline.base.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
 from branchline.base.processes import own_python
-from branchline.errors import BranchlineError, OptionError, StorageError
+from branchline.base.trust import VARIABLE, from_own_process, numbers_to_trust, trust_users
+from branchline.errors import BatchError, BranchlineError, OptionError, StorageError
 from branchline.jobs.batch.site_settings import Site, load_site
 from branchline.jobs.batch.system import Step, Submitted, TooManyJobsError, batch_system
 from branchline.jobs.fold_tree import FoldNode, FoldTree
@@ -26,6 +27,8 @@ from branchline.jobs.ledger import LEDGER_NAME
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import Finished, Note
 from branchline.reading.access import longest_wait_s
+from branchline.records.result_files.job_files import read_status
+from branchline.records.sensors.record import FINISHED
 from branchline.trains.out_folder.batch_settings import BatchSettings
 from branchline.trains.out_folder.live_report import ReportsTo
 from branchline.trains.out_folder.lock import claimed
@@ -67,14 +70,14 @@ def submit(
     if request.settings.workers is not None:
         raise OptionError("the number of workers is that of the batch system", hint="give --tasks, or cpus of the site")
     check_token_travels(reports, system)
-    site = load_site(system).with_options(batch.options)
+    site = _site(system, batch)
     began_s, started = time.time(), datetime.now(UTC).isoformat()
     folder = BatchFolder(out.absolute())
     interruption = Interruption()
     with interruption.installed(), claimed(folder.out, force=force) as claim:
         is_new = not (folder.out / LEDGER_NAME).exists()
         batch_system(system).check(folder.out)
-        _refuse_live(folder)
+        refuse_live(folder)
         with interruption.allowed():
             loaded = request.load()
             plan = request.plan(loaded)
@@ -96,7 +99,8 @@ def submit(
             command=request.command,
             pictures=pictures,
             plan=replace(plan, loaded=LoadedWagons((), ())),
-            wagons=cloudpickle.dumps(loaded.wagons),
+            subjobs_count=len(plan.shares),
+            wagons=from_own_process(cloudpickle.dumps(loaded.wagons)),
             sources=StoredSources.of(loaded.wagons, loaded.modules),
             provenance=replace(Provenance.of(loaded), stored=None),
             learning=learning,
@@ -122,12 +126,26 @@ def submit(
             submission.reports.report_submission(folder, reports, plan)
 
 
-def _refuse_live(folder: BatchFolder) -> None:
+def _site(system: str, batch: BatchSettings) -> Site:
+    """Return the site's settings with the options of a train, and trust the users as which its tasks run."""
+    site = load_site(system).with_options(batch.options)
+    trust_users(site.trusted_users)
+    return site
+
+
+def refuse_live(folder: BatchFolder) -> None:
     """Raises BranchlineError if jobs of an earlier train wait or run here, BatchError if that is not known."""
     for jobs in JobsRecord.read_all(folder):
-        if batch_system(jobs.submitted.system).states(jobs.submitted):
+        try:
+            alive = batch_system(jobs.submitted.system).states(jobs.submitted)
+        except BatchError:
+            if read_status(folder.out) == FINISHED:
+                continue  # As in a copy of results on a machine without the batch system.
+            raise
+        if alive:
             what = "jobs of an earlier train wait or run in this directory"
-            raise BranchlineError(what, path=str(folder.out), hint=f"end them: branchline cancel {folder.out}")
+            hint = f"end them: branchline cancel {folder.out}; or choose another directory with -o"
+            raise BranchlineError(what, path=str(folder.out), hint=hint)
 
 
 def _tasks_wanted(plan: TrainPlan) -> int:
@@ -274,6 +292,9 @@ def _submit(
     folder: BatchFolder, submission: Submission, site: Site, records: Sequence[StepRecord], excluded: Sequence[str]
 ) -> Submitted:
     system = batch_system(submission.system)
+    # Tasks may run as other users than this one, whose submission they load.
+    trusted = numbers_to_trust(site.trusted_users)
+    site = replace(site, prologue=(*site.prologue, f"export {VARIABLE}={trusted}"))
     steps = []
     for record in records:
         # Written first: a task may begin before this returns.

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from branchline.base.plain import from_plain, to_plain
+from branchline.base.plain import check_types, from_plain, to_plain
+from branchline.base.whole_files import read_plain
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.subjob import Lost
@@ -27,6 +28,7 @@ from branchline.trains.submitted.submission_folder import (
 )
 
 KIND = "result"
+_FAILURE_MAX_BYTES = 2**30
 #: A first line stays short, whatever a dataset lies on.
 ELEMENTS_MAX = 100
 
@@ -122,6 +124,7 @@ class UnitSummary:
         """That of a node; None if there is no result of this train."""
         try:
             summary: UnitSummary = from_plain(cls, read_summary(folder.result(node), KIND))
+            check_types(summary)
         except (MissingFileError, StorageError, BadFileError, ValueError):
             return None
         return summary if summary.train == submission_id else None
@@ -158,9 +161,11 @@ class UnitFailure:
     def read(cls, path: Path) -> UnitFailure | None:
         """That of a unit; None if there is none that can be read."""
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            failure: UnitFailure = from_plain(cls, json.loads(read_plain(path, _FAILURE_MAX_BYTES)))
+            check_types(failure)
+        except (OSError, ValueError, RecursionError):
             return None
+        return failure
 
 
 def below(tree: FoldTree, node: FoldNode, stage: int) -> Iterator[FoldNode]:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import uproot
 
+from branchline.base.trust import from_own_process
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
@@ -62,8 +63,9 @@ def submitted(request: TrainRequest, folder: BatchFolder, unit_stage: int) -> Su
         directory=os.getcwd(),
         command="",
         pictures="none",
+        subjobs_count=len(plan.shares),
         plan=replace(plan, loaded=LoadedWagons((), ())),
-        wagons=cloudpickle.dumps(loaded.wagons),
+        wagons=from_own_process(cloudpickle.dumps(loaded.wagons)),
         sources=StoredSources.of(loaded.wagons, loaded.modules),
         learning=Learning(("x",), 400, 0),
         unit_stage=unit_stage,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.quantities import counted
+from branchline.base.trust import trust_users
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
+from branchline.cli.trusted_users import TrustUser
 
 if TYPE_CHECKING:
     from branchline.control.trains.comparison.compared import PartCompared
@@ -27,6 +29,7 @@ def reproduce(
         bool, Option("--present-code", help="Run the wagons as their files are now, not as they were.")
     ] = False,
     force: Annotated[bool, Option("--force", help="Replace earlier results in the new directory.")] = False,
+    trust_user: TrustUser = None,
 ) -> int:
     """Runs a train again from its record, and says what differs: results, packages, code, files.
 
@@ -42,6 +45,7 @@ def reproduce(
     from branchline.control.trains.comparison.run_comparison import compare_runs
     from branchline.trains.reproduce import reproduce as run_again
 
+    trust_users(trust_user or ())
     into = output or out.with_name(f"{out.absolute().name}-again")
     first_out, second_out = out.absolute(), into.absolute()
     done = run_again(out, into, workers=workers, present_code=present_code, force=force)

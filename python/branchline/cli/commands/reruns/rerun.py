@@ -7,14 +7,17 @@ from typing import Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.quantities import count
+from branchline.base.trust import trust_users
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_error, print_out
+from branchline.cli.trusted_users import TrustUser
 
 
 def rerun(
     out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
     subjob: Annotated[str, Argument(metavar="SUBJOB", help="Number of a sub-job, or a file that it reads.")],
     pdb: Annotated[bool, Option("--pdb", help="Open Python's debugger where a wagon raises.")] = False,
+    trust_user: TrustUser = None,
 ) -> int:
     """Runs one sub-job of an earlier run on this machine, and compares its result with the kept one.
 
@@ -29,6 +32,7 @@ def rerun(
     # Imported here since it imports awkward.
     from branchline.trains.rerun import rerun as run_again
 
+    trust_users(trust_user or ())
     done = run_again(out, subjob, debug=pdb)
     print_out(f"sub-job {done.index}: {done.label}, {count(done.result.events)} events")
     for name, share in done.result.wagons.items():

@@ -12,6 +12,7 @@ from pathlib import Path
 import cloudpickle
 
 from branchline.base.limits import UNIT_FIRST_FAILURES_MAX
+from branchline.base.trust import TrustedBytes, from_own_process, unpickle
 from branchline.errors import BadFileError, BranchlineError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
@@ -43,11 +44,11 @@ class StoredWork:
     """The callable of a worker, unpickled only when its modules are at hand."""
 
     sources: StoredSources
-    pickled: bytes
+    pickled: TrustedBytes
 
     def __call__(self, context: Context) -> Iterator[Message]:
         self.sources.install()
-        work: Work = cloudpickle.loads(self.pickled)
+        work: Work = unpickle(self.pickled)
         return work(context)
 
 
@@ -169,7 +170,9 @@ class UnitWorker:
         interruption.when_asked = place.stop
         if interruption.asked:
             return
-        for message in place.run(StoredWork(self._submission.sources, cloudpickle.dumps(work)), self._drawing(queue)):
+        for message in place.run(
+            StoredWork(self._submission.sources, from_own_process(cloudpickle.dumps(work))), self._drawing(queue)
+        ):
             with interruption.held():
                 self._take(message, queue, recovery)
         self._workers_before += site.cpus
