@@ -25,7 +25,7 @@ TESTS ?=
 # Many tests wait, for servers, kills and leases: two workers more than there are cores. Each takes a file at a time, so
 # that what a file's tests share is made once.
 TEST_WORKERS ?= $(shell expr $$(nproc) + 2)
-# What `make test-seeds` runs: from the first seed to before the last.
+# What `make test-seeds` and `make test-reuse` run: from the first seed to before the last.
 SEEDS ?= 0:1000
 # Seconds for each fuzz target. CI only shows that each one builds, runs and finds nothing at once.
 SECONDS ?= $(if $(CI),1,60)
@@ -90,13 +90,16 @@ test-cluster: build peer-packages ## run the tests with batch systems: Slurm, HT
 	tests/clusters/install.sh
 	BRANCHLINE_TEST_CLUSTERS=all $(BIN)/python -m pytest --durations=8 tests/clusters
 
-.PHONY: test-simulation
+.PHONY: test-simulation test-reuse
 test-simulation: build peer-packages ## compare simulated jobs with SimGrid; installs it, or skips that
 	tests/simulation/install.sh
 	$(BIN)/python -m pytest -s tests/simulation
 
 test-seeds: build ## run trains with faults that seeds choose: workers, machines, schedulers, disks; SEEDS=0:1000
 	$(BIN)/python -m tests.clusters.seeded --seeds $(SEEDS)
+
+test-reuse: build peer-packages ## compare trains that reuse results with others, through changes that seeds choose; SEEDS=0:1000, ON=dask or slurm
+	$(BIN)/python -m tests.reuse.sequences --seeds $(SEEDS) $(if $(ON),--on $(ON))
 
 wheel: $(STAMPS)/wheel ## build one wheel into dist, for Python 3.11 and later and old systems
 	$(BIN)/python -m maturin build --release --out dist $(WHEEL_FLAGS)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.clusters.farm import Train, files_of, run_branchline, wait_until
 from tests.clusters.slurm import Slurm
+from tests.unit.trains.wagons.test_used_inputs import install
 
 from branchline.trains.out_folder.kept import kept_results
 from branchline.trains.submitted.handle import SubmittedTrain
@@ -156,4 +158,59 @@ def test_a_run_here_goes_on_with_what_a_cancelled_train_has_done(submit: Submit,
     ended = run_branchline(train.folder, [*train.words, "-o", "out", "--workers", "1", "--force"])
     assert ended.returncode == 0, ended.stderr
     assert json.loads((train.folder / "out" / "job.json").read_text())["subjobs_reused"] == FILES
+    expect_same_as_here(train)
+
+
+def held(train: Train) -> SubmittedTrain:
+    """The train, submitted, whose jobs wait until they are released."""
+    words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "1", "--force", "--batch-option=--hold"]
+    ended = run_branchline(train.folder, words)
+    assert ended.returncode == 0, ended.stderr
+    return SubmittedTrain(train.folder / "out")
+
+
+def release(slurm: Slurm, submitted: SubmittedTrain) -> None:
+    [jobs] = JobsRecord.read_all(BatchFolder(submitted.out))
+    for number in jobs.submitted.ids:
+        slurm.command("scontrol", "release", number)
+    assert submitted.wait(TIMEOUT_S).ended == "finished"
+
+
+@pytest.mark.timeout(600)
+def test_the_result_of_a_file_that_was_replaced_in_the_queue_is_not_that_of_the_file_before(
+    slurm: Slurm, submit: Submit, train: Train
+) -> None:
+    path, kept = train.folder / "data" / "f03.root", train.folder / "kept"
+    shutil.copy2(path, kept)
+    waiting = held(train)
+    shutil.copyfile(train.folder / "data" / "f02.root", path)
+    assert path.stat().st_size == kept.stat().st_size
+    release(slurm, waiting)
+    shutil.copy2(kept, path)
+    here = run_branchline(train.folder, [*train.words, "-o", "out", "--force", "--workers", "1"])
+    assert here.returncode == 0, here.stderr
+    job = json.loads((train.folder / "out" / "job.json").read_text())
+    assert job["subjobs_reused"] == FILES - 1
+    expect_same_as_here(train)
+
+
+@pytest.mark.timeout(600)
+def test_results_of_workers_with_another_package_are_named_and_not_kept(
+    slurm: Slurm, submit: Submit, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = train.folder / "view" / "site-packages"
+    install(packages, 1)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    wagons = train.folder / "wagons.py"
+    text = wagons.read_text().replace("import numpy as np", "import numpy as np\nimport packageofthistest", 1)
+    wagons.write_text(text.replace('"sum": float(', '"sum": packageofthistest.SCALE * float('))
+    time.sleep(0.2)  # a package that is as new as a process may have been upgraded in it
+    waiting = held(train)
+    install(packages, 2)
+    release(slurm, waiting)
+    notes = json.loads((train.folder / "out" / "job.json").read_text())["reuse_notes"]
+    assert any("packageofthistest is 2 there, and 1 where the train was planned" in one for one in notes), notes
+    install(packages, 1)
+    here = run_branchline(train.folder, [*train.words, "-o", "out", "--force", "--workers", "1"])
+    assert here.returncode == 0, here.stderr
     expect_same_as_here(train)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from branchline.base.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
 from branchline.base.trust import from_own_process, unpickle
+from branchline.jobs.package_versions import remember_versions
 from branchline.jobs.user_modules import load_uncached
 from branchline.jobs.workers import worker
 
@@ -86,6 +87,7 @@ def _load(request: Request) -> None:
         with suppress(Exception):
             importlib.import_module(name)
     if missing:
+        remember_versions(missing)
         # Each worker does so; what it has to know of the folders of installed packages it finds here.
         load_uncached()
         # What is here now stays as it is in all workers: their collectors need not touch, and so copy, its pages.

@@ -13,13 +13,16 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
-# What a digest is made of files whose names are values; of larger ones size and time.
+from branchline.reading.datasets.identity import content_identity
+
+# What a digest is made of files whose names are values; of larger ones their identity.
 FILE_HASHED_MAX_BYTES = 64 * 2**20
 # Those of other libraries may hold more than their numbers, as a unit.
 _ARRAYS_KNOWN = {"numpy", "boost_histogram"}
@@ -50,6 +53,8 @@ class Canonical:
         self._digest = hashlib.sha256()
         self._uses = uses
         self._open: set[int] = set()
+        #: The files that texts name, by path, with their identities.
+        self.files: dict[str, str] = {}
 
     def hexdigest(self) -> str:
         """The digest of all that was added."""
@@ -75,9 +80,10 @@ class Canonical:
 
     def _add_text(self, text: str) -> None:
         self._put("str", text.encode(errors="surrogatepass"))
-        content = digest_of_file(text)
-        if content is not None:
-            self._put("file", content.encode())
+        file = named_file(text)
+        if file is not None:
+            self.files[file.path] = file.identity
+            self._put("file", file.digest.encode())
 
     def _add_collection(self, value: Any, where: str) -> None:
         kind = type(value)
@@ -108,6 +114,7 @@ class Canonical:
     def _digest_of(self, value: Any, where: str) -> str:
         other = Canonical(self._uses)
         other.add(value, where)
+        self.files |= other.files
         return other.hexdigest()
 
     def _add_numpy(self, value: Any, where: str) -> None:
@@ -204,8 +211,17 @@ def _slots_of(kind: type) -> list[str]:
     return [f"_{own}{one}" if one.startswith("__") and not one.endswith("__") else one for one in names]
 
 
-def digest_of_file(text: str, folder: str = "") -> str | None:
-    """A digest of the file that a text names, relative to the working directory or to a folder; None if there is none.
+@dataclass(frozen=True)
+class NamedFile:
+    """A file that a text names: its full path, what tells its content from another one, and a digest."""
+
+    path: str
+    identity: str
+    digest: str
+
+
+def named_file(text: str, folder: str = "") -> NamedFile | None:
+    """Return the file that a text names, relative to the working directory or to a folder; None if there is none.
 
     A file may hold what a result depends on, as scale factors.
     """
@@ -215,10 +231,12 @@ def digest_of_file(text: str, folder: str = "") -> str | None:
         try:
             if not path.is_file():
                 continue
-            status = path.stat()
-            if status.st_size > FILE_HASHED_MAX_BYTES:
-                return f"{status.st_size} {status.st_mtime_ns}"
-            return hashlib.sha256(path.read_bytes()).hexdigest()
+            full = os.path.abspath(path)
+            # Before the content is read: a change between both is noticed then.
+            identity = content_identity(full)
+            if path.stat().st_size > FILE_HASHED_MAX_BYTES:
+                return NamedFile(full, identity, identity)
+            return NamedFile(full, identity, hashlib.sha256(path.read_bytes()).hexdigest())
         except OSError:
             continue
     return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import dis
 import importlib.machinery
-import importlib.metadata
 import os
 import sys
 import threading
@@ -24,6 +23,7 @@ from types import CodeType, FunctionType, ModuleType
 import cloudpickle
 
 from branchline.base.limits import FILES_PARSED_KEPT
+from branchline.jobs.package_versions import version_of
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.user_modules import is_installed
 from branchline.trains.wagons.wagons import Wagon
@@ -114,23 +114,6 @@ def _spec_of(name: str, search: Sequence[str] | None) -> importlib.machinery.Mod
             if isinstance(spec, importlib.machinery.ModuleSpec):
                 return spec
     return None
-
-
-@cache
-def version_of(top: str) -> str | None:
-    """The version of the installed package that a module is of; None for what belongs to no package."""
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
-        return "python"
-    try:
-        return importlib.metadata.version(top)
-    except importlib.metadata.PackageNotFoundError:
-        names = _packages().get(top)
-    return None if not names else ", ".join(f"{one} {importlib.metadata.version(one)}" for one in sorted(set(names)))
-
-
-@cache
-def _packages() -> dict[str, list[str]]:
-    return dict(importlib.metadata.packages_distributions())
 
 
 def imported_by(statement: ast.AST, package: str) -> Iterator[tuple[str, bool]]:

@@ -6,18 +6,17 @@ Two results with one key are the same. What cannot be known gives no key and a r
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from branchline.jobs.package_versions import INTERPRETER, is_new_to_process, version_text
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.locations import is_url
-from branchline.records.sensors.versions import branchline_version
 from branchline.trains.reuse.canonical import Canonical, UnknownValueError, attributes_of
 from branchline.trains.reuse.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
 from branchline.trains.reuse.source_code import (
@@ -31,20 +30,30 @@ from branchline.trains.reuse.source_code import (
 )
 from branchline.trains.reuse.unknown_reads import unknown_reads
 from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.used_inputs import identities_of
 from branchline.trains.wagons.wagons import Wagon
 
 #: Raised when Branchline makes other results of the same wagons and files, as by another way of adding, or pickles them
 #: with classes of other modules.
-RESULT_VERSION = 3
+RESULT_VERSION = 4
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
+_MODULES_OF_RESULTS = ("numpy", "awkward", "boost_histogram", "hist")
+_BUILT_IN = "built in"
 
 
 @dataclass(frozen=True)
 class WagonKey:
-    """The key of a wagon, without a dataset; ``unknown`` says why there is none."""
+    """The key of a wagon, without a dataset; ``unknown`` says why there is none.
+
+    The key describes ``packages`` by their versions, and files by their contents: ``modules`` are sources of the user,
+    ``files`` are read by the code. Both have the identities that the files had when the key was made, by path.
+    """
 
     key: str | None
     unknown: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class WagonKeys:
@@ -64,12 +73,23 @@ class WagonKeys:
         missing = [name for name, key in required.items() if key is None]
         if missing:
             return WagonKey(None, f"it requires wagon {missing[0]}, which cannot be reused")
+        used = _CodeUsed(self._sources, wagon.thing)
         try:
-            code = _CodeUsed(self._sources, wagon.thing).content()
+            for name in _MODULES_OF_RESULTS:
+                _check_loaded(name)
+            code = used.content()
         except UnknownValueError as error:
             return WagonKey(None, str(error))
-        content = {"version": RESULT_VERSION, "code": code, "requires": required, "versions": _versions()}
-        return WagonKey(_digest(content | {"branches": sorted(wagon.branches or ())}))
+        packages = {name: version_text(name) for name in (INTERPRETER, OWN_PACKAGE, *_PACKAGES_OF_RESULTS)}
+        content = {"version": RESULT_VERSION, "code": code, "requires": required, "versions": packages}
+        key = _digest(content | {"branches": sorted(wagon.branches or ())})
+        above = [self.by_name[name] for name in wagon.requires]
+        return WagonKey(
+            key,
+            packages=_joined(one.packages for one in above) | used.packages | packages,
+            modules=_joined(one.modules for one in above) | used.modules,
+            files=_joined(one.files for one in above) | used.files,
+        )
 
 
 @dataclass
@@ -93,7 +113,20 @@ class _CodeUsed:
         self._versions: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._files: dict[str, str] = {}
+        #: The files that the code reads, by path, with their identities.
+        self.files: dict[str, str] = {}
         self._wanted: list[tuple[ModuleType, str | None]] = []
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """The versions of the installed packages that the code imports, and of those that it lacks."""
+        own = {OWN_PACKAGE, *sys.stdlib_module_names, *sys.builtin_module_names}
+        return {name: version for name, version in self._versions.items() if name not in own and version != _BUILT_IN}
+
+    @property
+    def modules(self) -> dict[str, str]:
+        """The sources of the user's modules, by path, with their identities."""
+        return {use.source.path: use.source.identity for use in self._uses.values()}
 
     def content(self) -> dict[str, Any]:
         """Everything by name, as JSON has it. Raises UnknownValueError."""
@@ -109,6 +142,7 @@ class _CodeUsed:
     def _add_value(self, where: str, value: Any) -> None:
         canonical = Canonical(lambda module, name: self._wanted.append((module, name)))
         canonical.add(value, where)
+        self.files |= canonical.files
         self._values[where] = canonical.hexdigest()
 
     def _use(self, name: str, module: ModuleType | None, used: str | None) -> None:
@@ -124,7 +158,7 @@ class _CodeUsed:
             # Only the modules in it have code.
             return
         if found.installed_version is not None:
-            self._versions[found.top] = found.installed_version
+            self._add_package(found.top, found.installed_version)
             return
         if path is None or not path.endswith(".py"):
             what = "is compiled" if path and not path.endswith(".pyc") else "has no source"
@@ -146,6 +180,11 @@ class _CodeUsed:
         if used is not None:
             self._add_names(use, {used}, with_values=True)
 
+    def _add_package(self, top: str, version: str) -> None:
+        if top not in self._versions:
+            _check_loaded(top)
+            self._versions[top] = version
+
     def _add_names(self, use: _ModuleUse, names: set[str], *, with_values: bool) -> None:
         # The list of wagons leads to all of them; what a statement did to a wagon of it is seen in the wagon.
         ignored = set() if with_values else {LIST_OF_WAGONS}
@@ -165,7 +204,9 @@ class _CodeUsed:
             is_new = index not in use.statements
             use.statements.add(index)
             if is_new:
-                self._files |= files_named([statement], os.path.dirname(use.source.path))
+                named = files_named([statement], os.path.dirname(use.source.path))
+                self._files |= {text: file.digest for text, file in named.items()}
+                self.files |= {file.path: file.identity for file in named.values()}
                 self._add_imports(use, index)
                 self._add_values_read(use, index)
             self._add_names(use, names_in(statement), with_values=with_values)
@@ -237,13 +278,15 @@ class ShareKeys:
     def __init__(self, skipping: Sequence[str] | None) -> None:
         self._skipping = skipping
 
-    def key_of(self, share: Share, step: int | None) -> str:
+    def key_of(self, share: Share, step: int | None, identities: Mapping[str, str] | None = None) -> str:
         """The key of a share read in chunks of this many entries, None for what does not depend on them.
+        ``identities`` are those of its local files and companions, by default as they are now.
 
         Raises UnknownValueError for a file that may have changed without anybody seeing it.
         """
+        known = identities_of(share.files) if identities is None else identities
         content = {
-            "files": [_file_content(one) for one in share.files],
+            "files": [_file_content(one, known) for one in share.files],
             "part": [share.part, share.parts],
             "learns": share.learn,
             "step": step,
@@ -262,43 +305,41 @@ def other_key(what: str, *parts: object) -> bytes:
     return hashlib.sha256(json.dumps([what, *parts], sort_keys=True).encode()).digest()
 
 
-def _file_content(one: DataFile) -> dict[str, Any]:
-    if one.size_bytes is None or not one.version:
+def _file_content(one: DataFile, identities: Mapping[str, str]) -> dict[str, Any]:
+    identity = identities.get(one.path) or (one.version and f"{one.size_bytes} bytes, {one.version}")
+    if one.size_bytes is None or not identity:
         raise UnknownValueError(f"of {one.path} it is not known when it was written")
     metadata = Canonical(_refuse_code)
     metadata.add(dict(one.metadata), f"the metadata of {one.path}")
     return {
         "file": [one.path, one.tree, one.dataset, one.entry_start, one.entry_stop],
-        "version": [one.size_bytes, one.version],
+        "identity": identity,
         "metadata": metadata.hexdigest(),
-        "companions": [_companion_content(one, index) for index in range(len(one.companions))],
+        "companions": [_companion_content(one, index, identities) for index in range(len(one.companions))],
     }
 
 
-def _companion_content(one: DataFile, index: int) -> list[Any]:
+def _companion_content(one: DataFile, index: int, identities: Mapping[str, str]) -> list[Any]:
     companion = one.companions[index]
     path, tree = companion.path_for(one.path)
     if is_url(path):
         raise UnknownValueError(f"of the companion {path} it is not known when it was written")
-    try:
-        status = os.stat(path)
-    except OSError:
-        return [companion.name, path, tree, None]
-    return [companion.name, path, tree, [status.st_size, status.st_mtime_ns]]
+    return [companion.name, path, tree, identities.get(path)]
+
+
+def _check_loaded(top: str) -> None:
+    """Raise UnknownValueError if this process may have loaded another version of a package than is installed now."""
+    if is_new_to_process(top):
+        what = f"package {top} was installed after this process began, which may have loaded an earlier version"
+        raise UnknownValueError(what)
 
 
 def _refuse_code(module: ModuleType, name: str | None) -> None:
     raise UnknownValueError(f"the metadata of a file hold {module.__name__}.{name or ''}")
 
 
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), OWN_PACKAGE: branchline_version()}
-    for name in _PACKAGES_OF_RESULTS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+def _joined(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    return {key: value for one in several for key, value in one.items()}
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ from branchline.trains.subjobs.folding import FoldedResult, fold
 from branchline.trains.subjobs.neighbours import FoldedNeighbours, KeptShare
 from branchline.trains.subjobs.share_result import Learned, ShareResult, WagonShare
 from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.used_inputs import PlannedCode, identities_of
 from branchline.trains.tables.pieces import TablePieces
 from branchline.trains.tables.walking import found
 from branchline.trains.wagons.wagons import Wagon, with_required
@@ -123,10 +124,11 @@ class LearnedBefore:
 
 @dataclass(frozen=True)
 class LedgerRows:
-    """What a finished sub-job adds to a ledger, and the keys of the rows that it used."""
+    """What a finished sub-job adds to a ledger, the keys of the rows that it used, and why results are not added."""
 
     new: tuple[LedgerRow, ...] = ()
     used: tuple[bytes, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Reuse:
@@ -156,6 +158,20 @@ class Reuse:
         # Branches by wagon: those that it touched first, and those that it turned out to need later.
         self._touched: dict[str, tuple[str, ...]] = {}
         self._missed: dict[str, set[str]] = {}
+        # Identities of files, by sub-job, as its key has them; keys by which learned branches were looked up.
+        self._identities: dict[int, dict[str, str]] = {}
+        self._learned_under: dict[str, bytes] = {}
+
+    def planned_code(self, *, ships_modules: bool) -> PlannedCode:
+        """Return what the keys say of the wagons' code, for workers to compare with theirs. Where modules are shipped
+        to workers, files of modules may change.
+        """
+        known = [one for one in self.keys.values() if one.key is not None]
+        files = [one.files if ships_modules else {**one.modules, **one.files} for one in known]
+        return PlannedCode(
+            {name: version for one in known for name, version in one.packages.items()},
+            {path: identity for one in files for path, identity in one.items()},
+        )
 
     def keep_train(self, sources: StoredSources | None) -> None:
         """Keeps the train itself with its code, so that it can be run again; not where its URLs have secrets, which are
@@ -228,6 +244,8 @@ class Reuse:
             self._key_texts.pop(index, None)
         if self._ledger is None or node_key is None:
             return
+        if any(self._changed(index, used) for index, used in zip(indices, folded.inputs, strict=False)):
+            return
         label = f"sub-jobs {indices.start} to {indices.start + len(folded.shares) - 1}"
         ran = [name for name, one in folded.result.wagons.items() if one.error is None and name not in folded.not_run]
         rows = self._rows_of_wagons(folded.result.wagons, ran, _part_key(node_key, len(folded.shares)), label)
@@ -245,6 +263,7 @@ class Reuse:
         if self._ledger is not None:
             rows = self.rows_of(index, share, result)
             self._write(rows.new, rows.used)
+            self.notes += [one for one in rows.notes if one not in self.notes]
 
     def rows_of(self, index: int, share: Share, result: ShareResult) -> LedgerRows:
         """The rows for the sums of the wagons that ran in a sub-job; none if it was not whole."""
@@ -260,6 +279,7 @@ class Reuse:
         ran = [name for name in ran if is_sound]
         reused = list(self._result_keys([name for name in ran if result.wagons[name].reused_count], key).values())
         new = [name for name in ran if not result.wagons[name].reused_count]
+        new, notes = self._described_by_keys(new, index, result)
         rows = self._rows_of_wagons(result.wagons, new, key, share.label)
         about_share = other_key("share", key)
         if rows:
@@ -267,7 +287,37 @@ class Reuse:
             rows.append(LedgerRow(about_share, SHARES_NAME, share.label, content))
         elif reused:
             reused.append(about_share)
-        return LedgerRows(tuple(rows), tuple(reused))
+        return LedgerRows(tuple(rows), tuple(reused), notes)
+
+    def _described_by_keys(
+        self, names: list[str], index: int, result: ShareResult
+    ) -> tuple[list[str], tuple[str, ...]]:
+        """Return the wagons whose keys say what was really used, and sentences on what was used in place of it."""
+        changed = self._changed(index, result.inputs) if names else ""
+        if changed:
+            return [], (f"results are not kept of files that changed, as {changed}",)
+        notes, good = [], []
+        for name in names:
+            key, code = self.keys[name], result.code
+            packages = [one for one in code.packages if one in key.packages]
+            files = [one for one in code.files if one in key.files or one in key.modules]
+            notes += [
+                f"results of {name} from {code.host} are not kept: {one} is {code.packages[one]} there, and "
+                f"{key.packages[one]} where the train was planned"
+                for one in packages
+            ]
+            notes += [f"results of {name} are not kept: {one} changed since the train was planned" for one in files]
+            good += [] if packages or files else [name]
+        return good, tuple(notes)
+
+    def _changed(self, index: int, used: Mapping[str, str]) -> str:
+        """Return a sentence on the first file of a sub-job that was read with another content than its key says."""
+        planned = self._identities.pop(index, {})
+        for path in {**planned, **used}:
+            if planned.get(path, "") != used.get(path, ""):
+                was, read = planned.get(path, "not known"), used.get(path, "not known")
+                return f"{path}: it was {was} when its result was looked up, and {read} when it was read"
+        return ""
 
     def _rows_of_wagons(
         self, wagons: Mapping[str, WagonShare], names: Iterable[str], share_key: str, label: str
@@ -287,7 +337,7 @@ class Reuse:
 
     def learned_before(self) -> LearnedBefore:
         """What wagons touched first in earlier runs over the first sub-job of this dataset."""
-        keys = self._learned_keys()
+        self._learned_under = keys = self._learned_keys()
         if not self._takes or not keys:
             return LearnedBefore()
         found = self._contents(list(keys.values()))
@@ -302,6 +352,8 @@ class Reuse:
     def keep_learned(self, learned: Learned) -> None:
         """Keeps what wagons touched first, and the step that followed."""
         keys = self._learned_keys()
+        if keys != self._learned_under:
+            return  # The file that it was learned from has changed meanwhile.
         label = self._plan.shares[0].label
         self._touched = {**self._touched, **learned.touched}
         rows = [
@@ -352,7 +404,8 @@ class Reuse:
             return None
         if index not in self._key_texts:
             try:
-                self._key_texts[index] = self._share_keys.key_of(share, self._step)
+                self._identities[index] = identities = identities_of(share.files)
+                self._key_texts[index] = self._share_keys.key_of(share, self._step, identities)
             except UnknownValueError as error:
                 self._unknown_shares[index] = str(error)
                 self._key_texts[index] = None

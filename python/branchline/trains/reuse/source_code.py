@@ -15,7 +15,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from branchline.trains.reuse.canonical import UnknownValueError, digest_of_file
+from branchline.reading.datasets.identity import content_identity
+from branchline.trains.reuse.canonical import NamedFile, UnknownValueError, named_file
 from branchline.trains.reuse.module_finder import parsed
 
 # Decorators that only change what they decorate.
@@ -35,6 +36,7 @@ class ModuleSource:
     path: str
     module: ModuleType | None
     statements: list[ast.stmt]
+    identity: str = ""
     bound: dict[str, list[int]] = field(default_factory=dict)
     compiled: dict[str, list[CodeType]] = field(default_factory=dict)
     _dumps: dict[int, bytes] = field(default_factory=dict)
@@ -43,12 +45,14 @@ class ModuleSource:
     def of(cls, name: str, path: str, module: ModuleType | None) -> ModuleSource:
         """That of a file. Raises UnknownValueError for what cannot be read."""
         try:
+            # Before the file is read: a change between both is noticed then.
+            identity = content_identity(path)
             content = Path(path).read_bytes()
             tree = parsed(content)
             code = compile(content, path, "exec", dont_inherit=True)
         except (OSError, SyntaxError, ValueError) as error:
             raise UnknownValueError(f"the source of module {name} cannot be read: {error}") from None
-        made = cls(name, path, module, tree.body)
+        made = cls(name, path, module, tree.body, identity)
         for index, statement in enumerate(tree.body):
             for one in _names_bound(statement):
                 made.bound.setdefault(one, []).append(index)
@@ -141,15 +145,15 @@ def _changed_by(statement: ast.stmt) -> set[str]:
     return {""}
 
 
-def files_named(statements: Iterable[ast.stmt], folder: str) -> dict[str, str]:
-    """The files that texts in statements name, with their digests."""
+def files_named(statements: Iterable[ast.stmt], folder: str) -> dict[str, NamedFile]:
+    """The files that texts in statements name."""
     found = {}
     for statement in statements:
         for node in ast.walk(statement):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                content = digest_of_file(node.value, folder)
-                if content is not None:
-                    found[node.value] = content
+                file = named_file(node.value, folder)
+                if file is not None:
+                    found[node.value] = file
     return found
 
 

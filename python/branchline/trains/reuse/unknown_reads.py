@@ -9,7 +9,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from branchline.trains.reuse.canonical import digest_of_file
+from branchline.trains.reuse.canonical import named_file
 
 # Calls that read what is not in the source. They are fine where the name of the file is.
 READS_FILE = {"open", "read_text", "read_bytes", "from_file", "loadtxt", "genfromtxt", "fromfile", "memmap", "urlopen"}
@@ -129,6 +129,6 @@ def _names_known_file(call: ast.Call, known: set[str], values: Mapping[str, Any]
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
             name = f"self.{node.attr}"
         value = values.get(name)
-        if isinstance(value, str | Path) and digest_of_file(str(value)) is not None:
+        if isinstance(value, str | Path) and named_file(str(value)) is not None:
             return True
     return False

@@ -46,6 +46,7 @@ from branchline.trains.subjobs.share_result import (
 )
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
+from branchline.trains.subjobs.used_inputs import PlannedCode
 from branchline.trains.tables.table_folder import TableFolder
 from branchline.trains.worker.train_worker import TrainWork
 
@@ -150,7 +151,7 @@ class _Run:
         self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
         self._done: set[int] = set()
         # Sub-jobs in which there is nothing to read: those that nobody has yet are not handed out.
-        self._empty: set[int] = set()
+        self._empty: dict[int, dict[str, str]] = {}
         self._kept_nodes: dict[FoldNode, KeptNeighbours] = {}
 
     def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
@@ -280,6 +281,7 @@ class _Run:
             access=settings.access,
             tables=self._tables,
             faults=self._plan.faults,
+            planned_code=self._planned_code(),
         )
         # In this process the second signal often comes while the first one closes what is open.
         with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):
@@ -289,6 +291,10 @@ class _Run:
                     self._workers_count = max(self._workers_count, place.workers_seen)
                     self._queue.workers_count = place.workers
                     self._log.workers(place.workers)
+
+    def _planned_code(self) -> PlannedCode | None:
+        is_shipped = self._plan.settings.on is not None
+        return None if self._reuse is None else self._reuse.planned_code(ships_modules=is_shipped)
 
     def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
         drawn = self._next(spot, spots)
@@ -325,7 +331,7 @@ class _Run:
             if self._reuse is None:
                 if drawn.index not in self._empty:
                     return drawn
-                self._finished_here(drawn.index, ShareResult.without_entries(wagons, drawn.payload.stopped))
+                self._finished_here(drawn.index, ShareResult.without_entries(wagons, drawn.payload.stopped, {}))
                 continue
             share: Share = drawn.payload
             # One that is run again has been looked up before.
@@ -342,7 +348,8 @@ class _Run:
             self._at_work[drawn.index] = (share, found)
             if drawn.index in self._empty and (found is None or found.missing):
                 known = set() if found is None else set(found.wagons)
-                self._finished_here(drawn.index, ShareResult.without_entries(wagons, share.stopped | known))
+                nothing = ShareResult.without_entries(wagons, share.stopped | known, self._empty[drawn.index])
+                self._finished_here(drawn.index, nothing)
                 continue
             if found is None:
                 return drawn
@@ -399,7 +406,7 @@ class _Run:
         elif isinstance(value, EmptyParts):
             # Workers elsewhere say so only when a group is done, and fold the results of neighbours, of which none may
             # lack.
-            self._empty.update(value.indices if self._plan.settings.on is None else ())
+            self._empty |= dict.fromkeys(value.indices if self._plan.settings.on is None else (), value.inputs)
         elif isinstance(value, WorkerTimes):
             self._note_times(message.worker, value)
         elif isinstance(value, Progress):

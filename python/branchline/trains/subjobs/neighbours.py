@@ -41,6 +41,8 @@ class FoldedNeighbours:
     not_run: frozenset[str] = frozenset()
     times: WorkerTimes | None = None
     merge_stages: tuple[MergeStage, ...] = ()
+    #: The identities of the local files that each of them read.
+    inputs: tuple[dict[str, str], ...] = ()
 
 
 class NeighbourFolding:
@@ -56,6 +58,7 @@ class NeighbourFolding:
         self._neighbours = range(0)
         self._folding = Folding()
         self._shares: list[KeptShare] = []
+        self._inputs: list[dict[str, str]] = []
         self._not_run = frozenset[str]()
         self._times: WorkerTimes | None = None
         self._costs = MergeCosts()
@@ -71,6 +74,7 @@ class NeighbourFolding:
         self._times, self._not_run = result.times, result.not_run
         share: Share = subjob.payload
         self._shares.append(KeptShare.of(result, share))
+        self._inputs.append(result.inputs)
         with self._costs.folding(1, results=1):
             self._folding.add(FoldedResult.of(subjob.index, share, result, self._faults))
         if len(self._shares) == len(self._neighbours):
@@ -85,9 +89,12 @@ class NeighbourFolding:
             with self._costs.folding(1, nodes=int(is_whole)):
                 result = self._folding.result()
             stages = tuple(self._costs.stages())
-            folded = FoldedNeighbours(result, tuple(self._shares), self._not_run, self._times, stages)
+            folded = FoldedNeighbours(
+                result, tuple(self._shares), self._not_run, self._times, stages, tuple(self._inputs)
+            )
             yield Folded(range(first, first + len(self._shares)), folded, self._worker)
         self._neighbours, self._folding, self._shares, self._costs = range(0), Folding(), [], MergeCosts()
+        self._inputs = []
 
     def _is_next(self, subjob: SubJob) -> bool:
         """Whether a sub-job follows on those that are folded, or is the first of its neighbours."""
@@ -103,5 +110,6 @@ class NeighbourFolding:
             and result.error is None
             and not result.skipped
             and result.memory_retry is None
+            and result.code.is_as_planned
             and all(one.error is None for one in result.wagons.values())
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -22,6 +22,7 @@ from branchline.records.sensors.record import (
     TroubleRecord,
     WagonFault,
 )
+from branchline.trains.subjobs.used_inputs import UsedCode
 from branchline.trains.wagons.wagons import Wagon
 
 
@@ -120,11 +121,18 @@ class ShareResult(ReadRecords):
     is_reused: bool = False
     memory_retry: MemoryRetry | None = None
     times: WorkerTimes | None = None
+    #: Identities of the local files that were read, by path, and the code that differs from the plan.
+    inputs: dict[str, str] = field(default_factory=dict)
+    code: UsedCode = field(default_factory=UsedCode)
 
     @classmethod
-    def without_entries(cls, wagons: Sequence[Wagon], not_run: frozenset[str]) -> ShareResult:
-        """That of a part of a file without entries, as a worker would make it."""
-        return cls({one.name: WagonShare(requires=one.requires) for one in wagons}, not_run=not_run)
+    def without_entries(
+        cls, wagons: Sequence[Wagon], not_run: frozenset[str], inputs: Mapping[str, str]
+    ) -> ShareResult:
+        """That of a part of a file without entries, as a worker would make it that read these ``inputs``."""
+        return cls(
+            {one.name: WagonShare(requires=one.requires) for one in wagons}, not_run=not_run, inputs=dict(inputs)
+        )
 
 
 @dataclass(frozen=True)
@@ -139,9 +147,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class EmptyParts:
-    """The sub-jobs (by index) that are parts of a file without entries, as the worker found that opened the file."""
+    """The sub-jobs (by index) that are parts of a file without entries, as the worker found that opened the file, and
+    the identities of what it opened.
+    """
 
     indices: tuple[int, ...]
+    inputs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,12 @@ def reuse_in_job(submission: Submission, plan: TrainPlan) -> Reuse | None:
 
 def write_rows(folder: BatchFolder, node: FoldNode, rows: Sequence[LedgerRows]) -> None:
     """Writes what the sub-jobs of a node add to the ledger. Raises StorageError."""
-    together = LedgerRows(tuple(row for one in rows for row in one.new), tuple(key for one in rows for key in one.used))
-    if together.new or together.used:
+    together = LedgerRows(
+        tuple(row for one in rows for row in one.new),
+        tuple(key for one in rows for key in one.used),
+        tuple(dict.fromkeys(note for one in rows for note in one.notes)),
+    )
+    if together != LedgerRows():
         write_again(folder.rows(node), framed(_ROWS, together))
 
 
@@ -182,6 +186,7 @@ def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
                 continue
             ledger.put(rows.new)
             ledger.used(rows.used)
+            notes += [one for one in rows.notes if one not in notes]
             path.unlink(missing_ok=True)
         if is_whole:
             ledger.remove_old()

@@ -13,13 +13,13 @@ class KeptTree:
 
     def __init__(self) -> None:
         self._tree: Tree | None = None
-        self._opened_for: tuple[DataFile, Access, int] | None = None
+        self._opened_for: tuple[DataFile, Access, int, dict[str, str]] | None = None
 
-    def open(self, share: Share, access: Access) -> tuple[Tree, bool]:
-        """The tree of the share's file, and whether it was opened now: not if the last one was of the same file, read
-        in the same way. Raises what opening raises.
+    def open(self, share: Share, access: Access, identities: dict[str, str]) -> tuple[Tree, bool]:
+        """The tree of the share's file, and whether it was opened now: not if the last one was of the same file, with
+        the same ``identities``, read in the same way. Raises what opening raises.
         """
-        wanted = (share.files[0], access, share.replicas_skipped)
+        wanted = (share.files[0], access, share.replicas_skipped, identities)
         if self._tree is not None and wanted == self._opened_for:
             return self._tree, False
         # Not both at once: each may hold a copy of its file on a local disk.

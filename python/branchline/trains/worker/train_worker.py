@@ -34,6 +34,7 @@ from branchline.trains.subjobs.obeying import Obedience
 from branchline.trains.subjobs.share_records import ShareRecords
 from branchline.trains.subjobs.share_result import EmptyParts, JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.trains.subjobs.shares import Share, empty_parts, entry_range, open_tree, step_entries
+from branchline.trains.subjobs.used_inputs import CodeCheck, PlannedCode, identities_of, unchanged
 from branchline.trains.tables.piece_writer import TableWriters
 from branchline.trains.tables.table_folder import TableFolder
 from branchline.trains.wagons.clock import PhaseClock, split_reading
@@ -60,6 +61,8 @@ class TrainWork:
     tables: TableFolder = field(default_factory=TableFolder)
     #: The wagons that did not even begin.
     faults: dict[str, WagonFault] = field(default_factory=dict)
+    #: What is compared with the code that a worker runs; None where no results are kept.
+    planned_code: PlannedCode | None = None
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
@@ -83,6 +86,8 @@ class OpenSubJob:
     empty_parts: Sequence[int] = ()
     #: What measures of the control room make of it.
     obeys: Obedience = field(default_factory=lambda: Obedience(PLANNED))
+    #: The identities of its local files, from before they were opened.
+    inputs: dict[str, str] = field(default_factory=dict)
 
 
 class Worker:
@@ -108,6 +113,7 @@ class Worker:
         self._goes_on = True
         self._locality = Locality.here(work.access)
         self._kept_tree = KeptTree()
+        self._code_check = None if work.planned_code is None else CodeCheck(work.planned_code, host())
         self._neighbours = NeighbourFolding(work.faults, context.worker)
 
     def messages(self) -> Iterator[Message]:
@@ -119,7 +125,7 @@ class Worker:
             while opened is not None:
                 if opened.empty_parts and not opened.share.is_trial:
                     first = opened.subjob.index - opened.share.part
-                    yield self._note(EmptyParts(tuple(first + part for part in opened.empty_parts)))
+                    yield self._note(EmptyParts(tuple(first + part for part in opened.empty_parts), opened.inputs))
                 not_run = opened.share.stopped | self._failed_before(opened.subjob.index)
                 is_trial, index = opened.share.is_trial, opened.subjob.index
                 result = ShareResult(self._coupling.begin(not_run, index, counts_only=is_trial), not_run)
@@ -129,6 +135,8 @@ class Worker:
                 self._coupling.settle(result.wagons)
                 result.memory_retry = _memory_retry(opened, result)
                 result.times = self._times()
+                if self._code_check is not None:
+                    result.code = self._code_check.used()
                 yield from self._neighbours.take(opened.subjob, result)
                 self._clock.switch("other")
                 if not self._goes_on:
@@ -198,7 +206,7 @@ class Worker:
             return [self._open(subjob, obeys[0])]
         self._context.at(f"opening {share.label}", READING)
         all_opened = [
-            OpenSubJob(one, one.payload, list(one.payload.files), obeys=how)
+            OpenSubJob(one, one.payload, list(one.payload.files), obeys=how, inputs=self._identities(one.payload))
             for one, how in zip(together, obeys, strict=True)
         ]
         sources = [_source_of(file) for one in all_opened for file in one.files]
@@ -207,6 +215,9 @@ class Worker:
         parts = parts_of(stream, [_stops_of(one.files) for one in all_opened])
         leader = subjob.index
         return [replace(one, stream=part, leader=leader) for one, part in zip(all_opened, parts, strict=True)]
+
+    def _identities(self, share: Share) -> dict[str, str]:
+        return {} if self._code_check is None else identities_of(share.files)
 
     def _is_far(self, share: Share) -> bool:
         """Whether files are asked for early, and this sub-job is not one of the last, which others may want."""
@@ -219,12 +230,13 @@ class Worker:
     def _open(self, subjob: SubJob, obeys: Obedience) -> OpenSubJob:
         share: Share = subjob.payload
         self._context.at(f"opening {share.label}", READING)
-        opened = OpenSubJob(subjob, share, list(share.files), leader=subjob.index, obeys=obeys)
+        inputs = self._identities(share)
+        opened = OpenSubJob(subjob, share, list(share.files), leader=subjob.index, obeys=obeys, inputs=inputs)
         sources = [_source_of(one) for one in opened.files]
         if share.parts > 1:
             try:
                 with self._clock.during("plan"):
-                    opened.tree, is_new = self._kept_tree.open(share, obeys.access)
+                    opened.tree, is_new = self._kept_tree.open(share, obeys.access, inputs)
             except BranchlineError as error:
                 opened.failed = error
                 return opened
@@ -306,6 +318,7 @@ class Worker:
                 records.companions_done(companions.take_records(), companions.take_missing())
             records.write_into(result)
             result.measures = opened.obeys.records
+            result.inputs = unchanged(opened.inputs, self._identities(opened.share))
             result.links = links_chosen(self._work.access, self._locality.spot.site)
 
     def _work_through(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,8 +139,12 @@ def test_a_file_that_does_not_parse_travels(folders: Folders) -> None:
     assert "finder_broken.py" in shipped(folders.wagons(body="import finder_broken"))
 
 
-def test_packages_below_a_path_of_the_environment_are_installed(folders: Folders, tmp_path: Path) -> None:
+def test_packages_below_a_path_of_the_environment_are_installed(
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As those of a view of software on CVMFS."""
+    # The view is older than a process that uses it.
+    monkeypatch.setattr("branchline.jobs.package_versions._process_began_s", lambda: time.time() + 1)
     view = tmp_path / "view" / "site-packages"
     (view / "finder_view-1.2.dist-info").mkdir(parents=True)
     (view / "finder_view-1.2.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: finder_view\n")

@@ -165,6 +165,7 @@ class UnitWorker:
             skip_bad_files=settings.skip_bad_files,
             access=settings.access,
             tables=self._folder.tables,
+            planned_code=None if self._reuse is None else self._reuse.planned_code(ships_modules=True),
         )
         self._begin_s = time.time()
         interruption.when_asked = place.stop
@@ -211,7 +212,7 @@ class UnitWorker:
                 ran = [one for one in message.value.wagons.values() if not one.reused_count]
                 queue.missed(branch for share in ran for branch in share.misses)
         elif isinstance(message.value, EmptyParts):
-            queue.empty.update(message.value.indices)
+            queue.empty |= dict.fromkeys(message.value.indices, message.value.inputs)
         elif isinstance(message.value, WorkerTimes):
             self._note_times(message.worker, message.value)
 

@@ -60,8 +60,8 @@ class UnitQueue(SubJobQueue):
         self._calls = calls
         self._reuse = reuse
         self._kept = kept
-        #: Parts of files without entries, which need no worker.
-        self.empty: set[int] = set()
+        #: Parts of files without entries, which need no worker, with the identities of these files.
+        self.empty: dict[int, dict[str, str]] = {}
         #: The sub-jobs that were handed out, with what is kept of them.
         self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
 
@@ -97,7 +97,8 @@ class UnitQueue(SubJobQueue):
         self.at_work[index] = (share, kept)
         if index in self.empty and (kept is None or kept.missing - self.stopped):
             known = set() if kept is None else set(kept.wagons)
-            nothing = ShareResult.without_entries(self._plan.loaded.wagons, share.stopped | known)
+            inputs = self.empty[index]
+            nothing = ShareResult.without_entries(self._plan.loaded.wagons, share.stopped | known, inputs)
             self._calls.reused(index, nothing)
             return None
         if kept is not None and self._reuse is not None:
