@@ -8,9 +8,21 @@ import re
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
+# Marks that change the order in which letters are shown, end a line, or are not seen at all.
+_BIDIRECTIONAL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_HIDDEN = "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f"
+_MISLEADING = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff{_BIDIRECTIONAL}{_HIDDEN}]")
+_REORDERING = re.compile(f"[{_BIDIRECTIONAL}]")
+
+
 def printable(text: str) -> str:
-    """Return the text with a replacement mark for each character that cannot be shown."""
-    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+    """Return the text with a replacement mark for each character that cannot be shown, or that reorders others."""
+    return _REORDERING.sub("\N{REPLACEMENT CHARACTER}", _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def escaped(text: str) -> str:
+    """Return the text on one line, with Python's escape for each character that a terminal obeys or hides."""
+    return _MISLEADING.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
 def message_of(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from branchline.base.extras import missing_packages_explained
 from branchline.cli.command_list import GROUPS
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, named_command, overview, parse
-from branchline.cli.printing import errors_printed, log, open_closed_streams, print_error, print_out
+from branchline.cli.printing import errors_printed, log, open_closed_streams, print_block_out, print_error
 
 HELP = ("-h", "--help")
 
@@ -45,7 +45,7 @@ def _run(words: Sequence[str]) -> int:
         print_error(overview(group))
         return EXIT_USAGE
     if behind[0] in HELP:
-        print_out(overview(group))
+        print_block_out(overview(group))
         return EXIT_OK
     command, rest = named_command(words)
     values = parse(command, rest)

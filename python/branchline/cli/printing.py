@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from branchline._core import __version__
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from branchline.base.texts import is_short_of_memory, message_of
+from branchline.base.printing import json_text, print_block, print_line
 from branchline.errors import BranchlineError, InternalError, OptionError, StorageError
 
 STDERR = 2
@@ -32,10 +34,20 @@ def open_closed_streams() -> None:
 
 
 def print_out(text: str) -> None:
-    """Prints a result to the standard output, at once. Raises BrokenPipeError, and StorageError if it cannot."""
+    """Prints a line to the standard output, at once. Raises BrokenPipeError, and StorageError if it cannot."""
     with output_checked():
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+        print_line(text)
+
+
+def print_block_out(text: str) -> None:
+    """Prints a result of several lines, as ``print_out``."""
+    with output_checked():
+        print_block(text)
+
+
+def print_json(value: Any) -> None:
+    """Prints a result as indented JSON, as ``print_out``."""
+    print_block_out(json_text(value))
 
 
 @contextmanager
@@ -51,14 +63,13 @@ def output_checked() -> Iterator[None]:
 
 
 def print_error(text: str) -> None:
-    """Prints a text to the standard error, at once."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Prints a text of several lines to the standard error, at once."""
+    print_block(text, sys.stderr)
 
 
 def log(message: str) -> None:
-    """Prints one message to the standard error."""
-    print_error(f"branchline: {message}")
+    """Prints one message to the standard error, on one line."""
+    print_line(f"branchline: {message}", sys.stderr)
 
 
 def log_stopping() -> None:

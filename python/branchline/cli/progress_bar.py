@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from branchline.base.texts import escaped
+
 if TYPE_CHECKING:
     from branchline.records.sensors.status import TrainStatus
 
@@ -26,12 +28,18 @@ def progress_bar(title: str, *, unit: str = "") -> Iterator[Update | None]:
 
     counted = TextColumn(f"{{task.completed:.0f}}/{{task.total}} {unit}")
     done = counted if unit else TaskProgressColumn()
-    columns = (TextColumn(title), BarColumn(), done, TextColumn("{task.fields[text]}"), TimeRemainingColumn())
+    columns = (
+        TextColumn(title, markup=False),
+        BarColumn(),
+        done,
+        TextColumn("{task.fields[text]}", markup=False),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, TextColumn("left"), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None if unit else 1.0, text="")
 
         def update(completed: float, total: float | None, text: str) -> None:
-            bar.update(task, completed=completed, total=total, text=text)
+            bar.update(task, completed=completed, total=total, text=escaped(text))
 
         yield update
 

@@ -8,6 +8,7 @@ import traceback
 from contextlib import suppress
 
 from branchline.base.limits import FAULT_TEXT_MAX, FAULTS_PRINTED_MAX
+from branchline.base.printing import print_block
 from branchline.base.texts import printable
 from branchline.errors import BranchlineError, InternalError
 
@@ -38,7 +39,7 @@ def print_fault(error: Exception, part: str) -> None:
     # The thread goes on, also where nobody reads what it says.
     with suppress(OSError, ValueError):
         head = f"A fault of Branchline in {printable(part)}, {_REPORT_IT}:"
-        print(f"{head}\n{text}{last}", file=sys.stderr, flush=True)  # noqa: T201 - the log of the server
+        print_block(f"{head}\n{text}{last}", sys.stderr)
 
 
 def _place(error: BaseException) -> tuple[object, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import log, print_out
+from branchline.cli.printing import log, print_json, print_out
 from branchline.cli.read_options import ReadingSettings, requests_recorded
 from branchline.errors import OptionError
 
@@ -119,7 +118,7 @@ def check(
     record = checked(forecast_kept, [job_record(job) for job in jobs])
     keep_checked(checked_of(forecast_kept, record))
     if as_json:
-        print_out(json.dumps(finite(to_plain(record)), indent=1))
+        print_json(finite(to_plain(record)))
         return
     for name, one in zip(jobs, record.checks, strict=True):
         held = "inside the interval" if one.is_held else "outside the interval"
@@ -158,7 +157,7 @@ def calibrate(
     found = measured(files, reading.access, load_calibration())
     path = save_calibration(found)
     if as_json:
-        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        print_json(finite(to_plain(found)))
         return
     print_out(f"{found.machine}: decoding {found.decode_s_per_byte * 1e9:.2f} s for a GB, and decompressing")
     for codec, seconds in found.decompress_s_per_byte.items():
@@ -216,7 +215,7 @@ def advise(
     if said.unsaid:
         log(said.unsaid)
     if as_json:
-        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        print_json(finite(to_plain(found)))
         return
     print_advice(advice_of(found), "Nothing that Branchline knows of would save 3 % of the time.")
     chosen = next((one for one in found if one.change.writes or not do_in), None)
@@ -241,6 +240,6 @@ def _advise_together(jobs: list[str], *, as_json: bool) -> None:
 
     found = advise_jobs([job_record(job) for job in jobs])
     if as_json:
-        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        print_json(finite(to_plain(found)))
         return
     print_advice(found, "These jobs do not read the same files: name each alone to see what would help it.")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.limits import DISK_PAGE_BYTES
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import print_out
+from branchline.cli.printing import print_json, print_out
 from branchline.cli.read_options import Trace, requests_recorded
 from branchline.errors import OptionError
 
@@ -91,7 +90,7 @@ def _inspect_file(
 
         draw(layout, picture)
     if as_json:
-        print_out(json.dumps({**layout.as_json(), "advice": to_plain(advise_file(layout))}, indent=1))
+        print_json({**layout.as_json(), "advice": to_plain(advise_file(layout))})
         return
     print_file(layout, console())
     if picture is not None:

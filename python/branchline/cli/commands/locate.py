@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from branchline.cli.parameters import Argument
-from branchline.cli.printing import print_out
+from branchline.cli.printing import print_json
 
 
 def locate(
@@ -23,10 +23,8 @@ def locate(
             branchline locate hdfs://namenode.example.org:8020/store/data/ > files.json
 
     """
-    import json
-
     # Imported here since most commands need no servers.
     from branchline.reading.datasets.dataset import Dataset
     from branchline.reading.datasets.replicas import located_fileset
 
-    print_out(json.dumps(located_fileset(Dataset.of(dataset)), indent=1))
+    print_json(located_fileset(Dataset.of(dataset)))

@@ -13,7 +13,7 @@ from branchline.base.quantities import counted
 from branchline.base.trust import trust_users
 from branchline.cli.commands.submitted import Farm, print_submitted
 from branchline.cli.parameters import GENERAL, Argument, Option
-from branchline.cli.printing import log, log_stopping, print_error, print_out
+from branchline.cli.printing import log, log_stopping, print_block_out, print_error, print_out
 from branchline.cli.read_options import ReadingSettings, requests_recorded
 from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
@@ -223,7 +223,8 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
         log("interrupted; results of finished parts are kept and marked as partial")
     flows = list(cutflows_in(result.outputs, "cutflow"))
     for name, flow in flows[:CUTFLOWS_PRINTED_MAX]:
-        print_out(f"{name}: events, weights\n{textwrap.indent(str(flow), '  ')}")
+        print_out(f"{name}: events, weights")
+        print_block_out(textwrap.indent(str(flow), "  "))
     if len(flows) > CUTFLOWS_PRINTED_MAX:
         more = counted(len(flows) - CUTFLOWS_PRINTED_MAX, "more cutflow")
         where = f": the report shows them, and branchline.load({str(result.out)!r}) has all" if result.out else ""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.quantities import counted
+from branchline.base.texts import escaped
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
 from branchline.cli.read_options import ReadingSettings, requests_recorded
@@ -87,7 +88,7 @@ def _content(one: ObjectSummary) -> str:
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    lines = [HEAD, *rows] if rows else []
+    lines = [HEAD, *(tuple(map(escaped, row)) for row in rows)] if rows else []
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))] if lines else []
     for number, line in enumerate(lines):
         print_out("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

@@ -11,7 +11,7 @@ from branchline.base.quantities import counted
 from branchline.base.trust import trust_users
 from branchline.cli.commands.report import ReportTo
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import log, print_out
+from branchline.cli.printing import log, print_json, print_out
 from branchline.cli.trusted_users import TrustUser
 from branchline.errors import MissingFileError
 from branchline.records.sensors.record import RUNNING
@@ -106,9 +106,7 @@ def status(
 
     found = _follow(out) if follow else _status(out)
     if as_json:
-        import json
-
-        print_out(json.dumps(found.as_dict(), indent=1))
+        print_json(found.as_dict())
     else:
         for line in status_lines(found, out):
             print_out(line)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from branchline.cli.commands.report import ReportTo, command_reported
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import log, print_out
+from branchline.cli.printing import log, print_json, print_out
 from branchline.cli.read_options import ReadingSettings, requests_recorded
 
 TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace (.parquet).")]
@@ -83,7 +82,7 @@ def show(
     if html is not None:
         write_page(found, html)
     if as_json:
-        print_out(json.dumps(summarise(found).as_json(), indent=1))
+        print_json(summarise(found).as_json())
         return
     print_summary(summarise(found), console())
     if html is not None:
@@ -116,7 +115,7 @@ def diff(
     if html is not None:
         write_comparison(*traces, html)
     if as_json:
-        print_out(json.dumps(found.as_json(), indent=1))
+        print_json(found.as_json())
         return
     print_comparison(found, console())
     if html is not None:
@@ -174,7 +173,7 @@ def replay(
     with requests_recorded(reading.trace_to):
         found = (replay_requests if requests else replay_baskets)(read_trace(path), on, reading.access)
     if as_json:
-        print_out(json.dumps(found.as_json(), indent=1))
+        print_json(found.as_json())
         return
     print_replayed(found, console())
 

@@ -13,4 +13,5 @@ def print_advice(found: Sequence[Advice], nothing: str) -> None:
     if not found:
         print_out(nothing)
     for number, one in enumerate(found, 1):
-        print_out("\n".join(one.lines(number)))
+        for line in one.lines(number):
+            print_out(line)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 from branchline.base.plain import finite, to_plain
 from branchline.base.quantities import counted, duration
-from branchline.cli.printing import print_out
+from branchline.cli.printing import print_json, print_out
 from branchline.lab.forecast.checked import CheckedForecasts
 
 
 def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:
     """Prints each with its error, newest last, and how right they were together."""
     if as_json:
-        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        print_json(finite(to_plain(found)))
         return
     if not found.forecasts:
         print_out("No forecast was checked on this machine: branchline forecast check FORECAST JOB")

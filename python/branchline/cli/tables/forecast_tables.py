@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from branchline.base.quantities import count, size
 from branchline.trains.testing.cost_forecast import Forecast, WagonForecast
@@ -26,7 +27,7 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         "output",
         "output\nof all",
     ):
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(Text(heading), justify="right", no_wrap=True)
     for wagon in forecast.wagons:
         table.add_row(*_row(wagon))
     if console.measure(table, options=console.options.update_width(WIDEST)).maximum <= console.width:

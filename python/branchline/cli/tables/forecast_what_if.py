@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from branchline.base.plain import finite, to_plain
 from branchline.base.quantities import count, duration, size
-from branchline.cli.printing import print_out
+from branchline.cli.printing import print_json, print_out
 from branchline.cli.tables.terminal import console
 from branchline.errors import OptionError
 from branchline.lab.forecast.forecasting import Interval, WhatIf
@@ -24,7 +24,7 @@ def kept_or_printed(found: WhatIf | JobsAtOnce, output: Path | None, *, as_json:
             raise OptionError("only the forecast of one job is kept to be checked", hint="use --json for jobs at once")
         keep(found, output)
     if as_json:
-        print_out(json.dumps(finite(to_plain(found)), indent=1))
+        print_json(finite(to_plain(found)))
     return as_json
 
 
@@ -60,7 +60,7 @@ def print_jobs(found: JobsAtOnce) -> None:
 def _table(*headings: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in headings:
-        table.add_column(heading, no_wrap=True)
+        table.add_column(Text(heading), no_wrap=True)
     return table
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from branchline.base.plain import to_plain
 from branchline.base.quantities import count, counted, percent, significant, size
-from branchline.cli.printing import print_out
+from branchline.cli.printing import print_json
 from branchline.cli.tables.advice_lines import print_advice
 from branchline.cli.tables.terminal import console as standard_output
 from branchline.lab.advice.layout_advice import advise_dataset, advise_file
@@ -28,7 +28,7 @@ def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
     """The table of files, and advice."""
     found = advise_dataset(layout)
     if as_json:
-        print_out(json.dumps({**layout.as_json(), "advice": to_plain(found)}, indent=1))
+        print_json({**layout.as_json(), "advice": to_plain(found)})
         return
     console = standard_output()
     table = _table("files", ("file", "size", "entries", "branches", "codecs"))
@@ -129,7 +129,9 @@ def _median(spread: Spread, shown: Callable[[float], str]) -> str:
 def _table(title: str, head: tuple[str, ...]) -> Table:
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for number, heading in enumerate(head):
-        table.add_column(heading, justify="left" if number < 2 and heading != "size" else "right", overflow="fold")
+        table.add_column(
+            Text(heading), justify="left" if number < 2 and heading != "size" else "right", overflow="fold"
+        )
     return table
 
 

@@ -7,7 +7,9 @@ import sys
 from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.text import Text
 
+from branchline.base.texts import escaped
 from branchline.cli.printing import output_checked
 
 #: Width of tables in files and pipes, which have no width of their own.
@@ -22,6 +24,10 @@ class OutputConsole(Console):
         with output_checked():
             super().print(*objects, **options)
 
+    def render_str(self, text: str, **options: Any) -> Text:
+        """As rich's, on one line; rich calls it for each text, also those in cells. A ``Text`` stays as it is."""
+        return super().render_str(escaped(text), **options)
+
     def on_broken_pipe(self) -> NoReturn:
         """Leaves to the caller what happens: rich would end the process with an error."""
         raise BrokenPipeError
@@ -30,4 +36,5 @@ class OutputConsole(Console):
 def console() -> Console:
     """The standard output, as wide as the terminal; wide if it is a file or a pipe."""
     is_elsewhere = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return OutputConsole(width=WIDTH_ELSEWHERE if is_elsewhere else None)
+    # Names may look like markup.
+    return OutputConsole(width=WIDTH_ELSEWHERE if is_elsewhere else None, markup=False, emoji=False)

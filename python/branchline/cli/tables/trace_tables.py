@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from branchline.base.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing.replay import Replayed
@@ -120,7 +121,7 @@ def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Seq
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for number, heading in enumerate(head):
         is_name = number == 0 or heading == "tree"
-        table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)
+        table.add_column(Text(heading), justify="left" if is_name else "right", no_wrap=True)
     for row in rows[:ROWS_SHOWN]:
         table.add_row(*row)
     console.print(table)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from branchline.base.printing import print_line
 from branchline.base.processes import own_python
 from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.sandbox.owner_messages import OwnerAnswer, StartRequest
@@ -143,7 +144,7 @@ def main() -> int:
         answer = actions[action]()
     except (BranchlineError, OSError) as error:
         if action in ("start", "take"):
-            print(error, file=sys.stderr)  # noqa: T201 - what a train writes to its terminal
+            print_line(error, sys.stderr)
             return 1
         answer = OwnerAnswer(error=str(error))
     if answer is not None:

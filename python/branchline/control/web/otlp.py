@@ -19,6 +19,7 @@ from http.client import HTTPException
 from urllib.parse import unquote, urlsplit
 
 from branchline.base.limits import OTLP_INTERVAL_S, OTLP_WAIT_S
+from branchline.base.printing import print_line
 from branchline.control.faults import trouble_of
 from branchline.control.metrics import COUNTER, Metric, MetricValue, metrics_of
 from branchline.control.room import ControlRoom
@@ -164,5 +165,5 @@ class OtlpExporter:
             why = trouble_of(error, "metrics")
         trouble = f"metrics are not taken at {self._endpoint}: {why}"
         if trouble != self._trouble:
-            print(trouble, file=sys.stderr, flush=True)  # noqa: T201 - the log of the server
+            print_line(trouble, sys.stderr)
         self._trouble = trouble

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from branchline.base.limits import parse_bytes
+from branchline.base.printing import print_lines
 from branchline.errors import NoSuchKeyError, OptionError
 from branchline.reading.expressions.name_filters import name_filter, pattern, with_near_names
 from branchline.reading.options import check_virtual
@@ -270,7 +271,7 @@ class Branches(ABC, Generic[BranchT]):
             one is None for one in (filter_name, filter_typename, filter_branch, filter_field)
         ):
             indices.insert(0, self.number)
-        print(table(self.tree, [self._branch(index) for index in indices]), file=stream)
+        print_lines(table(self.tree, [self._branch(index) for index in indices]), stream)
 
     def selection(self, request: ReadRequest) -> Selection:
         """The fields that ``arrays`` gives for a request.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import count, counted, size
+from branchline.base.texts import escaped
 
 if TYPE_CHECKING:
     from branchline.reading.trees.handles import BranchHandle, TreeHandle
@@ -15,9 +16,9 @@ HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
 TYPE_WIDTH_MAX = 44
 
 
-def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
+def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> list[str]:
     """The lines of the table, with a line of totals and one that names what is not read."""
-    rows = [HEAD, *(_row(branch) for branch in branches)]
+    rows = [HEAD, *(tuple(map(escaped, _row(branch))) for branch in branches)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
@@ -33,7 +34,7 @@ def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
     if unread:
         lines.append(f"{counted(len(unread), 'branch', 'branches')} cannot be read yet:")
         lines += [f"  {branch.path} ({branch.typename}): {branch.reason}" for branch in unread]
-    return "\n".join(line.rstrip() for line in lines)
+    return [line.rstrip() for line in lines]
 
 
 def html_of(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from branchline.base.printing import print_block, print_line
 
 
 def log(text: object) -> None:
     """Prints a line at once, so that it is there when the process is killed."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    print_line(text)
+
+
+def log_traceback(text: str) -> None:
+    """Prints the lines of a traceback."""
+    print_block(text)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from branchline.cli.command_list import GROUPS, command, names
 from branchline.cli.parameters import Argument
-from branchline.cli.printing import print_out
+from branchline.cli.printing import print_block_out
 
 _BASH = """\
 _branchline() {{
@@ -50,7 +50,7 @@ def completion(
             branchline completion fish > ~/.config/fish/completions/branchline.fish
 
     """
-    print_out({"bash": _bash, "zsh": lambda: _ZSH + _bash(), "fish": _fish}[shell]().rstrip())
+    print_block_out({"bash": _bash, "zsh": lambda: _ZSH + _bash(), "fish": _fish}[shell]().rstrip())
 
 
 def _first_words() -> list[str]:

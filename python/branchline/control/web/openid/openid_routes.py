@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from branchline.base.limits import LOGIN_TRIES_S, OPENID_AT_ONCE, OPENID_LOGIN_S, OPENID_TRIES_MAX, RETRY_AFTER_S
+from branchline.base.printing import print_line
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import DatabaseError, RefusedError
 from branchline.control.web.login_page import login_page, own_path
@@ -151,7 +152,7 @@ class OpenIdLogins:
         """The page of the login, which says what went wrong. Faults of the provider are in the log, too, once."""
         if isinstance(error, ProviderError):
             if str(error) != self._trouble:
-                print(f"log-in by {self.provider.settings.issuer}: {error}", file=sys.stderr, flush=True)  # noqa: T201
+                print_line(f"log-in by {self.provider.settings.issuer}: {error}", sys.stderr)
             self._trouble = str(error)
             return login_page(self.settings, wanted, f"{_sentence(error)} You did nothing wrong.", 502)
         if self._failed.is_over(_host(request)):

@@ -32,7 +32,7 @@ from branchline.trains.submitted.ledger_rows import KeptForJobs, reuse_in_job, w
 from branchline.trains.submitted.retrying import LessMemory
 from branchline.trains.submitted.submission import Submission
 from branchline.trains.submitted.submission_folder import BatchFolder, wait_until_there
-from branchline.trains.submitted.task_log import log
+from branchline.trains.submitted.task_log import log, log_traceback
 from branchline.trains.submitted.tasks.leases import Leases
 from branchline.trains.submitted.tasks.unit_queue import UnitCalls, UnitQueue
 from branchline.trains.submitted.units import UnitFailure, UnitResult, WorkerSpan, has_result, subjob_nodes
@@ -315,7 +315,8 @@ class UnitWorker:
         self._drop(unit)
         failure = UnitFailure.of(error, self._task, self._log)
         self.failed[unit] = failure.message
-        log(f"{self._label(unit)} failed: {failure.message}\n{failure.traceback}")
+        log(f"{self._label(unit)} failed: {failure.message}")
+        log_traceback(failure.traceback)
         failure.write(self._folder.failed(unit))
 
     def _drop(self, unit: FoldNode) -> None:

@@ -1,0 +1,47 @@
+"""Only `branchline.base.printing` writes to the terminal and to logs: it escapes what others named."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+
+PACKAGE = REPOSITORY / "python" / "branchline"
+#: What writes other things than texts of ours: answers to the process that started this one, through a pipe, a message
+#: of a signal handler, and what the user's own code wrote.
+OTHERS = {
+    "lab/sampling/job_process.py",
+    "control/trains/owner_process.py",
+    "cli/printing.py",
+    "jobs/workers/error_output.py",
+}
+STREAMS = {"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
+DESCRIPTORS = {"1", "2", "STDERR", "_STANDARD_ERROR"}
+
+
+def printing(source: str) -> Iterator[int]:
+    """The lines that write to the terminal."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        called, words = ast.unparse(node.func), [ast.unparse(one) for one in node.args]
+        is_stream = any(called in (f"{one}.write", f"{one}.writelines") for one in STREAMS)
+        if called == "print" or is_stream or (called == "os.write" and words[:1] and words[0] in DESCRIPTORS):
+            yield node.lineno
+
+
+def test_one_module_writes_to_the_terminal(python_sources: list[Path]) -> None:
+    wrong = [
+        f"{path.relative_to(REPOSITORY)}:{line}"
+        for path in python_sources
+        if path.is_relative_to(PACKAGE) and path.relative_to(PACKAGE).as_posix() not in OTHERS
+        for line in printing(path.read_text(encoding="utf-8"))
+    ]
+    assert not wrong, "\n".join(["print with branchline.base.printing:", *wrong])
+
+
+def test_each_way_to_print_is_found() -> None:
+    for source in ("print(1)", "import sys\nsys.stderr.write('x')", "import os\nos.write(2, b'x')"):
+        assert list(printing(source))
