@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     for kind in ("ttree", "rntuple"):
-        with branchline.recreate(folder / f"{kind}.root") as file:
+        with warnings.catch_warnings(action="ignore"), branchline.recreate(folder / f"{kind}.root") as file:
             columns = {name: np.arange(10.0) for name in NAMES}
             if kind == "rntuple":
                 file.mkrntuple(f"T{ESCAPES}", dict.fromkeys(NAMES, "float64")).extend(columns)

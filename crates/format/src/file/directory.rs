@@ -54,8 +54,8 @@ impl Directory {
 /// Orders the keys of one name, given in the order of their directory's list, from newest to oldest.
 ///
 /// ROOT inserts a key before the older keys of its name, and `TDirectory::Get` takes the first
-/// (TDirectoryFile::AppendKey). The numbers do not tell: -32768 follows 32767. uproot appends keys instead, so that their
-/// cycles ascend one by one.
+/// (TDirectoryFile::AppendKey). The numbers do not tell: -32768 follows 32767. uproot appends keys instead, so that
+/// their cycles ascend one by one.
 pub fn newest_first<T>(keys: &mut [T], cycle: impl Fn(&T) -> i16) {
     if keys.windows(2).all(|pair| cycle(&pair[0]).checked_add(1) == Some(cycle(&pair[1]))) {
         keys.reverse();

@@ -17,8 +17,9 @@ class Outline:
     """The branches of a tree by their indices, a parent before its children.
 
     ``paths`` are unique, ``names`` are the branches' own; ``kinds`` are ``data``, ``group`` (it only groups others),
-    ``short`` (data of fewer entries than the tree has) and ``unreadable``; ``counts`` are the branches that say how many elements the entries of one have. ``separator``
-    stands between the names of a path. Where the tree ``nests``, a branch holds all that those below it hold.
+    ``short`` (data of fewer entries than the tree has) and ``unreadable``; ``counts`` are the branches that say how
+    many elements the entries of one have. ``separator`` stands between the names of a path. Where the tree ``nests``, a
+    branch holds all that those below it hold.
     """
 
     def __init__(self, core: _core.Tree) -> None:

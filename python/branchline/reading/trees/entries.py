@@ -43,9 +43,9 @@ class Entries:
 
     def find(self, name: str) -> Entry | None:
         """The object with this path, of the cycle after ``;`` or the newest."""
-        same = self._core.find(name)
-        if same:
-            return _entry(same[0])
+        newest = next(iter(self._core.find(name)), None)
+        if newest is not None:
+            return _entry(newest)
         path, _, cycle = name.rpartition(";")
         same = [_entry(key) for key in self._core.find(path)] if cycle.removeprefix("-").isdecimal() else []
         return next((entry for entry in same if entry.cycle == int(cycle)), None)

@@ -372,7 +372,6 @@ def left_out(tree: str, path: str, names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMES_LISTED} more" if len(names) > NAMES_LISTED else ""
     which = "branch" if len(names) == 1 else "branches"
     return (
-        f"{path}: {len(names)} {which} of {tree} cannot be read with the others and {'is' if len(names) == 1 else 'are'} "
-        f"left out: "
+        f"{path}: {len(names)} {which} of {tree} cannot be read with the other branches, left out: "
         f"{', '.join(names[:NAMES_LISTED])}{more} (show() says why)"
     )

@@ -50,7 +50,7 @@ class Wagon:
             what = f"wagon {self.name!r} has variations and a schema of coffea, whose events cannot be varied"
             raise WagonError(what, hint="leave out one of the two")
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return vars(self) if self.travels else vars(self) | {"thing": None}
 
     def set_up(self) -> Wagon:

@@ -182,7 +182,7 @@ def new_table(
     unparsable = next((one for one in names if "[" in one or "]" in one), None)
     if unparsable is not None and not is_ntuple:
         what = (
-            f"tree {name}: ROOT takes the brackets of {unparsable!r} for dimensions and cannot use the branch by name"
+            f"tree {name!r}: ROOT takes the brackets of {unparsable!r} for dimensions and cannot use the branch by name"
         )
         warn(f"{what}; rename it", BranchlineWarning)
     all_names = names + sorted({one.counter for one in made if one.counter is not None})
