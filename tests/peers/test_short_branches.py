@@ -46,14 +46,8 @@ def test_entries_that_a_branch_beside_others_lacks_are_named(path: Path) -> None
         branchline.open(path)["tree"].arrays(["whole", "short"])
 
 
-def count_whole(events: Any) -> dict[str, int]:
-    return {"sum": int(events["whole"].sum())}
-
-
 @pytest.mark.peer
 def test_a_tree_with_short_branches_is_read_without_them(path: Path, tmp_path: Path) -> None:
     with pytest.warns(branchline.UnreadableBranchWarning, match="2 branches of tree .* left out: short, empty"):
         assert branchline.open(path)["tree"].arrays().fields == ["whole"]
     assert [len(chunk) for chunk in branchline.iterate(f"{path}:tree")] == [40]
-    result = branchline.run([count_whole], f"{path}:tree", workers=1)
-    assert result.outputs == {"count_whole": {"sum": sum(range(40))}}

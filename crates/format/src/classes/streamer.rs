@@ -9,7 +9,7 @@ use crate::classes::root_classes;
 use crate::error::{FormatError, Result};
 use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
-use crate::numbers::type_code::{BASE, INT, STL};
+use crate::numbers::type_code::{ARRAY_STEP, BASE, INT, STL};
 
 /// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says
 /// of a class in a version comes before what ROOT says.
@@ -19,6 +19,9 @@ pub struct ClassInfos {
     /// Names of these classes by their [`spelling_key`].
     name_by_spelling: HashMap<String, String>,
 }
+
+/// The type code of a fixed array of ints.
+const INT_ARRAY: i32 = INT + ARRAY_STEP;
 
 /// Names of C++ types in ROOT (RtypesCore.h) and here, and those types without spaces.
 const TYPEDEFS: [(&str, &str); 18] = [
@@ -172,7 +175,7 @@ impl ClassInfos {
     /// Whether ROOT leaves out a member, a fixed array of an enumeration that is no int, although the file describes it
     /// (TStreamerInfo::WriteBuffer: "not supported yet").
     pub(crate) fn is_left_out(&self, element: &Element) -> bool {
-        let is_array = element.type_code == INT && element.array_length > 0;
+        let is_array = matches!(element.type_code, INT | INT_ARRAY) && element.array_length > 0;
         is_array
             && Number::of_type_name(&element.type_name).is_none()
             && self.enumeration(&element.type_name).is_some_and(|scalar| scalar != Scalar::from(Number::I32))
