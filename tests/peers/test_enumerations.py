@@ -157,11 +157,12 @@ def test_branches_beside_arrays_that_root_does_not_store_are_read(folder: Path, 
     tree = branchline.open(folder / "99.root")[f"t_{name}"]
     assert tree["q./q.z"].array().to_list() == list(range(ENTRIES))
     if name == "i32":
-        assert tree["q./q.f[3]"].array().to_list() == [[0, 0, 0]] * ENTRIES or len(tree["q./q.f[3]"].array()) == ENTRIES
+        assert len(tree["q./q.f[3]"].array()) == ENTRIES
         return
     with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of this enumeration"):
         tree["q./q.f[3]"].array()
-    assert "q./q.f[3]" not in tree.arrays().fields
+    with pytest.warns(branchline.UnreadableBranchWarning, match="left out"):
+        assert not [field for field in tree.arrays().fields if "q.f" in field]
 
 
 @pytest.mark.peer
