@@ -1,5 +1,7 @@
 //! Paths and URLs, right and wrong.
 
+use std::path::Path;
+
 use super::*;
 use crate::StorageErrorKind;
 
