@@ -23,6 +23,7 @@ from tests.page_cache import in_page_cache
 from tests.peers.peers import missing
 
 from branchline.errors import OptionError
+from branchline.reading.datasets.identity import HEAD_BYTES
 from branchline.tracing.recording import recording, recover
 from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Trace, read_trace
 from branchline.tracing.trace_summary import summarise
@@ -67,6 +68,8 @@ def reads_in(folder: Path, files: Container[Path], until_s: float, since_s: floa
             if not since_s <= float(line.split(" ", 1)[0]) <= until_s:
                 continue
             one = re.search(r"(?:pread64|preadv2)\(\d+<([^>]*)>, .*, (\d+)(?:, RWF_NOWAIT)?\) = (\d+|-1 EAGAIN)", line)
+            if one is not None and (int(one[2]), one[3]) == (0, str(HEAD_BYTES)):
+                continue  # the identity of a file in cache keys
             if one is not None and Path(one[1]) in files:
                 found.append((one[1], int(one[2]), 0 if one[3].startswith("-") else int(one[3])))
             else:
@@ -193,7 +196,8 @@ def written_by_now(folder: Path) -> int:
 
 def reads_so_far(folder: Path, file: Path) -> int:
     """How many reads of a file strace has written down; its last line may be half one."""
-    read = re.compile(rf"(?:pread64|preadv2)\(\d+<{re.escape(str(file))}>.* = (?:\d+|-1 EAGAIN)")
+    identity = rf"(?!.*, 0\) = {HEAD_BYTES}\b)"
+    read = re.compile(rf"(?:pread64|preadv2)\(\d+<{re.escape(str(file))}>{identity}.* = (?:\d+|-1 EAGAIN)")
     return sum(len(read.findall(part.read_text())) for part in folder.glob("calls.*"))
 
 

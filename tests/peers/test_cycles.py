@@ -89,6 +89,7 @@ def test_versions_that_a_merge_keeps_are_in_the_order_of_hadd(root: Any, tmp_pat
         with branchline.recreate(tmp_path / f"{number}.root") as file:
             file["note"] = str(number)
     branchline.merge([tmp_path / f"{number}.root" for number in (1, 2, 3)], tmp_path / "merged.root")
-    keys = root.TFile.Open(str(tmp_path / "merged.root")).GetListOfKeys()
-    assert [key.GetCycle() for key in keys if key.GetName() == "note"] == [3, 2, 1]
+    merged = root.TFile.Open(str(tmp_path / "merged.root"))
+    assert [key.GetCycle() for key in merged.GetListOfKeys() if key.GetName() == "note"] == [3, 2, 1]
+    merged.Close()
     assert branchline.open(tmp_path / "merged.root")["note"] == "3"

@@ -9,7 +9,7 @@ import stat
 from branchline.reading.locations import is_url
 
 #: Bytes at the beginning of a ROOT file that hold its sizes and its UUID, which every file that is written gets anew.
-_HEAD_BYTES = 100
+HEAD_BYTES = 100
 
 
 def content_identity(path: str) -> str:
@@ -28,7 +28,7 @@ def content_identity(path: str) -> str:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return ""
-        head = hashlib.sha256(os.pread(descriptor, _HEAD_BYTES, 0)).hexdigest()[:16]
+        head = hashlib.sha256(os.pread(descriptor, HEAD_BYTES, 0)).hexdigest()[:16]
     except OSError:
         return ""
     finally:

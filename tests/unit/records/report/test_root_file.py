@@ -195,7 +195,6 @@ def test_means_of_no_category_are_kept_where_they_are_zero(tmp_path: Path) -> No
     ("histogram", "reason"),
     [
         (hist.Hist.new.Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Reg(2, 0, 1).Double(), "it has 4 axes"),
-        (hist.Hist.new.StrCat([], growth=True).Reg(2, 0, 1).Double(), "no bins yet"),
         (hist.Hist.new.IntCat(range(1200)).Reg(2, 0, 1).Double(), "more than 1000 categories"),
     ],
 )

@@ -329,7 +329,7 @@ def test_a_child_forked_in_postprocess_does_not_run_the_rest_of_the_script(folde
 
 @pytest.mark.usefixtures("small_subjobs")
 def test_at_dask_faulty_wagons_are_stopped_alone(folder: Path) -> None:
-    with local_cluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with local_cluster(2, threads_per_worker=1, dashboard_address=":0") as cluster:
         for how in ("panic", "no text", "sleep"):
             result = run_in_chunks(wagons(how), str(folder), workers=None, on=cluster, worker_timeout=TIMEOUT_S)
             assert_only_the_faulty_stopped(result, folder, how)

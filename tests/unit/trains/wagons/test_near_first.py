@@ -23,6 +23,7 @@ from branchline.trains.subjobs.locality import Locality
 from branchline.trains.subjobs.near_first import NearFirst
 from branchline.trains.subjobs.shares import Share, cut
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
+from branchline.trains.wagons.wagons import Wagon
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AT_A, AT_B, AT_C = Spot(site="A"), Spot(site="B"), Spot(site="C")
@@ -165,7 +166,7 @@ def test_after_a_silent_read_another_replica_comes_first(doing: str, skipped: in
     queue = SubJobQueue(shares, [], 10, wagons_count=1)
     first = queue.draw()
     assert isinstance(first, SubJob)
-    assert Recovery([], queue).worker_lost(lost_while(doing), [first])
+    assert Recovery([Wagon(lambda events: None, name="w")], queue).worker_lost(lost_while(doing), [first])
     second = queue.draw()
     assert isinstance(second, SubJob)
     assert second.payload.replicas_skipped == skipped

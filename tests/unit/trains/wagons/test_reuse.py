@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.unit.trains.wagons.conftest import run_in_chunks, write_file
 
+from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access
 from branchline.trains.running.result import TrainResult
@@ -255,8 +256,11 @@ def test_a_ledger_that_cannot_be_used_stops_nothing(bench: Bench) -> None:
 
 
 def test_an_interrupted_run_goes_on(bench: Bench) -> None:
-    bench.settings |= {"fails": ("2", 1), "error": "KeyboardInterrupt"}
-    stopped = bench.run()
+    # A wagon's own KeyboardInterrupt is a fault of that wagon.
+    interrupt = "__import__('signal').raise_signal(2) or KeyboardInterrupt"
+    bench.settings |= {"fails": ("2", 1), "error": f"({interrupt})"}
+    with Interruption().installed() as interruption:
+        stopped = bench.run(interruption=interruption)
     assert stopped.record.interrupted
     assert stopped.record.subjobs_done == 2
     bench.settings["fails"] = None

@@ -69,7 +69,7 @@ def test_setup_is_called_once_in_each_worker(folder: Path, tmp_path: Path, worke
 
 
 def test_setup_is_called_at_dask(folder: Path) -> None:
-    with local_cluster(1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with local_cluster(1, threads_per_worker=1, dashboard_address=":0") as cluster:
         result = run_in_chunks([SetsUp(), Counts()], str(folder), workers=None, on=cluster)
         assert result.outputs == {"sets_up": (EVENTS, False), "counts": EVENTS}
 
