@@ -618,14 +618,15 @@ class WrittenKey:
 
 @final
 class WritableFile:
-    """A ROOT file that is being written; it has its name only when it is finished."""
+    """A ROOT file that is being written; it has its name when it is published or finished."""
 
     def __new__(cls, path: Path, replace: bool, codec: str) -> WritableFile:
         """Raises StorageError where no file can be made, ValueError for an unknown codec."""
 
     @staticmethod
     def update(path: Path, codec: str | None) -> WritableFile:
-        """Begins a copy of a file, which replaces it in the end. Raises what opening raises, UnsupportedBranchError."""
+        """Begins a copy of a file, which replaces it when it is published. Raises what opening raises,
+        UnsupportedBranchError."""
 
     def keys(self) -> list[WrittenKey]:
         """What is in it, in the order in which it was written."""
@@ -661,8 +662,14 @@ class WritableFile:
     def remove(self, path: str, cycle: int | None = None) -> None:
         """Removes what has this path: one cycle, or all. Raises NoSuchKeyError, StorageError."""
 
+    def publish(self) -> None:
+        """Makes everything that is finished visible under the name of the file. Raises StorageError."""
+
+    def is_published(self) -> bool:
+        """Whether the file has its name."""
+
     def abandon(self) -> None:
-        """Removes the file, unless it is finished."""
+        """Closes the file as it was published; one that never was is removed."""
 
     def finish(self) -> int:
         """Ends the file and returns its size in bytes. Raises StorageError."""

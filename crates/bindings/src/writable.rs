@@ -67,7 +67,7 @@ impl WritableFile {
 
 #[pymethods]
 impl WritableFile {
-    /// Begins a file, which gets its name when it is finished. `codec` is written like `"zstd"` or `"zlib:6"`.
+    /// Begins a file, which gets its name when it is published. `codec` is written like `"zstd"` or `"zlib:6"`.
     #[new]
     fn new(py: Python<'_>, path: PathBuf, replace: bool, codec: &str) -> PyResult<Self> {
         let setting = setting_of(codec)?;
@@ -76,7 +76,7 @@ impl WritableFile {
         Ok(Self { path: name, file: Mutex::new(Some(file)) })
     }
 
-    /// Begins a copy of a file to which things are added, and which replaces it in the end.
+    /// Begins a copy of a file to which things are added, and which replaces it when it is published.
     #[staticmethod]
     fn update(py: Python<'_>, path: PathBuf, codec: Option<&str>) -> PyResult<Self> {
         let setting = codec.map(setting_of).transpose()?;
@@ -185,7 +185,17 @@ impl WritableFile {
         self.with(py, |file| file.remove(path, cycle))
     }
 
-    /// Removes the file, unless it is finished.
+    /// Makes everything that is finished visible under the name of the file.
+    fn publish(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Writable::publish)
+    }
+
+    /// Whether the file has its name.
+    fn is_published(&self) -> bool {
+        self.file().as_mut().is_some_and(|file| file.is_published())
+    }
+
+    /// Closes the file as it was published; one that never was is removed.
     fn abandon(&self) {
         drop(self.file().take());
     }

@@ -16,7 +16,7 @@ pub use tree::bounds::Bounds;
 pub use tree::embedded::embedded_record;
 pub use tree::tree_template::{FilledTree, TreeTemplate};
 
-pub use file::{FileFrame, NewDirectory, RecordPlace};
+pub use file::{FileFrame, KeyListRecord, NewDirectory, RecordPlace};
 pub use key::{move_record, NewKey, NewPlace};
 pub use object::family::{adds_up, OwnerKind};
 pub use object::graft::Graft;

@@ -1,6 +1,7 @@
 //! A ROOT file that is written: its directories, their keys, and the records of the file itself.
 
 mod continued;
+mod frame;
 
 use std::collections::HashMap;
 
@@ -8,10 +9,12 @@ use branchline_format::compress::{Compressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
 use branchline_format::write::file::BEGIN;
-use branchline_format::write::{FileFrame, NewDirectory, NewKey, RecordPlace};
+use branchline_format::write::{FileFrame, NewDirectory, NewKey};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, Result};
+pub(crate) use crate::write::new_file::frame::Spacing;
+use crate::write::new_file::frame::{KeyList, PublishedFrame};
 use crate::write::output::Output;
 
 /// The class in the keys of directories: ROOT's TKey writes it for a TDirectoryFile.
@@ -25,6 +28,8 @@ pub(crate) struct NewFile {
     compressor: Compressor,
     directories: Vec<Directory>,
     by_path: HashMap<String, usize>,
+    published: PublishedFrame,
+    superseded_bytes: u64,
 }
 
 /// A directory of it.
@@ -36,6 +41,8 @@ struct Directory {
     slots: Vec<Slot>,
     /// Where its record stands in a file that is continued.
     old: Option<OldDirectory>,
+    /// The list of keys that its record points to, once it is written.
+    list: Option<KeyList>,
 }
 
 /// The record of a directory that a file had before: bytes of key, name and title, behind which its places stand.
@@ -45,7 +52,8 @@ struct OldDirectory {
 }
 
 /// A place in a list of keys.
-enum Slot {
+#[derive(Debug, Clone)]
+pub(crate) enum Slot {
     /// The key of an object, with its name.
     Key { name: String, bytes: Vec<u8> },
     /// A directory.
@@ -93,6 +101,13 @@ pub(crate) struct Mark {
     slots: Vec<usize>,
 }
 
+impl Mark {
+    /// The offset of the next bytes then.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+}
+
 /// The number of the top directory.
 pub(crate) const TOP: usize = 0;
 
@@ -107,15 +122,38 @@ impl NewFile {
             date: frame.date,
             cycle: 1,
         };
-        let top = Directory { object, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new(), old: None };
+        let top = Directory { object, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new(), old: None, list: None };
+        Ok(Self::of(output, frame, top))
+    }
+
+    fn of(output: Output, frame: FileFrame, top: Directory) -> Self {
         let setting = Setting::of_root(i64::from(frame.compress)).unwrap_or(Setting::NONE);
-        let by_path = HashMap::from([(String::new(), TOP)]);
-        Ok(Self { output, frame, setting, compressor: Compressor::new(), directories: vec![top], by_path })
+        let (directories, by_path) = (vec![top], HashMap::from([(String::new(), TOP)]));
+        let (compressor, published, superseded_bytes) = (Compressor::new(), PublishedFrame::default(), 0);
+        Self { output, frame, setting, compressor, directories, by_path, published, superseded_bytes }
     }
 
     /// Takes a slot out of its list of keys.
     pub(crate) fn remove(&mut self, place: SlotId) {
-        self.directories[place.directory].slots[place.slot] = Slot::Reserved;
+        self.set_slot(place, Slot::Reserved);
+    }
+
+    /// What a slot holds, to put it back with `restore`.
+    pub(crate) fn slot(&self, place: SlotId) -> Slot {
+        self.directories[place.directory].slots[place.slot].clone()
+    }
+
+    /// Puts back what a slot held.
+    pub(crate) fn restore(&mut self, place: SlotId, slot: Slot) {
+        self.set_slot(place, slot);
+    }
+
+    fn set_slot(&mut self, place: SlotId, slot: Slot) {
+        let directory = &mut self.directories[place.directory];
+        directory.slots[place.slot] = slot;
+        if let Some(list) = &mut directory.list {
+            list.note_change(place.slot);
+        }
     }
 
     /// The slot of a directory that was made last.
@@ -162,7 +200,7 @@ impl NewFile {
         let mut uuid = xxh3_128(&[&self.frame.uuid[..], path.as_bytes()].concat()).to_be_bytes();
         mark_uuid(&mut uuid);
         let seek = self.output.end();
-        self.directories.push(Directory { object, seek, parent, uuid, slots: Vec::new(), old: None });
+        self.directories.push(Directory { object, seek, parent, uuid, slots: Vec::new(), old: None, list: None });
         let size = self.new_directory(number).size();
         self.output.write(&vec![0; size as usize])?;
         self.directories[parent].slots.push(Slot::Directory(number));
@@ -181,7 +219,7 @@ impl NewFile {
     pub(crate) fn reserve_room(&mut self, place: SlotId, object: &ObjectName, size: u64) -> Result<()> {
         let (seek, key_size) = (self.output.end(), self.key_size(place.directory, object));
         self.output.write(&vec![0; (key_size + size) as usize])?;
-        self.directories[place.directory].slots[place.slot] = Slot::Room { seek, size };
+        self.set_slot(place, Slot::Room { seek, size });
         Ok(())
     }
 
@@ -200,8 +238,7 @@ impl NewFile {
                 (key.object_size, key.stored_size) = (size, size);
                 let key = key.bytes().map_err(|error| self.error(&error))?;
                 self.output.write_at(seek, &[&key[..], &plain].concat())?;
-                self.directories[place.directory].slots[place.slot] =
-                    Slot::Key { name: object.name.clone(), bytes: key };
+                self.set_slot(place, Slot::Key { name: object.name.clone(), bytes: key });
                 return Ok(());
             }
             let message = format!("{} has another size than was reserved for it", object.name);
@@ -236,8 +273,7 @@ impl NewFile {
     fn write_record(&mut self, place: SlotId, object: &ObjectName, key: &[u8], stored: &[u8]) -> Result<()> {
         self.output.write(key)?;
         self.output.write(stored)?;
-        self.directories[place.directory].slots[place.slot] =
-            Slot::Key { name: object.name.clone(), bytes: key.to_vec() };
+        self.set_slot(place, Slot::Key { name: object.name.clone(), bytes: key.to_vec() });
         Ok(())
     }
 
@@ -277,76 +313,26 @@ impl NewFile {
         Mark { end: self.output.end(), slots: self.directories.iter().map(|directory| directory.slots.len()).collect() }
     }
 
-    /// Removes what was written since that state.
+    /// Removes what was written since that state, which must not be older than what is published.
     pub(crate) fn go_back(&mut self, mark: &Mark) -> Result<()> {
         self.output.cut(mark.end)?;
         self.directories.truncate(mark.slots.len());
         self.by_path.retain(|_, number| *number < mark.slots.len());
         for (directory, count) in self.directories.iter_mut().zip(&mark.slots) {
             directory.slots.truncate(*count);
+            if let Some(list) = &mut directory.list {
+                list.note_removal(*count);
+            }
         }
         Ok(())
     }
 
-    /// Writes the records behind the objects and in front of them: streamer infos (which `infos` gives for
-    /// a key of the given size), lists of keys, free space, directories and header. Returns the size of the file,
-    /// which is on the disk then.
+    /// Writes the records around the objects; `infos` gives the streamer infos for a key of the given size. Returns the
+    /// size of the file, which is on the disk then.
     pub(crate) fn finish(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<u64> {
-        let infos = self.write_infos(infos)?;
-        let keys = (0..self.directories.len()).map(|number| self.write_keys(number)).collect::<Result<Vec<_>>>()?;
-        let seek = self.output.end();
-        let list = self.frame.free_list(seek).map_err(|error| self.error(&error))?;
-        let free = RecordPlace { seek, size: list.len() as u64 };
-        self.output.write(&list)?;
-        for (number, keys) in keys.into_iter().enumerate() {
-            let directory = self.new_directory(number);
-            let (seek, record) = match self.directories[number].old {
-                Some(OldDirectory { name_size }) => (directory.seek + name_size, directory.places(name_size, keys)),
-                None => (directory.seek, directory.record(keys)),
-            };
-            let record = record.map_err(|error| self.error(&error))?;
-            self.output.write_at(seek, &record)?;
-        }
-        let header = match self.directories[TOP].old {
-            Some(OldDirectory { name_size }) => self.frame.header_above(self.output.end(), free, infos, name_size),
-            None => self.frame.header(self.output.end(), free, infos),
-        };
-        let header = header.map_err(|error| self.error(&error))?;
-        self.output.write_at(0, &header)?;
+        self.write_frame(Some(infos), Spacing::Tight)?;
         self.output.sync()?;
         Ok(self.output.end())
-    }
-
-    fn write_infos(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<RecordPlace> {
-        let object = ObjectName {
-            class_name: "TList".to_string(),
-            name: "StreamerInfo".to_string(),
-            title: "Doubly linked list".to_string(),
-            date: self.frame.date,
-            cycle: 1,
-        };
-        let seek = self.output.end();
-        // Its key is in no list.
-        let place = self.reserve(TOP);
-        let written = self.write_object(place, &object, infos);
-        self.directories[TOP].slots.pop();
-        written?;
-        Ok(RecordPlace { seek, size: self.output.end() - seek })
-    }
-
-    fn write_keys(&mut self, number: usize) -> Result<RecordPlace> {
-        let of = |slot: &&Slot| match slot {
-            Slot::Key { bytes, .. } => Some(Ok(bytes.clone())),
-            Slot::Directory(number) => Some(self.new_directory(*number).key_bytes()),
-            Slot::Reserved | Slot::Room { .. } => None,
-        };
-        let keys: std::result::Result<Vec<Vec<u8>>, FormatError> =
-            newest_keys_first(&self.directories[number].slots).iter().filter_map(of).collect();
-        let seek = self.output.end();
-        let list = keys.and_then(|keys| self.new_directory(number).key_list(seek, &keys));
-        let list = list.map_err(|error| self.error(&error))?;
-        self.output.write(&list)?;
-        Ok(RecordPlace { seek, size: list.len() as u64 })
     }
 
     fn error(&self, error: &FormatError) -> ReadError {
@@ -358,21 +344,4 @@ impl NewFile {
 pub(crate) fn mark_uuid(uuid: &mut [u8; 16]) {
     uuid[6] = (uuid[6] & 0x0f) | 0x80;
     uuid[8] = (uuid[8] & 0x3f) | 0x80;
-}
-/// The slots of a directory, given from oldest to newest, in the order of its list of keys: ROOT takes the first key of
-/// a name for the newest.
-fn newest_keys_first(slots: &[Slot]) -> Vec<&Slot> {
-    let mut places: HashMap<&str, Vec<usize>> = HashMap::with_capacity(slots.len());
-    for (place, slot) in slots.iter().enumerate() {
-        if let Slot::Key { name, .. } = slot {
-            places.entry(name).or_default().push(place);
-        }
-    }
-    let mut listed: Vec<&Slot> = slots.iter().collect();
-    for same in places.values() {
-        for (place, from) in same.iter().zip(same.iter().rev()) {
-            listed[*place] = &slots[*from];
-        }
-    }
-    listed
 }

@@ -18,7 +18,8 @@ use crate::write::output::leftovers::{each_leftover, folder_of, temporary_of};
 use crate::write::output::room::Room;
 use crate::write::output::write_back::WriteBack;
 
-/// A file that is being written, and is removed if it is not published.
+/// A file that is being written under a temporary name until it is published, and is removed if it is not. It can be
+/// written to after that.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -37,6 +38,10 @@ pub struct Output {
     room: Room,
     /// Whether it gets its name only when it is on the disk.
     syncs: bool,
+    /// Whether it has its name.
+    is_published: bool,
+    /// The process that writes it. In a child that was forked it is not removed.
+    owner: u32,
 }
 
 /// The bytes that were written so far, for another thread to sync.
@@ -83,8 +88,21 @@ impl Output {
 
     fn of_file(file: File, path: &Path, temporary: PathBuf, replaces: bool, is_kept: bool) -> Self {
         let (path, room) = (path.to_owned(), Room::of(&file));
-        let (end, begun, write_back, has_both_names, syncs) = (0, 0, None, false, true);
-        Self { path, temporary, file, end, replaces, is_kept, has_both_names, begun, write_back, room, syncs }
+        Self {
+            path,
+            temporary,
+            file,
+            end: 0,
+            replaces,
+            is_kept,
+            has_both_names: false,
+            begun: 0,
+            write_back: None,
+            room,
+            syncs: true,
+            is_published: false,
+            owner: std::process::id(),
+        }
     }
 
     /// Begins with the bytes of another file. File systems that can share them do.
@@ -124,16 +142,25 @@ impl Output {
     /// Adds bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.room.make(&self.file, self.end, self.end + bytes.len() as u64);
-        self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))?;
+        if let Err(error) = self.file.write_all(bytes) {
+            return Err(self.failed_to_add(&error));
+        }
         self.end += bytes.len() as u64;
         self.begin_writing_back();
         Ok(())
     }
 
+    /// The error of a write that may have added some of its bytes, which are removed.
+    fn failed_to_add(&mut self, error: &io::Error) -> ReadError {
+        let failed = failed(&self.path, error);
+        self.cut(self.end).err().unwrap_or(failed)
+    }
+
     /// Adds the bytes of several slices.
     pub(crate) fn write_all_of(&mut self, parts: &mut [IoSlice<'_>]) -> Result<()> {
         let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        self.room.make(&self.file, self.end, self.end + bytes);
+        let end = self.end + bytes;
+        self.room.make(&self.file, self.end, end);
         let mut rest = parts;
         IoSlice::advance_slices(&mut rest, 0); // without those in front that are empty
         while !rest.is_empty() {
@@ -142,10 +169,13 @@ impl Output {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
                 written => written,
             };
-            let count = count.map_err(|error| failed(&self.path, &error))?;
+            let count = match count {
+                Ok(count) => count,
+                Err(error) => return Err(self.failed_to_add(&error)),
+            };
             IoSlice::advance_slices(&mut rest, count);
-            self.end += count as u64;
         }
+        self.end = end;
         self.begin_writing_back();
         Ok(())
     }
@@ -203,9 +233,20 @@ impl Output {
         Ok(Written { path: self.path.clone(), file })
     }
 
+    /// Whether it has its name.
+    pub(crate) fn is_published(&self) -> bool {
+        self.is_published
+    }
+
+    /// Whether it will replace a file that is there.
+    pub(crate) fn replaces_now(&self) -> bool {
+        self.replaces && self.path.exists()
+    }
+
     /// Gives the file its name. A file that was made there meanwhile is replaced only if that is allowed.
     pub fn publish(&mut self) -> Result<()> {
         self.take_name()?;
+        self.is_published = true;
         self.settle_name()
     }
 
@@ -265,7 +306,7 @@ fn take_back(path: &Path, temporary: &Path) -> Result<()> {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if !self.is_kept {
+        if !self.is_kept && self.owner == std::process::id() {
             // If it cannot be removed, its name still shows that it is not whole.
             drop(fs::remove_file(&self.temporary));
         }
@@ -327,6 +368,10 @@ fn check_free(path: &Path, replace: bool, inputs: &[String]) -> Result<()> {
     if !replace {
         return Err(refused(path, "there is a file of this name already").with_hint("--force replaces it"));
     }
+    // A file that is published and still written to is locked.
+    if matches!(File::open(path).map(|file| file.try_lock_shared()), Ok(Err(TryLockError::WouldBlock))) {
+        return Err(taken(path));
+    }
     Ok(())
 }
 
@@ -335,7 +380,7 @@ fn refused(path: &Path, message: &str) -> ReadError {
 }
 
 fn taken(path: &Path) -> ReadError {
-    refused(path, "somebody else is writing this output").with_hint("wait until it is whole, or name another file")
+    refused(path, "another program is writing this file").with_hint("wait until it is closed, or name another file")
 }
 
 fn failed(path: &Path, error: &io::Error) -> ReadError {
@@ -343,7 +388,7 @@ fn failed(path: &Path, error: &io::Error) -> ReadError {
     let failed = ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message);
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            return failed.with_hint("make room on the disk; nothing has the name of this output");
+            return failed.with_hint("free space on the disk");
         }
         io::ErrorKind::FileTooLarge => {
             return failed.with_hint("the file system or `ulimit -f` allows no larger file; --max-size writes several");

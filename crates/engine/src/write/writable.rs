@@ -16,11 +16,12 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
+use crate::limits;
 use crate::write::columns::{
     Filled, Layout, NamedColumn, NewColumns, OpenColumns, OpenNtuple, OpenTree, Shown, Values, ROOT_VERSION,
 };
 use crate::write::merge::info_lists::{info_list, OwnedInfoList};
-use crate::write::new_file::{mark_uuid, NewFile, ObjectName, SlotId, DIRECTORY, TOP};
+use crate::write::new_file::{mark_uuid, NewFile, ObjectName, SlotId, Spacing, DIRECTORY, TOP};
 use crate::write::output::Output;
 use crate::write::process_ids::{ProcessIds, PROCESS_ID};
 use crate::write::products::output::MergeOutput;
@@ -85,7 +86,8 @@ pub struct Listed {
     pub title: String,
 }
 
-/// A file that is being written. It has its name when it is finished; dropped before, nothing is left of it.
+/// A file that is being written. It has its name from the first `publish` on, and is a valid file at all times from then
+/// on. Dropped before, nothing is left of it.
 pub struct WritableFile {
     output: MergeOutput,
     process_ids: ProcessIds,
@@ -95,15 +97,37 @@ pub struct WritableFile {
     described: Described,
     infos: Vec<OwnedInfoList>,
     digests: HashSet<u128>,
+    /// The classes that the published streamer infos describe.
+    published_infos: Option<(usize, Described)>,
+    /// Whether there is anything that is not published.
+    has_news: bool,
 }
 
 /// A tree that is being filled.
 struct OpenTable {
     path: String,
     cycle: i16,
+    slot: SlotId,
     columns: Box<dyn OpenColumns>,
+    entries_count: u64,
+    published: Option<PublishedTable>,
     /// Whether entries were added to some branches and not to all.
     is_broken: bool,
+}
+
+/// A tree with the entries that it had when it was published.
+#[derive(Debug, Clone, Copy)]
+struct PublishedTable {
+    filled: Filled,
+    /// Bytes of the records that go when more entries are published.
+    bytes: u64,
+}
+
+impl OpenTable {
+    /// Whether all its entries are published.
+    fn is_published(&self) -> bool {
+        self.published.is_some_and(|published| published.filled.entries_count == self.entries_count)
+    }
 }
 
 impl WritableFile {
@@ -145,7 +169,8 @@ impl WritableFile {
         let (listed, open, infos) = (Vec::new(), Vec::new(), Vec::new());
         let output = MergeOutput { file, codec: None, rewriters: HashMap::new(), is_torn: false };
         let (process_ids, described, digests) = (ProcessIds::behind(0), Described::default(), HashSet::new());
-        Self { output, process_ids, date, listed, open, described, infos, digests }
+        let (published_infos, has_news) = (None, false);
+        Self { output, process_ids, date, listed, open, described, infos, digests, published_infos, has_news }
     }
 
     /// What is in it, in the order in which it was written.
@@ -233,6 +258,7 @@ impl WritableFile {
         }
         let listed = Listed { path: target.path, cycle, class_name: name.class_name, title: name.title };
         self.listed.push((listed, self.output.file.last_slot(directory)));
+        self.has_news = true;
         self.describe(source)?;
         Ok(CopiedTree { cycle, left_out })
     }
@@ -253,8 +279,12 @@ impl WritableFile {
             _ => self.described.ntuples = true,
         }
         let listed = Listed { path: path.clone(), cycle, class_name: class_name.to_string(), title };
-        self.listed.push((listed, self.output.file.last_slot(directory)));
-        self.open.push(Some(OpenTable { path, cycle, columns, is_broken: false }));
+        let Some(slot) = self.output.file.last_slot(directory) else {
+            return Err(ReadError::internal(&self.output.file.path(), format!("tree {path} has no place for its key")));
+        };
+        self.listed.push((listed, Some(slot)));
+        let (entries_count, published, is_broken) = (0, None, false);
+        self.open.push(Some(OpenTable { path, cycle, slot, columns, entries_count, published, is_broken }));
         Ok(self.open.len() - 1)
     }
 
@@ -268,6 +298,7 @@ impl WritableFile {
             Some(Some(open)) => {
                 let filled = open.columns.fill(&mut self.output.file, values, count);
                 open.is_broken = filled.is_err();
+                open.entries_count += count as u64;
                 filled
             }
             _ => Err(self.refused("this tree is removed or finished")),
@@ -277,7 +308,10 @@ impl WritableFile {
     /// Ends a tree before the file is ended.
     pub fn end(&mut self, table: usize) -> Result<Filled> {
         match self.open.get_mut(table).and_then(Option::take) {
-            Some(open) => self.finish_table(open),
+            Some(open) => {
+                self.has_news = true;
+                self.finish_table(open)
+            }
             None => Err(self.refused("this tree is removed or finished")),
         }
     }
@@ -297,6 +331,7 @@ impl WritableFile {
             slot.iter().for_each(|slot| self.output.file.remove(*slot));
         }
         self.listed.retain(|(listed, _)| !is_it(listed));
+        self.has_news = true;
         for open in &mut self.open {
             if open.as_ref().is_some_and(|open| open.path == path && cycle.is_none_or(|cycle| open.cycle == cycle)) {
                 *open = None;
@@ -305,27 +340,130 @@ impl WritableFile {
         Ok(())
     }
 
-    /// Ends all trees, writes what stands around the objects, and gives the file its name. Returns its bytes.
-    pub fn finish(mut self) -> Result<u64> {
-        for open in std::mem::take(&mut self.open).into_iter().flatten() {
-            self.finish_table(open)?;
+    /// Whether the file has its name.
+    pub fn is_published(&mut self) -> bool {
+        self.output.file.output().is_published()
+    }
+
+    /// Makes everything that is finished visible: from now on the file of this name is valid and has all objects, and
+    /// the trees with the entries that were added. Entries of a tree that was published before may come later, see
+    /// `is_due`. If it fails, the file stays as it was published before.
+    pub fn publish(&mut self) -> Result<()> {
+        let due: Vec<usize> = (0..self.open.len()).filter(|table| self.is_due(*table)).collect();
+        if due.is_empty() && !self.has_news {
+            return Ok(());
         }
+        for table in due {
+            self.publish_table(table)?;
+        }
+        self.write_frame(Spacing::Roomy)?;
+        let output = self.output.file.output();
+        if !output.is_published() {
+            if output.replaces_now() {
+                output.sync()?;
+            }
+            output.publish()?;
+        }
+        self.has_news = false;
+        Ok(())
+    }
+
+    /// Whether the new entries of a tree are to be published now. What was published of it before takes up space without
+    /// use from then on: such space is limited to a part of the file, unless the tree has grown to twice its size. So
+    /// many small additions cost little.
+    fn is_due(&self, table: usize) -> bool {
+        let Some(Some(open)) = self.open.get(table) else { return false };
+        if open.is_broken || open.entries_count == 0 || open.is_published() {
+            return false;
+        }
+        let Some(published) = open.published else { return true };
+        let superseded = self.output.file.superseded_bytes();
+        let used = self.output.file.end() - superseded;
+        let is_little =
+            superseded + published.bytes <= used.min(limits::SUPERSEDED_BYTES) + used / limits::SUPERSEDED_SHARE;
+        is_little || open.entries_count / 2 >= published.filled.entries_count
+    }
+
+    /// Writes the records of a tree with all its entries. If it fails, what was published of it stays.
+    fn publish_table(&mut self, table: usize) -> Result<()> {
+        let Some(Some(open)) = self.open.get_mut(table) else { return Ok(()) };
+        let file = &mut self.output.file;
+        if let Err(error) = open.columns.write_full(file) {
+            open.is_broken = true;
+            return Err(error);
+        }
+        let (mark, slot) = (file.mark(), file.slot(open.slot));
+        match open.columns.snapshot(file) {
+            Ok(filled) => {
+                file.supersede(open.published.map_or(0, |before| before.bytes));
+                open.published = Some(PublishedTable { filled, bytes: file.end() - mark.end() });
+                Ok(())
+            }
+            Err(error) => {
+                file.go_back(&mark)?;
+                file.restore(open.slot, slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the records around the objects.
+    fn write_frame(&mut self, spacing: Spacing) -> Result<()> {
         let path = self.output.file.path();
+        let described = (self.infos.len(), self.described);
+        let is_known = self.published_infos == Some(described);
         let lists: Vec<InfoList<'_>> = self.infos.iter().map(OwnedInfoList::borrowed).collect();
         let infos = |key_size| {
             joined_infos(&lists, self.described, key_size).map_err(|error| ReadError::from_format(&path, &error))
         };
-        let size_bytes = self.output.file.finish(infos)?;
-        self.output.file.into_output().publish()?;
-        Ok(size_bytes)
+        self.output.file.write_frame((!is_known).then_some(infos), spacing)?;
+        self.published_infos = Some(described);
+        Ok(())
     }
 
-    fn finish_table(&mut self, open: OpenTable) -> Result<Filled> {
-        if open.is_broken {
-            let error = self.refused(&format!("tree {} is not whole, as entries could not be added to it", open.path));
-            return Err(error.with_hint("remove it with `del file[name]`, or write the file anew"));
+    /// Ends all trees, publishes the file, and returns its bytes when they are on the disk. A tree to which entries
+    /// could not be added keeps those that were published before; the error says so when everything else is published.
+    pub fn finish(mut self) -> Result<u64> {
+        let mut failed: Option<ReadError> = None;
+        for open in std::mem::take(&mut self.open).into_iter().flatten() {
+            if let Err(error) = self.finish_table(open) {
+                match &mut failed {
+                    Some(first) => first.message = format!("{}; {}", first.message, error.message),
+                    None => failed = Some(error),
+                }
+            }
         }
-        open.columns.finish(&mut self.output.file)
+        if let (Some(error), false) = (&failed, self.output.file.output().is_published()) {
+            return Err(error.clone());
+        }
+        let spacing = if self.published_infos.is_some() { Spacing::Roomy } else { Spacing::Tight };
+        self.write_frame(spacing)?;
+        let output = self.output.file.output();
+        output.sync()?;
+        if !output.is_published() {
+            output.publish()?;
+        }
+        failed.map_or(Ok(output.end()), Err)
+    }
+
+    fn finish_table(&mut self, mut open: OpenTable) -> Result<Filled> {
+        if let Some(published) = open.published.filter(|_| open.is_published()) {
+            return Ok(published.filled);
+        }
+        if open.is_broken {
+            let kept = open.published.map_or(0, |published| published.filled.entries_count);
+            let message = format!("tree {} has only {kept} entries: adding more failed before", open.path);
+            return Err(self.refused(&message).with_hint("remove it with `del file[name]`, or write the file again"));
+        }
+        let file = &mut self.output.file;
+        open.columns.write_full(file)?;
+        let (mark, slot) = (file.mark(), file.slot(open.slot));
+        let finished = open.columns.finish(file);
+        if finished.is_err() {
+            file.go_back(&mark)?;
+            file.restore(open.slot, slot);
+        }
+        finished
     }
 
     fn write(
@@ -341,9 +479,14 @@ impl WritableFile {
         let cycle = self.next_cycle(&path)?;
         let listed = Listed { path, cycle, class_name: class_name.clone(), title: title.clone() };
         let object = ObjectName { class_name, name, title, date: self.date, cycle };
+        let mark = self.output.file.mark();
         let place = self.output.file.reserve(directory);
-        self.output.file.write_object(place, &object, plain)?;
+        if let Err(error) = self.output.file.write_object(place, &object, plain) {
+            self.output.file.go_back(&mark)?;
+            return Err(error);
+        }
         self.listed.push((listed, Some(place)));
+        self.has_news = true;
         Ok(cycle)
     }
 
@@ -376,6 +519,7 @@ impl WritableFile {
             let object = ObjectName { class_name, name: name.clone(), title, date, cycle: 1 };
             directory = self.output.file.add_directory(directory, &path, object)?;
             self.listed.push((listed, None));
+            self.has_news = true;
         }
         Ok(directory)
     }

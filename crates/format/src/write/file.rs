@@ -38,6 +38,17 @@ pub struct RecordPlace {
     pub size: u64,
 }
 
+/// The record of the list of a directory's keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyListRecord {
+    /// All its bytes.
+    pub bytes: Vec<u8>,
+    /// Where in it the number of keys lies.
+    pub count_offset: u64,
+    /// Where in it the last key ends.
+    pub keys_end: u64,
+}
+
 /// A directory to be written: the top one, which is the file, or one that has a key in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewDirectory<'a> {
@@ -126,16 +137,24 @@ impl NewDirectory<'_> {
         Ok(out)
     }
 
-    /// The record of the list of its keys.
-    pub fn key_list(&self, seek: u64, keys: &[Vec<u8>]) -> Result<Vec<u8>> {
-        let size = 4 + keys.iter().map(|key| key.len() as u64).sum::<u64>();
+    /// The record of the list of its keys, with room behind them for `room` bytes of others.
+    pub fn key_list(&self, seek: u64, keys: &[Vec<u8>], room: u64) -> Result<KeyListRecord> {
+        let size = 4 + keys.iter().map(|key| key.len() as u64).sum::<u64>() + room;
         let mut key = self.key(seek, size);
         key.cycle = 1;
-        let mut out = key.bytes()?;
-        push_i32(&mut out, keys.len() as u64)?;
-        keys.iter().for_each(|key| out.extend_from_slice(key));
-        Ok(out)
+        let mut bytes = key.bytes()?;
+        let count_offset = bytes.len() as u64;
+        push_i32(&mut bytes, keys.len() as u64)?;
+        keys.iter().for_each(|key| bytes.extend_from_slice(key));
+        let keys_end = bytes.len() as u64;
+        bytes.resize(bytes.len() + room as usize, 0);
+        Ok(KeyListRecord { bytes, count_offset, keys_end })
     }
+}
+
+/// Bytes of a stretch of free space: version, first and last byte.
+fn free_size(is_big: bool) -> u64 {
+    if is_big { 18 } else { 10 }
 }
 
 fn push_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {
@@ -177,14 +196,23 @@ impl FileFrame {
         self.top().size()
     }
 
-    /// The record of the free space: all behind itself, with which the file ends.
-    pub fn free_list(&self, seek: u64) -> Result<Vec<u8>> {
-        let is_big = seek > BIG_FILE_BYTES - (BEGIN + self.top_size());
-        let mut out = self.key(seek, if is_big { 18 } else { 10 }).bytes()?;
-        let end = seek + out.len() as u64 + if is_big { 18 } else { 10 };
+    /// Whether the record of the free space of a file that ends with it needs 64 bits.
+    pub fn has_big_free_list(&self, seek: u64) -> bool {
+        seek > BIG_FILE_BYTES - (BEGIN + self.top_size())
+    }
+
+    /// Bytes of the record of the free space.
+    pub fn free_list_size(&self, seek: u64, is_big: bool) -> u64 {
+        self.key(seek, 0).size() + free_size(is_big)
+    }
+
+    /// The record of the free space, which is all behind `end`; `is_big` gives it places of 64 bits.
+    pub fn free_list(&self, seek: u64, end: u64, is_big: bool) -> Result<Vec<u8>> {
+        let mut out = self.key(seek, free_size(is_big)).bytes()?;
         out.extend((1i16 + if is_big { 1000 } else { 0 }).to_be_bytes());
         push_seek(&mut out, end, is_big)?;
-        push_seek(&mut out, if is_big { (end / FREE_STEP + 1) * FREE_STEP } else { BIG_FILE_BYTES }, is_big)?;
+        let last = if end > BIG_FILE_BYTES { (end / FREE_STEP + 1) * FREE_STEP } else { BIG_FILE_BYTES };
+        push_seek(&mut out, last, is_big)?;
         Ok(out)
     }
 

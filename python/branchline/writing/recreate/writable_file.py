@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,6 @@ from branchline.errors import (
     BranchlineError,
     BranchlineWarning,
     NoSuchKeyError,
-    NotHereError,
     OptionError,
     StorageError,
     UnsupportedBranchError,
@@ -38,14 +38,17 @@ from branchline.writing.recreate.writable_tree import WritableTree, new_table
 
 _CYCLE = re.compile(r";(\d+)$")
 _TABLES = ("ROOT::RNTuple", "TTree")
+_OPEN: weakref.WeakValueDictionary[str, WritableFile] = weakref.WeakValueDictionary()
+"""Files that are open for writing, by their real paths."""
 
 
 def recreate(path: str | os.PathLike[str], *, compression: Any = USUAL) -> WritableFile:
-    """Begins a ROOT file; one that is there is replaced when the new one is closed.
+    """Begins a ROOT file. An existing file is replaced as soon as the first object or tree is written.
 
-    The file has its name when it is closed, and is whole then. An error inside of ``with`` leaves what was there
-    before. ``compression`` is ``"zstd:5"``, ``"lz4"``, a number of ROOT as ``505``, one of uproot as
-    ``uproot.ZLIB(4)``, or None. Raises StorageError, OptionError.
+    From then on the path is a valid file with everything that was written, also if the program is killed or the disk
+    is full. Only the last entries of a tree that grows by many small `WritableTree.extend` may be missing until the
+    file is closed, at the latest when the interpreter exits. ``compression`` is ``"zstd:5"``, ``"lz4"``, a number of
+    ROOT as ``505``, one of uproot as ``uproot.ZLIB(4)``, or None. Raises StorageError, OptionError.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file["events"] = {"x": np.arange(3), "pt": ak.Array([[1.5], [], [2.5, 3.5]])}
@@ -66,10 +69,11 @@ def create(path: str | os.PathLike[str], *, compression: Any = USUAL) -> Writabl
 
 
 def update(path: str | os.PathLike[str], *, compression: Any = None) -> WritableFile:
-    """Begins a copy of a ROOT file to which things are added. When it is closed, the copy replaces the file.
+    """Begins a copy of a ROOT file to which things are added. The copy replaces the file when the first of them is
+    written, and is a valid file from then on.
 
-    So the file stays as it was until then, also if the program is killed; the disk needs room for both. New objects are
-    compressed as the file is and new trees with zstd:5, or both as ``compression`` says.
+    The disk needs room for both. New objects are compressed as the file is and new trees with zstd:5, or both as
+    ``compression`` says.
 
     Raises MissingFileError, BadFileError, StorageError, OptionError, and UnsupportedBranchError for a file to which
     nothing can be added.
@@ -81,17 +85,36 @@ def update(path: str | os.PathLike[str], *, compression: Any = None) -> Writable
     """
     codec = None if compression is None else codec_of(compression)
     check_root_name(path)
+    _close_earlier(path)
     try:
-        made = _core.WritableFile.update(Path(path), codec)
+        made = _core.WritableFile.update(Path(path).absolute(), codec)
     except ValueError as error:
         raise OptionError(str(error)) from None
-    return WritableFile(path, made, codec=codec, before=File(os.fspath(path)))
+    return WritableFile(path, made, codec=codec)
+
+
+def _close_earlier(path: str | os.PathLike[str]) -> None:
+    """Closes a file of this path that this process left open, as when a cell of a notebook is run again."""
+    earlier = _OPEN.pop(os.path.realpath(path), None)
+    if earlier is not None:
+        earlier.close()
+
+
+def _finish(core: _core.WritableFile, path: str, process: int) -> None:
+    """Closes a file that was never closed, unless this is a child process that inherited it."""
+    if os.getpid() == process:
+        try:
+            core.finish()
+        except StorageError as error:
+            warn(f"{path} is not complete: {error}", BranchlineWarning)
 
 
 def _begun(path: str | os.PathLike[str], compression: Any, *, replace: bool) -> _core.WritableFile:
     check_root_name(path)
+    codec = codec_of(compression)
+    _close_earlier(path)
     try:
-        return _core.WritableFile(Path(path), replace, codec_of(compression))
+        return _core.WritableFile(Path(path).absolute(), replace, codec)
     except StorageError as error:
         if error.hint is None or "--force" not in error.hint:
             raise
@@ -193,10 +216,9 @@ class WritableDirectory(Mapping[str, Any]):
         raise NoSuchKeyError(f"there is no object {name!r}", path=self.file_path, hint=hint)
 
     def __getitem__(self, name: str) -> Any:
-        """A directory, a tree that is being filled, the tree that was copied, or an object that the file had before
-        it was updated.
+        """A directory, a tree that is being filled, or an object or tree as it is read from the file.
 
-        Raises NoSuchKeyError, and NotHereError for an object that was just written: it is read when the file is closed.
+        Raises NoSuchKeyError, and what reading raises.
         """
         key = self._find(name)
         if key is None:
@@ -211,6 +233,10 @@ class WritableDirectory(Mapping[str, Any]):
         A tree that was opened, ``file["t"] = other["t"]``, is copied with all its branches, basket by basket.
         Raises OptionError, UnsupportedBranchError, StorageError, and what reading raises.
         """
+        self._write(name, value)
+        self.file.written().publish()
+
+    def _write(self, name: str, value: Any) -> None:
         directories, own = self._place(name)
         if isinstance(value, Tree):
             self._copy_tree(name, value)
@@ -247,7 +273,6 @@ class WritableDirectory(Mapping[str, Any]):
             except (BadFileError, UnsupportedBranchError) as not_written:
                 raise not_copied_error(source, not_copied, not_written) from not_written
             return
-        self.file.remember("/".join([*directories, own]), source)
         if left_out:
             warn(f"of tree {path} of {source.file_path} {', '.join(left_out)} is not copied", BranchlineWarning)
 
@@ -257,7 +282,7 @@ class WritableDirectory(Mapping[str, Any]):
         written = self._table(name, given.columns, source.title, given.naming, is_ntuple=source.outline.nests)
         with self._removed_if_it_fails(name, written):
             for part in given.steps():
-                written.extend(part)
+                written._extend(named_columns(part))
 
     def _filled(self, name: str, written: WritableTree, given: Columns) -> WritableTree:
         """A tree that was just made, with its first entries; it is removed where they cannot be written."""
@@ -278,12 +303,14 @@ class WritableDirectory(Mapping[str, Any]):
             raise
 
     def __delitem__(self, name: str) -> None:
-        """Removes an object, one cycle (``"h;1"``) or all. Its bytes stay in the file. Raises NoSuchKeyError."""
+        """Removes an object, one cycle (``"h;1"``) or all; its bytes stay. Raises NoSuchKeyError, StorageError."""
         wanted = _CYCLE.search(name)
         if self._find(name) is None:
             self._no_such(name)
         path = "/".join([*self.path, _CYCLE.sub("", name).strip("/")])
         self.file.written().remove(path, int(wanted[1]) if wanted else None)
+        self.file.forget(path)
+        self.file.written().publish()
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Writes several objects.
@@ -305,6 +332,7 @@ class WritableDirectory(Mapping[str, Any]):
         """
         directories, own = self._place(name)
         self.file.written().add_directory([*directories, own])
+        self.file.written().publish()
         return WritableDirectory(self.file, "/".join([*directories, own]))
 
     def mktree(
@@ -335,7 +363,10 @@ class WritableDirectory(Mapping[str, Any]):
         columns, data = types_or_data(branch_types)
         columns = whole_columns(columns) if data else columns
         written = self._table(name, columns, title, naming, is_ntuple=False, compression=compression)
-        return self._filled(name, written, data)
+        self._filled(name, written, data)
+        if data:
+            self.file.written().publish()
+        return written
 
     def mkrntuple(self, name: str, field_types: Any, description: str = "", *, compression: Any = ...) -> WritableTree:
         """Makes an RNTuple; ``field_types`` are types by the names of fields, or its first data, as for `mktree`.
@@ -346,7 +377,10 @@ class WritableDirectory(Mapping[str, Any]):
         """
         columns, data = types_or_data(field_types)
         written = self._table(name, columns, description, Naming(), is_ntuple=True, compression=compression)
-        return self._filled(name, written, data)
+        self._filled(name, written, data)
+        if data:
+            self.file.written().publish()
+        return written
 
     def copy_from(self, source: Directory | str, *, filter_name: Any = None, filter_classname: Any = None) -> None:
         """Copies objects of another file as they are, with their directories and names; trees are left out.
@@ -374,6 +408,7 @@ class WritableDirectory(Mapping[str, Any]):
             directories, own = self._place(_CYCLE.sub("", path))
             inside = f"{begin}/{path}" if begin else path
             self.file.written().copy(opened.file._core, inside, directories, own, Differences())
+        self.file.written().publish()
 
     def _place(self, name: str) -> tuple[list[str], str]:
         parts = [part for part in name.strip("/").split("/") if part]
@@ -407,14 +442,25 @@ class WritableDirectory(Mapping[str, Any]):
         samples = {one: layout[:0] for one, layout in columns.items()}
         names = [*table.names, *counters]
         tree = WritableTree(
-            path, self.file_path, classname, title, written, number, samples, naming, names, frozenset(counters), table
+            path=path,
+            file_path=self.file_path,
+            classname=classname,
+            title=title,
+            _core_file=written,
+            _number=number,
+            _columns=samples,
+            _naming=naming,
+            _names=names,
+            _counters=frozenset(counters),
+            _table=table,
+            _file=self.file,
         )
         self.file.remember(path, tree)
         return tree
 
 
 class WritableFile(WritableDirectory):
-    """A ROOT file that is being written; see `recreate`. It has its name only when it is closed.
+    """A ROOT file that is being written; see `recreate`.
 
     Raises StorageError where it cannot be written, and once it is closed.
 
@@ -424,22 +470,17 @@ class WritableFile(WritableDirectory):
         3
     """
 
-    __slots__ = ("__weakref__", "_before", "_codec", "_core", "_name", "_trees")
+    __slots__ = ("__weakref__", "_codec", "_core", "_finalizer", "_name", "_real_path", "_trees")
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        core: _core.WritableFile,
-        *,
-        codec: str | None,
-        before: File | None = None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], core: _core.WritableFile, *, codec: str | None) -> None:
         self._core: _core.WritableFile | None = core
         self._name = os.fspath(path)
         self._codec = codec
-        self._before = before
-        self._trees: dict[str, WritableTree | Tree] = {}
+        self._trees: dict[str, WritableTree] = {}
+        self._finalizer = weakref.finalize(self, _finish, core, self._name, os.getpid())
         super().__init__(None, "")
+        self._real_path = os.path.realpath(path)
+        _OPEN[self._real_path] = self
 
     @property
     def file(self) -> WritableFile:
@@ -479,19 +520,19 @@ class WritableFile(WritableDirectory):
             raise StorageError("the file is closed", path=self._name, hint="open it again with branchline.update")
         return self._core
 
-    def remember(self, path: str, tree: WritableTree | Tree) -> None:
-        """Keeps a tree that is being filled, or the one of which a copy has this path."""
+    def remember(self, path: str, tree: WritableTree) -> None:
+        """Keeps a tree that is being filled."""
         self._trees[path] = tree
 
+    def forget(self, path: str) -> None:
+        """The trees of this path are removed."""
+        self._trees.pop(path, None)
+
     def object_of(self, key: _core.WrittenKey) -> Any:
-        """The tree that is being filled or was copied, or the object that the file had before."""
+        """The tree that is being filled, or the object as it is read from the file."""
         if key.path in self._trees:
             return self._trees[key.path]
-        if self._before is not None and f"{key.path};{key.cycle}" in self._before:
-            return self._before[f"{key.path};{key.cycle}"]
-        raise NotHereError(
-            f"{key.path} was just written, and is read when the file is closed", hint="close the file and open it"
-        )
+        return File(self._real_path)[f"{key.path};{key.cycle}"]
 
     def copied(self, source: Any, directories: list[str], name: str) -> bool:
         """Copies an object that was read, with what was changed since, if its file still has it."""
@@ -516,7 +557,7 @@ class WritableFile(WritableDirectory):
         return False
 
     def close(self) -> None:
-        """Ends the file, which gets its name. Raises StorageError where it cannot be written.
+        """Ends the file, with all entries of its trees. Raises StorageError where it cannot be written.
 
         >>> file = branchline.recreate("out.root")
         >>> file["note"] = "none yet"
@@ -525,21 +566,25 @@ class WritableFile(WritableDirectory):
         """
         if self._core is None:
             return
-        core, self._core = self._core, None
-        self._trees.clear()
-        self._before = None
-        core.finish()
+        self._released().finish()
 
     def abandon(self) -> None:
-        """Removes the unfinished file; what was there before stays.
+        """Closes the file as it was published last. If nothing was published, what was there before stays.
 
         >>> file = branchline.recreate("out.root")
         >>> file.abandon(), file.closed
         (None, True)
         """
         if self._core is not None:
-            self._core.abandon()
-            self._core = None
+            self._released().abandon()
+
+    def _released(self) -> _core.WritableFile:
+        core, self._core = self.written(), None
+        self._finalizer.detach()
+        self._trees.clear()
+        if _OPEN.get(self._real_path) is self:
+            del _OPEN[self._real_path]
+        return core
 
     def __enter__(self) -> WritableFile:
         return self
@@ -547,12 +592,7 @@ class WritableFile(WritableDirectory):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if kind is None or (self._core is not None and self._core.is_published()):
             self.close()
         else:
             self.abandon()
-
-    def __del__(self) -> None:
-        if getattr(self, "_core", None) is not None:
-            self.abandon()
-            warn(f"{self._name} was never closed, and is not written: use it in `with`", BranchlineWarning)

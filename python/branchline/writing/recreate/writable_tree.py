@@ -57,6 +57,8 @@ class WritableTree:
     _names: list[str]
     _counters: frozenset[str]
     _table: NewTable
+    _file: object
+    """The file, which stays open as long as its tree is used."""
     num_entries: int = field(default=0)
 
     @property
@@ -119,6 +121,7 @@ class WritableTree:
             6
         """
         self._extend(named_columns(values))
+        self._core_file.publish()
 
     def _extend(self, given: dict[str, ak.contents.Content]) -> None:
         """Adds entries that are columns already."""

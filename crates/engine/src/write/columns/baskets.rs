@@ -17,6 +17,7 @@ use crate::write::spare::{locked, Room, Rooms};
 const BASKET_FROM_SHARE: usize = 2;
 
 /// What all baskets of a branch have in common.
+#[derive(Clone)]
 pub(crate) struct BranchForm {
     pub(crate) name: String,
     pub(crate) kind: BranchKind,
@@ -38,7 +39,7 @@ pub(crate) enum BasketEntries {
 }
 
 /// Entries of a branch that are not enough for a basket yet: either streamed, or a range of the given values.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct OpenBasket {
     streamed: EntryBytes,
     given: Range<usize>,

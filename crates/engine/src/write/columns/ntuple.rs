@@ -14,6 +14,7 @@ use crate::write::pages::cluster::{ClusterColumns, GivenPages};
 use crate::write::pages::metadata::{write_metadata, Labels, WrittenCluster};
 
 /// An RNTuple that is being written.
+#[derive(Clone)]
 pub(crate) struct OpenNtuple {
     new: NewColumns,
     slot: SlotId,
@@ -26,6 +27,7 @@ pub(crate) struct OpenNtuple {
 }
 
 /// A field with what takes its values.
+#[derive(Clone)]
 struct NamedSink {
     name: String,
     sink: FieldSink,
@@ -109,6 +111,15 @@ impl OpenColumns for OpenNtuple {
             }
         }
         Ok(())
+    }
+
+    fn write_full(&mut self, _: &mut NewFile) -> Result<()> {
+        // The pages of a cluster are written together, column by column.
+        Ok(())
+    }
+
+    fn snapshot(&self, file: &mut NewFile) -> Result<Filled> {
+        Box::new(self.clone()).finish(file)
     }
 
     fn finish(mut self: Box<Self>, file: &mut NewFile) -> Result<Filled> {

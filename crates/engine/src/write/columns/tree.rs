@@ -34,7 +34,7 @@ pub(crate) struct OpenTree {
 }
 
 /// A branch that is being written.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct OpenBranch {
     open: OpenBasket,
     /// Entries of all baskets that were written.
@@ -52,7 +52,7 @@ struct Waiting {
 }
 
 /// The cluster that is being filled.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Cluster {
     entries_count: u64,
     /// Bytes of the values in it.
@@ -241,6 +241,26 @@ impl OpenColumns for OpenTree {
             kept.map_err(|reason| form.mismatch(reason, &path))?;
         }
         Ok(())
+    }
+
+    fn write_full(&mut self, file: &mut NewFile) -> Result<()> {
+        self.write_waiting(file, &[])
+    }
+
+    fn snapshot(&self, file: &mut NewFile) -> Result<Filled> {
+        if !self.waiting.is_empty() {
+            return Err(ReadError::internal(&file.path(), "baskets wait while a tree is published"));
+        }
+        let copy = Self {
+            new: self.new.clone(),
+            forms: self.forms.clone(),
+            branches: self.branches.clone(),
+            cluster: self.cluster.clone(),
+            waiting: Vec::new(),
+            spare: self.spare.clone(),
+            ..*self
+        };
+        Box::new(copy).finish(file)
     }
 
     fn finish(mut self: Box<Self>, file: &mut NewFile) -> Result<Filled> {

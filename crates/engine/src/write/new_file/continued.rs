@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use branchline_format::compress::{Compressor, Setting};
 use branchline_format::file::directory::{is_directory, newest_first, Entry};
 use branchline_format::file::read_key_at;
 use branchline_format::write::file::{BEGIN, DIRECTORY_SIZE};
@@ -33,10 +32,9 @@ impl NewFile {
         let object =
             ObjectName { class_name: String::new(), name: String::new(), title: String::new(), date, cycle: 1 };
         let old = Some(OldDirectory { name_size });
-        let directory = Directory { object, seek: BEGIN, parent: TOP, uuid: record.uuid, slots: Vec::new(), old };
-        let setting = Setting::of_root(i64::from(compress)).unwrap_or(Setting::NONE);
-        let by_path = HashMap::from([(String::new(), TOP)]);
-        Ok(Self { output, frame, setting, compressor: Compressor::new(), directories: vec![directory], by_path })
+        let slots = Vec::new();
+        let directory = Directory { object, seek: BEGIN, parent: TOP, uuid: record.uuid, slots, old, list: None };
+        Ok(Self::of(output, frame, directory))
     }
 
     /// Takes over the keys of all directories: their paths, slots and names.
@@ -61,6 +59,7 @@ impl NewFile {
                     uuid: record.uuid,
                     slots: Vec::new(),
                     old: Some(OldDirectory { name_size: key.key_size }),
+                    list: None,
                 };
                 self.by_path.insert(entry.path.clone(), self.directories.len());
                 self.directories.push(made);
