@@ -1,4 +1,4 @@
-"""Enumerations of every size, alone and in containers, and fixed arrays of pointers."""
+"""Enumerations of every size, alone and in containers, fixed arrays of pointers, and `std::array`."""
 
 from __future__ import annotations
 
@@ -90,6 +90,29 @@ void fill_pointers(TFile* file, int split) {
   tree.Write();
 }
 """
+ARRAYS = """
+#include <array>
+struct Arrays {
+  int id = 0;
+  std::array<float, 3> place = {};
+  std::vector<std::array<float, 3>> places;
+  std::map<int, std::array<float, 3>> by_number;
+};
+void fill_arrays(TFile* file, int split) {
+  TTree tree("arrays", "");
+  Arrays o;
+  tree.Branch("o.", &o, 32000, split);
+  for (int i = 0; i < 4; i++) {
+    o = Arrays();
+    o.id = i;
+    o.place = {1.5f * i, 2, 3};
+    o.places.assign(i, {0.5f + i, 1, 2});
+    for (int j = 0; j < i; j++) o.by_number[j] = {1.f * j, 1.f * i, -1};
+    tree.Fill();
+  }
+  tree.Write();
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +122,14 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         CODE.format(name=name, underlying=underlying, big=f"{big}u" if name == "u32" else big, entries=ENTRIES)
         for name, (underlying, big) in TYPES.items()
     )
-    (folder / "enumerations.h").write_text(code + POINTERS)
+    (folder / "enumerations.h").write_text(code + POINTERS + ARRAYS)
     root.gROOT.ProcessLine(f".L {folder}/enumerations.h+")
     for split in (0, 99):
         file = root.TFile(str(folder / f"{split}.root"), "RECREATE")
         for name in TYPES:
             getattr(root, f"fill_{name}")(file, split)
         root.fill_pointers(file, split)
+        root.fill_arrays(file, split)
         file.Close()
     return folder
 
@@ -181,3 +205,19 @@ def test_arrays_of_pointers_are_read(folder: Path) -> None:
     assert [entry["fix"] for entry in whole] == fix
     assert [entry["square"] for entry in whole] == square
     assert [entry["z"] for entry in whole] == [0, 1, 2, 3]
+
+
+@pytest.mark.peer
+def test_std_arrays_are_their_elements(folder: Path) -> None:
+    place = [[1.5 * i, 2, 3] for i in range(4)]
+    places = [[[0.5 + i, 1, 2]] * i for i in range(4)]
+    by_number = [[(j, [j, i, -1]) for j in range(i)] for i in range(4)]
+    split = branchline.open(folder / "99.root")["arrays"]
+    read = split["o./o.places"].array()
+    assert read.to_list() == places
+    assert str(read.type) == "4 * var * 3 * float32"
+    assert split["o./o.by_number"].array().to_list() == by_number
+    whole = branchline.open(folder / "0.root")["arrays"]["o."].array().to_list()
+    assert [entry["place"] for entry in whole] == place
+    assert [entry["places"] for entry in whole] == places
+    assert [entry["by_number"] for entry in whole] == by_number

@@ -175,10 +175,13 @@ pub const FILLED_AT_ONCE_BYTES: u64 = 4 << 20;
 /// Compressed bytes of a cluster of an RNTuple that is written: some MB of each of many columns, and a part of what
 /// reading a chunk may take.
 pub const NTUPLE_CLUSTER_BYTES: u64 = 64 << 20;
-/// Space that published versions of growing trees may leave unused in a file: up to all that is used, but no more than
-/// these bytes and this share of what is used.
-pub const SUPERSEDED_BYTES: u64 = 8 << 20;
+/// Space that published versions of growing trees may waste in a file: up to what is used, but no more than these bytes
+/// and this share of what is used.
+pub const SUPERSEDED_BYTES: u64 = 1 << 20;
 /// See `SUPERSEDED_BYTES`.
 pub const SUPERSEDED_SHARE: u64 = 32;
+/// When a tree is published its open baskets end from these bytes on, and its open cluster from these bytes for each
+/// column on. What is smaller is written, and written again when more entries come.
+pub const PUBLISHED_BASKET_BYTES: usize = 64 << 10;
 /// Of the bytes of a part of a file at most this part is read for the next part too.
 pub const PART_CUT_SHARE: u64 = 8;

@@ -3,18 +3,16 @@
 mod continued;
 mod frame;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use branchline_format::compress::{Compressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
 use branchline_format::write::file::BEGIN;
-use branchline_format::write::{FileFrame, NewDirectory, NewKey};
+use branchline_format::write::{FileFrame, NewDirectory, NewKey, RecordPlace};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, Result};
-pub(crate) use crate::write::new_file::frame::Spacing;
-use crate::write::new_file::frame::{KeyList, PublishedFrame};
 use crate::write::output::Output;
 
 /// The class in the keys of directories: ROOT's TKey writes it for a TDirectoryFile.
@@ -62,6 +60,51 @@ pub(crate) enum Slot {
     Reserved,
     /// An object that is written later to bytes that are reserved for it: where its key lies, and its size.
     Room { seek: u64, size: u64 },
+}
+
+/// The records of a file that its header points to.
+#[derive(Debug, Default)]
+struct PublishedFrame {
+    infos: Option<RecordPlace>,
+    free: Option<RecordPlace>,
+}
+
+/// The list of keys that the record of a directory points to.
+#[derive(Debug)]
+struct KeyList {
+    place: RecordPlace,
+    /// Offset of the number of keys.
+    count_offset: u64,
+    /// Offset behind the last key.
+    keys_end: u64,
+    keys_count: usize,
+    /// Slots of the directory that the list takes into account.
+    slots_count: usize,
+    /// Names of the keys: one that comes again has to stand in front of the older ones, and so needs another list.
+    names: HashSet<String>,
+    /// Whether a slot that it takes into account has changed.
+    is_stale: bool,
+}
+
+impl KeyList {
+    /// A slot of its directory has changed.
+    fn note_change(&mut self, slot: usize) {
+        self.is_stale |= slot < self.slots_count;
+    }
+
+    /// A file goes back to a state in which its directory had this many slots.
+    fn note_removal(&mut self, slots_count: usize) {
+        self.is_stale |= slots_count < self.slots_count;
+    }
+}
+
+/// How much room is left in records that may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spacing {
+    /// None: nothing is added to the file later.
+    Tight,
+    /// Room for more keys and a larger file.
+    Roomy,
 }
 
 /// The name, class and date of an object, which its key stores.
@@ -122,7 +165,8 @@ impl NewFile {
             date: frame.date,
             cycle: 1,
         };
-        let top = Directory { object, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new(), old: None, list: None };
+        let top =
+            Directory { object, seek: BEGIN, parent: TOP, uuid: frame.uuid, slots: Vec::new(), old: None, list: None };
         Ok(Self::of(output, frame, top))
     }
 

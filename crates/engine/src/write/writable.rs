@@ -86,8 +86,8 @@ pub struct Listed {
     pub title: String,
 }
 
-/// A file that is being written. It has its name from the first `publish` on, and is a valid file at all times from then
-/// on. Dropped before, nothing is left of it.
+/// A file that is being written. From the first `publish` on it has its name and is valid at all times. Dropped before,
+/// nothing is left of it.
 pub struct WritableFile {
     output: MergeOutput,
     process_ids: ProcessIds,
@@ -368,9 +368,9 @@ impl WritableFile {
         Ok(())
     }
 
-    /// Whether the new entries of a tree are to be published now. What was published of it before takes up space without
-    /// use from then on: such space is limited to a part of the file, unless the tree has grown to twice its size. So
-    /// many small additions cost little.
+    /// Whether the new entries of a tree are to be published now. What was published of it before is wasted space from
+    /// then on. Such space is limited to a part of the file, unless a small tree has grown to twice its size: so many
+    /// small additions cost little.
     fn is_due(&self, table: usize) -> bool {
         let Some(Some(open)) = self.open.get(table) else { return false };
         if open.is_broken || open.entries_count == 0 || open.is_published() {
@@ -381,7 +381,8 @@ impl WritableFile {
         let used = self.output.file.end() - superseded;
         let is_little =
             superseded + published.bytes <= used.min(limits::SUPERSEDED_BYTES) + used / limits::SUPERSEDED_SHARE;
-        is_little || open.entries_count / 2 >= published.filled.entries_count
+        let is_doubled = open.entries_count / 2 >= published.filled.entries_count;
+        is_little || is_doubled && published.bytes <= limits::SUPERSEDED_BYTES
     }
 
     /// Writes the records of a tree with all its entries. If it fails, what was published of it stays.

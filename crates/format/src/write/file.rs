@@ -154,7 +154,11 @@ impl NewDirectory<'_> {
 
 /// Bytes of a stretch of free space: version, first and last byte.
 fn free_size(is_big: bool) -> u64 {
-    if is_big { 18 } else { 10 }
+    if is_big {
+        18
+    } else {
+        10
+    }
 }
 
 fn push_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {

@@ -132,6 +132,11 @@ impl OpenBasket {
         values.add(given, &mut self.streamed)
     }
 
+    /// Bytes of the entries that are streamed.
+    pub(crate) fn streamed_bytes(&self) -> usize {
+        self.streamed.bytes()
+    }
+
     /// The entries that are open, if there are any.
     pub(crate) fn end(&mut self) -> Option<BasketEntries> {
         let given = std::mem::take(&mut self.given);

@@ -113,8 +113,11 @@ impl OpenColumns for OpenNtuple {
         Ok(())
     }
 
-    fn write_full(&mut self, _: &mut NewFile) -> Result<()> {
-        // The pages of a cluster are written together, column by column.
+    fn write_full(&mut self, file: &mut NewFile) -> Result<()> {
+        let enough = limits::PUBLISHED_BASKET_BYTES * self.schema.columns.len();
+        if self.new.layout.cluster_entries.is_none() && self.columns.estimated_bytes() >= enough as u64 {
+            self.close_cluster(file)?;
+        }
         Ok(())
     }
 

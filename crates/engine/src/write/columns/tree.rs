@@ -244,6 +244,11 @@ impl OpenColumns for OpenTree {
     }
 
     fn write_full(&mut self, file: &mut NewFile) -> Result<()> {
+        for (number, (branch, form)) in self.branches.iter_mut().zip(&self.forms).enumerate() {
+            if branch.open.streamed_bytes() >= limits::PUBLISHED_BASKET_BYTES.min(form.basket_bytes) {
+                self.waiting.extend(branch.open.end().map(|entries| Waiting { branch: number, entries }));
+            }
+        }
         self.write_waiting(file, &[])
     }
 

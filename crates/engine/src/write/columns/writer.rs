@@ -77,11 +77,11 @@ pub(crate) trait OpenColumns: Send {
     /// Adds `count` entries, with the values of each field in the order of the fields.
     fn fill(&mut self, file: &mut NewFile, values: &[Values<'_>], count: usize) -> Result<()>;
 
-    /// Writes what is full and waits in memory only to be written together.
+    /// Writes what waits in memory only to be written together, and baskets or clusters that are large enough to end.
     fn write_full(&mut self, file: &mut NewFile) -> Result<()>;
 
-    /// Writes what is full, then the tree or RNTuple with all entries as if it were finished. More can be added, and
-    /// the records that were written for the open cluster and the metadata are not used then.
+    /// Writes the tree or RNTuple with all entries as if it were finished, after `write_full`. More can be added; the
+    /// records that were written for the open cluster and the metadata are not used then.
     fn snapshot(&self, file: &mut NewFile) -> Result<Filled>;
 
     /// Writes the open cluster and the metadata.

@@ -1,52 +1,18 @@
-//! The records around the objects of a file: streamer infos, lists of keys, free space, directories and the header. They
-//! can be written again after each object, and the file is valid at all times in between: new records lie behind what
-//! is published, and the header and the numbers of keys change last.
+//! Writes the records around the objects of a file: streamer infos, lists of keys, free space, directories and the
+//! header. This is done again after each object, and the file is valid at all times in between: new records lie behind
+//! what is published, and the header and the numbers of keys change last.
 
 use std::collections::{HashMap, HashSet};
 
 use branchline_format::write::RecordPlace;
 
 use crate::error::Result;
-use crate::write::new_file::{Directory, NewFile, ObjectName, OldDirectory, Slot, TOP};
+use crate::write::new_file::{
+    Directory, KeyList, NewFile, ObjectName, OldDirectory, PublishedFrame, Slot, Spacing, TOP,
+};
 
 /// Room behind a list of keys for at least this many bytes of other keys.
 const KEY_ROOM_MIN_BYTES: u64 = 1024;
-
-/// The records of a file that its header points to.
-#[derive(Debug, Default)]
-pub(super) struct PublishedFrame {
-    infos: Option<RecordPlace>,
-    free: Option<RecordPlace>,
-}
-
-/// The list of keys that the record of a directory points to.
-#[derive(Debug)]
-pub(super) struct KeyList {
-    place: RecordPlace,
-    /// Offset of the number of keys.
-    count_offset: u64,
-    /// Offset behind the last key.
-    keys_end: u64,
-    keys_count: usize,
-    /// Slots of the directory that the list takes into account.
-    slots_count: usize,
-    /// Names of the keys: one that comes again has to stand in front of the older ones, and so needs another list.
-    names: HashSet<String>,
-    /// Whether a slot that it takes into account has changed.
-    is_stale: bool,
-}
-
-impl KeyList {
-    /// A slot of its directory has changed.
-    pub(super) fn note_change(&mut self, slot: usize) {
-        self.is_stale |= slot < self.slots_count;
-    }
-
-    /// A file goes back to a state in which its directory had this many slots.
-    pub(super) fn note_removal(&mut self, slots_count: usize) {
-        self.is_stale |= slots_count < self.slots_count;
-    }
-}
 
 /// Records that are written, and to which nothing points yet.
 struct NewRecords {
@@ -61,15 +27,6 @@ enum ListChange {
     Other(KeyList),
     /// Keys that are written behind the others and are counted next.
     More { keys_end: u64, names: Vec<String> },
-}
-
-/// How much room is left in records that may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spacing {
-    /// None: nothing is added to the file later.
-    Tight,
-    /// Room for more keys and a larger file.
-    Roomy,
 }
 
 impl NewFile {

@@ -70,6 +70,11 @@ impl CppType {
             Self::Class(class_name) => class_name.clone(),
         }
     }
+
+    /// Whether a class of this name is a `std::array`.
+    pub(crate) fn is_std_array(name: &str) -> bool {
+        template(name.strip_prefix("std::").unwrap_or(name)).is_some_and(|(outer, _)| outer == "array")
+    }
 }
 
 fn parse_within(name: &str, depth: usize) -> Option<CppType> {

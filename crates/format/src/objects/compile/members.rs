@@ -16,6 +16,9 @@ use super::compiler::{unsupported, Compiler};
 use super::cpp_type::CppType;
 use super::piece::Piece;
 
+/// The member of `std::array` that holds its elements, in libstdc++ and libc++.
+const STD_ARRAY_MEMBERS: [&str; 2] = ["_M_elems", "__elems_"];
+
 /// One element of a streamer info.
 #[derive(Debug, Clone)]
 pub(crate) struct Member<'i> {
@@ -52,8 +55,15 @@ impl Members<'_> {
     }
 
     /// The record of a class. Where two members have the same name, the one of the base class gets the name of that
-    /// class in front.
+    /// class in front. A `std::array` is its elements.
     pub(crate) fn record(&self, class_name: &str) -> Form {
+        if let ([Member { forms, .. }], true) = (self.all.as_slice(), CppType::is_std_array(class_name)) {
+            if let [(name, form)] = forms.as_slice() {
+                if STD_ARRAY_MEMBERS.contains(&name.as_str()) {
+                    return form.clone();
+                }
+            }
+        }
         let mut members: Vec<(String, Form)> = Vec::new();
         let mut places: HashMap<String, (usize, &str)> = HashMap::new();
         for member in &self.all {
