@@ -101,7 +101,7 @@ struct Arrays {
 void fill_arrays(TFile* file, int split) {
   TTree tree("arrays", "");
   Arrays o;
-  tree.Branch("o.", &o, 32000, split);
+  tree.Branch("o.", &o, 32000, split ? 1 : 0);
   for (int i = 0; i < 4; i++) {
     o = Arrays();
     o.id = i;
