@@ -9,6 +9,7 @@ pub(crate) mod rntuple_metadata;
 pub(crate) mod strategy;
 pub(crate) mod watch;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use branchline_format::error::FormatError;
 use branchline_format::file::directory::{Directories, Entry};
 use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::file::{read_header, FileHeader, TKey};
-use branchline_format::objects::Classes;
+use branchline_format::objects::{Classes, Program};
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{
     coalesce, link_to, note_wrong_bytes, Access, ByteRange, Choice, Counted, RangeRead, Remarks, Store,
@@ -51,6 +52,8 @@ pub struct File {
     class_infos: Arc<ClassInfos>,
     classes: Arc<Classes>,
     whole_classes: OnceLock<Arc<Classes>>,
+    /// Programs that decoded single objects, by the names of their classes.
+    programs: Mutex<HashMap<String, Program>>,
     learned: Arc<Learned>,
     /// Keys that were recovered; 0 for a file that was closed.
     recovered_count: usize,
@@ -171,6 +174,7 @@ impl File {
             class_infos: Arc::clone(&self.class_infos),
             classes: Arc::clone(&self.classes),
             whole_classes: OnceLock::new(),
+            programs: Mutex::default(),
             learned: Arc::clone(&self.learned),
             recovered_count: 0,
             reread: None,
@@ -248,6 +252,7 @@ impl File {
             class_infos,
             classes,
             whole_classes,
+            programs: Mutex::default(),
             learned,
             recovered_count,
             reread: None,
@@ -440,6 +445,11 @@ impl File {
     /// Reads ranges from the store.
     pub(crate) fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<()> {
         self.store.read_ranges(reads).map(|_| ()).map_err(|error| ReadError::from_storage(&error))
+    }
+
+    /// Programs that decoded single objects, by the names of their classes.
+    pub(crate) fn lock_programs(&self) -> std::sync::MutexGuard<'_, HashMap<String, Program>> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_directories(&self) -> std::sync::MutexGuard<'_, Directories> {

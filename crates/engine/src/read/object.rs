@@ -38,9 +38,17 @@ impl File {
         let named = |error: FormatError| {
             ReadError::from_format(self.path(), &error.in_object(format!("{} {path}", key.class_name)))
         };
-        let program = Program::of_class(self.whole_classes(), &key.class_name).map_err(named)?;
-        let column = program.decode_object(&plain, key.key_size).map_err(named)?;
-        Ok(column.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
+        let program = match self.lock_programs().get(&key.class_name) {
+            Some(known) => known.clone(),
+            None => Program::of_class(self.whole_classes(), &key.class_name).map_err(named)?,
+        };
+        let decoded = program.decode_object(&plain, key.key_size).map_err(named);
+        // A damaged object may have taught the program wrong headers: the next object is decoded by a new program.
+        match &decoded {
+            Ok(_) => self.lock_programs().insert(key.class_name.clone(), program),
+            Err(_) => self.lock_programs().remove(&key.class_name),
+        };
+        Ok(decoded?.map(&mut Buffer::Bytes, &mut Buffer::Numbers))
     }
 
     pub(crate) fn find_object(&self, path: &str) -> Result<TKey> {

@@ -7,7 +7,8 @@ of ten thousand histograms costs nothing until one of them is wanted.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, ValuesView
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from branchline._core import Column
 
-# Makes the record of a class from its members' names and columns, and the position of its values in these.
-MakeRecord = Callable[[str, list[str], "list[Values]", int], Any]
+# Makes the record of a class from the names of its members and a function that returns the value of one of them.
+MakeRecord = Callable[[str, Collection[str], Callable[[str], Any]], Any]
 
 
 class Values(ABC):
@@ -50,9 +51,8 @@ def values_of(column: Column, make_record: MakeRecord) -> Values:
             return _Unions(tags, [values_of(one, make_record) for one in contents])
         case Column.Tuple(contents, _):
             return _Tuples([values_of(one, make_record) for one in contents])
-        case Column.Record(names, contents, _, class_name):
-            members = [values_of(one, make_record) for one in contents]
-            return _Records(class_name or "", names, members, make_record)
+        case Column.Record():
+            return _Records(column, make_record)
     raise TypeError(f"{type(column).__name__} is no column")
 
 
@@ -197,11 +197,19 @@ class _Tuples(Values):
 
 
 class _Records(Values):
-    def __init__(self, class_name: str, names: list[str], contents: list[Values], make_record: MakeRecord) -> None:
-        self._class_name = class_name
-        self._names = names
-        self._contents = contents
+    """Records, whose members become values when they are first used: most are never asked for."""
+
+    def __init__(self, column: Column.Record, make_record: MakeRecord) -> None:
+        self._class_name = column.class_name or ""
+        self._columns = dict(zip(column.names, column.contents, strict=True))
+        self._members: dict[str, Values] = {}
         self._make_record = make_record
 
     def at(self, index: int) -> Any:
-        return self._make_record(self._class_name, self._names, self._contents, index)
+        return self._make_record(self._class_name, self._columns, partial(self._member, index))
+
+    def _member(self, index: int, name: str) -> Any:
+        values = self._members.get(name)
+        if values is None:
+            values = self._members[name] = values_of(self._columns[name], self._make_record)
+        return values.at(index)

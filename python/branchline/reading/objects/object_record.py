@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
-from branchline.reading.objects.columns import Values, values_of
+from branchline.reading.objects.columns import values_of
 
 # In place of members that cannot be read there is a member of this name with the reason.
 UNREAD = "@unread"
@@ -50,13 +49,15 @@ class Record(Mapping[str, Any]):
         100.0
     """
 
-    def __init__(self, classname: str, members: Mapping[str, Callable[[], Any]], origin: Origin) -> None:
-        self._members = dict(members)
+    def __init__(self, classname: str, names: Collection[str], value_of: Callable[[str], Any], origin: Origin) -> None:
+        # A dictionary keeps the order of the names.
+        self._names = dict.fromkeys(name for name in names if name != UNREAD)
+        self._value_of = value_of
         self._lineage: list[str] | None = None
         self.classname = classname
         self.origin = origin
         self.refusal: str | None = None
-        self.unread: str | None = self._members.pop(UNREAD)() if UNREAD in self._members else None
+        self.unread: str | None = value_of(UNREAD) if UNREAD in names else None
 
     @property
     def lineage(self) -> list[str]:
@@ -67,8 +68,8 @@ class Record(Mapping[str, Any]):
 
     def raw(self, name: str) -> Any:
         """A member, as a record if it is an object of any class. Raises NoSuchKeyError, UnsupportedBranchError."""
-        if name in self._members:
-            return self._members[name]()
+        if name in self._names:
+            return self._value_of(name)
         raise self._no_such(name)
 
     def _no_such(self, name: str) -> Exception:
@@ -82,20 +83,20 @@ class Record(Mapping[str, Any]):
         return made(self.raw(name))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._members:
+        if name.startswith("_") or name not in self._names:
             refusal = self.__dict__.get("refusal")
             why = f"; {refusal}" if refusal else ""
             raise AttributeError(f"this {self.__dict__.get('classname', 'record')} has no member {name!r}{why}")
         return self[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._names)
 
     def __dir__(self) -> list[str]:
-        return [*object.__dir__(self), *self._members]
+        return [*object.__dir__(self), *self._names]
 
     # Members may be arrays, which cannot be compared to a single True or False.
     __eq__ = object.__eq__
@@ -117,7 +118,7 @@ class Record(Mapping[str, Any]):
 
     def has_member(self, name: str) -> bool:
         """Whether it has a member, under uproot's name."""
-        return name in self._members
+        return name in self._names
 
     def __repr__(self) -> str:
         if self.unread is not None:
@@ -144,11 +145,7 @@ def _short(value: Any) -> str:
 def _with_values(classname: str, values: dict[str, Any], file_path: str, place: str, lineage: list[str]) -> Record:
     """A record with its values, as it is unpickled."""
     origin = Origin(file_path, place, lambda name: lineage if name == classname else [name])
-    return Record(classname, {name: partial(_same, value) for name, value in values.items()}, origin)
-
-
-def _same(value: Any) -> Any:
-    return value
+    return Record(classname, values, values.__getitem__, origin)
 
 
 Maker = Callable[[Record], Any]
@@ -192,9 +189,8 @@ def record_of(column: Any, origin: Origin) -> Any:
     """The only value of a column of the engine: a record, or what containers, texts and numbers are."""
     inside = replace(origin, key_place=None)
 
-    def make(classname: str, names: list[str], contents: list[Values], index: int) -> Record:
-        members = {name: partial(content.at, index) for name, content in zip(names, contents, strict=True)}
-        return Record(classname, members, inside)
+    def make(classname: str, names: Collection[str], value_of: Callable[[str], Any]) -> Record:
+        return Record(classname, names, value_of, inside)
 
     value = values_of(column, make).at(0)
     if isinstance(value, Record):
