@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from branchline.reading.objects.object_record import Record
@@ -13,7 +12,7 @@ class _OneValue(Record):
     """A record that has a value besides its members."""
 
     def __init__(self, record: Record) -> None:
-        super().__init__(record.classname, {name: partial(record.raw, name) for name in record}, record.origin)
+        super().__init__(record.classname, list(record), record.raw, record.origin)
 
     def __reduce__(self) -> tuple[Any, ...]:
         make, arguments = super().__reduce__()
