@@ -9,10 +9,11 @@ use crate::error::Result;
 pub(crate) const ALPHANUMERIC: i64 = 1;
 /// See above.
 pub(crate) const CAN_EXTEND: i64 = 2;
-/// Limits that differ by less are the same (TH1::SameLimitsAndNBins).
-const ROUNDING: f64 = 1e-12;
-/// By how much a number of bins may differ from a whole number.
-const WHOLE: f64 = 1e-6;
+/// Limits and edges are the same if they differ by less than this fraction of the width of a bin
+/// (TH1::SameLimitsAndNBins, TH1::CheckBinLimits).
+const ROUNDING: f64 = 1e-10;
+/// Maximum distance of a number of bins from an integer (TH1::RecomputeAxisLimits).
+const WHOLE: f64 = 1e-8;
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,12 +96,12 @@ fn named(bytes: &[u8]) -> Result<Option<Vec<Label>>> {
     Ok(Some(labels))
 }
 
-fn is_same(one: f64, two: f64) -> bool {
-    (one - two).abs() <= ROUNDING * one.abs().max(two.abs()).max(f64::MIN_POSITIVE)
+fn is_same(one: f64, two: f64, bin_width: f64) -> bool {
+    one == two || (one - two).abs() < (ROUNDING * bin_width).max(f64::MIN_POSITIVE)
 }
 
 fn is_whole(number: f64) -> bool {
-    (number - number.round()).abs() <= WHOLE
+    (number - number.round()).abs() < WHOLE
 }
 
 impl Axis {
@@ -112,13 +113,44 @@ impl Axis {
         !self.labels.is_empty()
     }
 
-    /// Whether another has as many bins between the same limits.
-    pub(crate) fn has_limits_of(&self, other: &Self) -> bool {
-        self.bins == other.bins && is_same(self.low, other.low) && is_same(self.high, other.high)
+    /// Whether another axis has as many bins between the same limits (TH1::SameLimitsAndNBins).
+    fn has_limits_of(&self, other: &Self) -> bool {
+        let width = self.bin_width(self.bins);
+        self.bins == other.bins && is_same(self.low, other.low, width) && is_same(self.high, other.high, width)
     }
 
+    /// Whether the bins of an axis with the same limits have the same edges (TH1::CheckBinLimits). ROOT adds
+    /// histograms with other inner edges, too, bin by bin, which gives wrong contents.
+    fn has_edges_of(&self, other: &Self) -> bool {
+        let inner = self.edges.len().max(other.edges.len());
+        let is_complete = |axis: &Self| axis.edges.is_empty() || axis.edges.len() == inner;
+        let mut numbers = 0..inner;
+        is_complete(self)
+            && is_complete(other)
+            && numbers.all(|edge| is_same(self.edge(edge), other.edge(edge), self.bin_width(edge.max(1))))
+    }
+
+    /// The average width of its bins.
     fn width(&self) -> f64 {
         (self.high - self.low) / self.bins as f64
+    }
+
+    /// The edge between a bin and the next one.
+    fn edge(&self, bin: usize) -> f64 {
+        self.edges.get(bin).copied().unwrap_or_else(|| self.low + bin as f64 * self.width())
+    }
+
+    fn bin_width(&self, bin: usize) -> f64 {
+        match self.edges.is_empty() {
+            true => self.width(),
+            false => self.edge(bin) - self.edge(bin.saturating_sub(1)),
+        }
+    }
+
+    fn has_equal_widths(&self) -> bool {
+        let mut widths = self.edges.windows(2).map(|edges| edges[1] - edges[0]);
+        let Some(first) = widths.next() else { return true };
+        widths.all(|width| (first - width).abs() <= 0.5 * ROUNDING * (first.abs() + width.abs()))
     }
 
     /// The bin of a value (TAxis::FindFixBin).
@@ -178,15 +210,17 @@ impl Axis {
         (0..self.bins + 2).map(Some).collect()
     }
 
-    /// Refuses an axis with other bins. It makes nothing for each bin, as files may claim any number of them.
+    /// Refuses an axis with other bins. Allocates nothing for each bin, as files may claim any number of them.
     pub(crate) fn check_same_bins(&self, other: &Self) -> std::result::Result<(), String> {
-        if self.edges != other.edges {
-            return Err("its bins have other edges".to_string());
+        match (self.has_limits_of(other), self.has_edges_of(other)) {
+            (true, true) => Ok(()),
+            (true, false) => Err("its bins have other edges".to_string()),
+            (false, _) => Err(self.difference(other)),
         }
-        match self.has_limits_of(other) {
-            true => Ok(()),
-            false => Err(format!("it has {}, not {}", other.description(), self.description())),
-        }
+    }
+
+    fn difference(&self, other: &Self) -> String {
+        format!("it has {}, not {}", other.description(), self.description())
     }
 
     /// Joins two axes with the same bins, bin by bin. The histograms must have cells for their bins.
@@ -195,34 +229,38 @@ impl Axis {
         Ok(Joined { axis: self.clone(), one: self.as_it_is(), two: other.as_it_is() })
     }
 
-    /// Both by where the middle of their bins lies on an axis that has room for both, which there must be
-    /// (TH1::RecomputeAxisLimits): bins of one width, or several of one in one of the other, that begin together.
+    /// Maps the bins of both axes by their centers to an axis that spans both (TH1::RecomputeAxisLimits): all bins of
+    /// an axis have one width, one of the widths is a multiple of the other, and edges of both coincide.
     pub(crate) fn by_middle(&self, other: &Self, bins_max: usize) -> std::result::Result<Joined, String> {
-        if let Ok(joined) = self.by_number(other) {
-            return Ok(joined);
-        }
-        let differs = || format!("it has {}, not {}", other.description(), self.description());
-        if !self.edges.is_empty() || !other.edges.is_empty() {
-            return Err("its bins have other edges".to_string());
+        let refused = match self.by_number(other) {
+            Ok(joined) => return Ok(joined),
+            Err(refused) => refused,
+        };
+        if self.has_limits_of(other) || !(self.has_equal_widths() && other.has_equal_widths()) {
+            return Err(refused);
         }
         let (one, two) = (self.width(), other.width());
         let width = one.max(two);
         if !(one > 0.0 && two > 0.0 && is_whole(width / one) && is_whole(width / two)) {
-            return Err(differs());
+            return Err(refused);
         }
-        let (low, high) = (self.low.min(other.low), self.high.max(other.high));
-        // Where the wide bins begin; all others have to fit into them.
-        let origin = if one >= two { self.low } else { other.low };
-        let low = origin - ((origin - low) / width - WHOLE).ceil() * width;
-        let bins = ((high - low) / width - WHOLE).ceil();
-        let fits = |axis: &Self| is_whole((axis.low - low) / axis.width());
-        if !(fits(self) && fits(other)) {
-            return Err(differs());
+        let (mut low, mut high) = (self.low.min(other.low), self.high.max(other.high));
+        for (axis, width) in [(self, one), (other, two)] {
+            if !is_whole((axis.low - low) / width) {
+                low = axis.low - ((axis.low - low) / width).ceil() * width;
+            }
+            if !is_whole((high - axis.high) / width) {
+                high = axis.high + ((high - axis.high) / width).ceil() * width;
+            }
         }
+        if !(is_whole((self.low - low) / one) && is_whole((high - self.high) / one)) {
+            return Err(refused);
+        }
+        let bins = ((high - low) / width).round();
         if !(bins >= 1.0 && bins <= bins_max as f64) {
-            return Err(format!("{}: one axis for both would have {bins} bins", differs()));
+            return Err(format!("{refused}: one axis for both would have {bins} bins"));
         }
-        let axis = Self { bins: bins as usize, low, high: low + bins * width, ..self.clone() };
+        let axis = Self { bins: bins as usize, low, high, edges: Vec::new(), ..self.clone() };
         let maps = (axis.bins_of(self, self.can_extend()), axis.bins_of(other, self.can_extend()));
         Ok(Joined { axis, one: maps.0, two: maps.1 })
     }

@@ -203,6 +203,9 @@ impl Addend {
                     numbers.set(value);
                 }
             }
+            if let Some(edges) = self.numbers.get_mut(&(number, "fXbins")) {
+                edges.truncate(axis.edges.len());
+            }
         }
         if let Some(numbers) = self.numbers.get_mut(&(plan.owner, "fNcells")) {
             numbers.set(plan.cells_count as f64);
