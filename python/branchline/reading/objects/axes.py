@@ -54,7 +54,9 @@ def _labels(record: Record) -> dict[int, str]:
 
 @dataclass(frozen=True)
 class Binning:
-    """An axis of hist, and for each of its bins, flow bins included, the number of the cell in ROOT."""
+    """An axis of hist, and for each of its bins, flow bins included, the number of the cell in ROOT; None for an axis
+    that has all cells of ROOT.
+    """
 
     axis: Any
     cells: Any
@@ -74,9 +76,7 @@ def binnings_of(axes: Sequence[RootAxis], is_empty: Any) -> list[Binning]:
     for place, axis in enumerate(axes):
         name = axis.name if are_names else f"axis{place}"
         labelled = _labelled(axis, np.moveaxis(is_empty, place, 0)) if axis.labels else 0
-        cells = np.arange(axis.cells_count)
-        if labelled:
-            cells = np.array([*range(1, labelled + 1), axis.bins_count + 1])
+        cells = np.array([*range(1, labelled + 1), axis.bins_count + 1]) if labelled else None
         binnings.append(Binning(_axis(axis, name, labelled), cells, not labelled))
     return binnings
 

@@ -100,7 +100,12 @@ class EmptyHistogram:
         members = _single_members(record) | sums
         key_place = record.origin.key_place
         self._facts = RootFacts(record.classname, tuple(axes), members, error_mode, place=key_place)
-        self._where = np.ix_(*[one.cells for one in binnings])
+        # An array of the numbers of all cells takes as much memory as the histogram.
+        if all(one.cells is None for one in binnings):
+            self._where: Any = ...
+        else:
+            cells = zip(binnings, is_empty.shape, strict=True)
+            self._where = np.ix_(*[np.arange(count) if one.cells is None else one.cells for one, count in cells])
 
     def chosen(self, cells: Any) -> Any:
         """Those of ROOT's cells that the bins of the histogram stand for."""

@@ -95,7 +95,7 @@ class Histogram(hist.Hist, family=FAMILY):
         return (mine.classname, mine.checksum) == (theirs.classname, theirs.checksum)
 
     def _checksum(self) -> int:
-        return zlib.crc32(np.ascontiguousarray(self.view(flow=True)).tobytes())
+        return zlib.crc32(np.ascontiguousarray(self.view(flow=True)).data)
 
     @property
     def members(self) -> Mapping[str, int | float | str]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy
 
 from branchline.writing.objects.buffer import (
     IN_DIRECTORY,
+    NUMBERS_AT_ONCE,
     ON_HEAP,
     cells_array,
     counted,
@@ -51,7 +53,11 @@ class RootAxis:
     @property
     def middles(self) -> numpy.ndarray:
         """The middle of each bin."""
-        middles: numpy.ndarray = (self.edges[:-1] + self.edges[1:]) / 2
+        return self.middles_in(slice(0, self.bins_count))
+
+    def middles_in(self, bins: slice) -> numpy.ndarray:
+        """The middle of each of these bins."""
+        middles: numpy.ndarray = (self.edges[:-1][bins] + self.edges[1:][bins]) / 2
         return middles
 
 
@@ -88,7 +94,7 @@ class RootHistogram:
 
     def _counts(self, name: str) -> bytes:
         """A TH1D, TH2D or TH3D."""
-        own_sums = doubles(self._sums()[4:])
+        own_sums = doubles(self._sums[4:])
         if len(self.axes) == 1:
             return counted(3, self._th1(name), doubles_array(self.contents))
         if len(self.axes) == 2:
@@ -137,7 +143,7 @@ class RootHistogram:
             struct.pack(">i", self.contents.size),
             *(_axis(axis, short_name) for axis, short_name in zip(axes, AXIS_NAMES, strict=True)),
             struct.pack(">hh", 0, 1000),  # offset and width of bars
-            doubles([self.entries, *self._sums()[:4]]),
+            doubles([self.entries, *self._sums[:4]]),
             doubles([NO_LIMIT, NO_LIMIT, 0.0]),
             doubles_array(numpy.zeros(0)),  # contours
             doubles_array(self.squares),
@@ -163,17 +169,29 @@ class RootHistogram:
         total, total_squares = float(weights.sum()), float(squares.sum())
         return total * total / total_squares if total_squares > 0 else 0.0
 
+    @cached_property
     def _sums(self) -> list[float]:
         """fTsumw, fTsumw2, then the sums over x, y and z in ROOT's order, from the middles of the bins inside of the
         axes (TH1::GetStats, TH2::GetStats, TH3::GetStats).
         """
         inside = (slice(1, -1),) * len(self.axes)
         weights, squares = (one[inside] for one in self._bins)
-        middles = numpy.meshgrid(*(axis.middles for axis in self.axes), indexing="ij", sparse=True)
+        others = [axis.middles for axis in self.axes[1:]]
+        # The products of a block of bins are small compared with the histogram.
+        step = max(1, NUMBERS_AT_ONCE * len(weights) // max(1, weights.size))
+        sums = []
+        for start in range(0, max(1, len(weights)), step):
+            block = slice(start, start + step)
+            sums.append(self._sums_of(weights[block], squares[block], [self.axes[0].middles_in(block), *others]))
+        return [sum(column) for column in zip(*sums, strict=True)]
+
+    @staticmethod
+    def _sums_of(weights: numpy.ndarray, squares: numpy.ndarray, middles: list[numpy.ndarray]) -> list[float]:
+        grid = numpy.meshgrid(*middles, indexing="ij", sparse=True)
         sums = [float(weights.sum()), float(squares.sum())]
-        for index, middle in enumerate(middles):
+        for index, middle in enumerate(grid):
             sums += [float((weights * middle).sum()), float((weights * middle**2).sum())]
-            sums += [float((weights * middle * other).sum()) for other in middles[:index]]
+            sums += [float((weights * middle * other).sum()) for other in grid[:index]]
         return sums
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from branchline.errors import OptionError
 from branchline.writing.objects.buffer import (
     ON_HEAP,
+    NumbersArray,
     counted,
     doubles_array,
     named,
-    numbers_array,
     pointed,
     root_object,
     root_string,
@@ -60,7 +60,7 @@ class NewSparse:
             root_object(ON_HEAP),
             struct.pack(">iib", places.shape[1], places.size, 1),
             places.tobytes(),
-            pointed(self._array, numbers_array(self.values)),
+            pointed(self._array, NumbersArray(self.values)),
             errors,
         )
         chunks = [pointed("THnSparseArrayChunk", chunk)] if count else []

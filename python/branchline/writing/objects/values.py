@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from branchline.errors import UnsupportedBranchError
+from branchline.writing.objects.buffer import NUMBERS_AT_ONCE
 from branchline.writing.objects.histograms import RootAxis, RootHistogram
 
 
@@ -22,11 +23,18 @@ def form_of_numpy(value: tuple[Any, ...], name: str, path: str | None = None) ->
             path=path,
             hint="give what np.histogram returns: of each axis one edge more than there are bins",
         )
-    axes = tuple(
-        RootAxis("", one, bool(np.allclose(np.diff(one), (one[-1] - one[0]) / (len(one) - 1), rtol=1e-12)))
-        for one in all_edges
-    )
-    return RootHistogram("", axes, np.pad(values.astype("f8"), 1), np.zeros(0))
+    axes = tuple(RootAxis("", one, has_equal_widths(one)) for one in all_edges)
+    contents = np.zeros([extent + 2 for extent in values.shape])
+    contents[(slice(1, -1),) * values.ndim] = values
+    return RootHistogram("", axes, contents, np.zeros(0))
+
+
+def has_equal_widths(edges: np.ndarray) -> bool:
+    """Return whether all bins between these edges are equally wide, up to rounding."""
+    width = (edges[-1] - edges[0]) / (len(edges) - 1)
+    starts = range(0, len(edges) - 1, NUMBERS_AT_ONCE)
+    blocks = (edges[start : start + NUMBERS_AT_ONCE + 1] for start in starts)
+    return all(np.allclose(np.diff(block), width, rtol=1e-12) for block in blocks)
 
 
 def histogram_form(value: Any, name: str) -> RootHistogram:
