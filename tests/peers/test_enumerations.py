@@ -63,6 +63,46 @@ void fill_{name}(TFile* file, int split) {{
   tree.Write();
 }}
 """
+CONTAINERS = """
+void fill_containers(TFile* file) {
+  TTree tree("containers", "");
+  std::vector<E_u8> vector;
+  std::list<E_u8> list;
+  std::vector<std::list<E_u8>> nested;
+  int z = 0;
+  tree.Branch("vector", &vector);
+  tree.Branch("list", &list);
+  tree.Branch("nested", "vector<list<E_u8>>", &nested);
+  tree.Branch("z", &z);
+  for (z = 0; z < 4; z++) {
+    vector.assign(z, B_u8);
+    list.assign(z, B_u8);
+    nested.assign(z, list);
+    tree.Fill();
+  }
+  tree.Write();
+}
+"""
+NTUPLE = """
+#include <ROOT/RNTupleModel.hxx>
+#include <ROOT/RNTupleWriter.hxx>
+#ifdef __CLING__
+#pragma link C++ enum E_i8;
+#pragma link C++ enum E_u8;
+#pragma link C++ class vector<list<E_u8>>+;
+#endif
+void fill_ntuple(TFile* file) {
+  auto model = ROOT::RNTupleModel::Create();
+  auto i8 = model->MakeField<E_i8>("i8");
+  auto u8 = model->MakeField<E_u8>("u8");
+  auto vector = model->MakeField<std::vector<E_i8>>("vector");
+  auto writer = ROOT::RNTupleWriter::Append(std::move(model), "ntuple", *file);
+  *i8 = B_i8;
+  *u8 = B_u8;
+  *vector = {A_i8, B_i8};
+  writer->Fill();
+}
+"""
 POINTERS = """
 #include <TNamed.h>
 #include <TFile.h>
@@ -122,7 +162,8 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         CODE.format(name=name, underlying=underlying, big=f"{big}u" if name == "u32" else big, entries=ENTRIES)
         for name, (underlying, big) in TYPES.items()
     )
-    (folder / "enumerations.h").write_text(code + POINTERS + ARRAYS)
+    (folder / "enumerations.h").write_text(code + CONTAINERS + NTUPLE + POINTERS + ARRAYS)
+    root.gSystem.Load("libROOTNTuple")
     root.gROOT.ProcessLine(f".L {folder}/enumerations.h+")
     for split in (0, 99):
         file = root.TFile(str(folder / f"{split}.root"), "RECREATE")
@@ -131,6 +172,10 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         root.fill_pointers(file, split)
         root.fill_arrays(file, split)
         file.Close()
+    file = root.TFile(str(folder / "containers.root"), "RECREATE")
+    root.fill_containers(file)
+    root.fill_ntuple(file)
+    file.Close()
     return folder
 
 
@@ -187,6 +232,22 @@ def test_branches_beside_arrays_that_root_does_not_store_are_read(folder: Path, 
         tree["q./q.f[3]"].array()
     with pytest.warns(branchline.UnreadableBranchWarning, match="left out"):
         assert not [field for field in tree.arrays().fields if "q.f" in field]
+
+
+@pytest.mark.peer
+def test_enumerations_whose_type_the_file_does_not_say_are_refused_by_name(folder: Path) -> None:
+    tree = branchline.open(folder / "containers.root")["containers"]
+    assert tree["vector"].array().to_list() == [[250] * entry for entry in range(4)]
+    assert tree["z"].array().to_list() == list(range(4))
+    for name in ("list", "nested"):
+        with pytest.raises(branchline.UnsupportedBranchError, match="which type the numbers of enumeration E_u8 have"):
+            tree[name].array()
+
+
+@pytest.mark.peer
+def test_enumerations_in_an_ntuple_have_their_sign(folder: Path) -> None:
+    found = branchline.open(folder / "containers.root")["ntuple"].arrays()[0].to_list()
+    assert found == {"i8": -5, "u8": 250, "vector": [1, -5]}
 
 
 @pytest.mark.peer

@@ -60,11 +60,29 @@ pub(crate) enum Step {
     /// An object of a class that contains itself: its columns are made when it is read.
     Nested { slot: usize, class_name: String },
     /// An object of a class that the file does not describe, which must not be there; or numbers, if the class may be
-    /// an enumeration: their slot and type.
-    Undescribed { class_name: String, numbers: Option<(usize, Scalar)> },
+    /// an enumeration.
+    Undescribed { class_name: String, numbers: Option<Enumerated> },
+}
+
+/// The numbers of an enumeration.
+#[derive(Debug, Clone)]
+pub(crate) struct Enumerated {
+    pub(crate) slot: usize,
+    pub(crate) scalar: Scalar,
+    /// Whether the file says that it has this type.
+    pub(crate) is_known: bool,
 }
 
 impl Step {
+    /// The enumeration that nested containers hold, if the file does not say which type its numbers have.
+    pub(crate) fn unknown_enumeration(steps: &[Self]) -> Option<&str> {
+        match steps {
+            [Self::Collection(collection)] => Self::unknown_enumeration(&collection.steps),
+            [Self::Undescribed { class_name, numbers: Some(one) }] if !one.is_known => Some(class_name),
+            _ => None,
+        }
+    }
+
     /// Whether it may read a reference to a place in the buffer. Classes that are found only while reading may have
     /// some.
     pub(crate) fn may_refer(&self) -> bool {

@@ -50,6 +50,17 @@ pub struct Switch {
     pub tag: u32,
 }
 
+impl Kind {
+    /// Bytes as numbers with a sign; any other kind as it is.
+    pub(super) fn signed(self) -> Self {
+        if self == Self::Plain(Number::U8) {
+            Self::Plain(Number::I8)
+        } else {
+            self
+        }
+    }
+}
+
 /// Kind and width of the elements of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Encoding {

@@ -258,6 +258,7 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form> {
     let wanted = match number_of_type(&field.type_name) {
         // Nothing is lost by half precision where nothing else is stored.
         Some(Number::F32) if stored.iter().all(|one| *one == Number::F16) => Number::F16,
+        Some(_) if schema.is_signed_character(number) => Number::I8,
         Some(wanted) => wanted,
         None => stored[0],
     };

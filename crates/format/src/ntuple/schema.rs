@@ -226,7 +226,26 @@ impl Schema {
             };
             self.attach(alias.column, alias.field, column.representation)?;
         }
+        for number in (0..fields_count).filter(|number| self.is_signed_character(*number)).collect::<Vec<_>>() {
+            for column in self.fields[number].columns.clone().into_iter().flatten() {
+                if let Ok(encoding) = &mut self.columns[column].encoding {
+                    encoding.kind = encoding.kind.signed();
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Whether a field has the numbers of an enumeration of signed characters. ROOT says `char` of them, as of letters,
+    /// which have no sign.
+    pub(super) fn is_signed_character(&self, number: usize) -> bool {
+        let field = &self.fields[number];
+        let is_enumeration = |parent: usize| {
+            let parent = &self.fields[parent];
+            let has_only_numbers = parent.role == Role::Plain && parent.array_size.is_none();
+            has_only_numbers && parent.columns.is_empty() && !parent.type_name.starts_with("std::")
+        };
+        field.type_name == "char" && field.parent.is_some_and(is_enumeration)
     }
 
     fn attach(&mut self, column: usize, field: usize, representation: u16) -> Result<()> {

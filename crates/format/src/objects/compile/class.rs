@@ -3,7 +3,7 @@
 use crate::classes::streamer::ClassInfo;
 use crate::error::Result;
 use crate::layout::form::Form;
-use crate::layout::steps::{Block, Header, HeaderKind, Object, Step, Version};
+use crate::layout::steps::{Block, Enumerated, Header, HeaderKind, Object, Step, Version};
 use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
 use crate::numbers::type_code;
@@ -55,9 +55,10 @@ impl Compiler<'_> {
         let (numbers, form) = match name.contains(['<', ' ']) {
             true => (None, Form::Record { class_name: Some(class_name.clone()), members: Vec::new() }),
             false => {
-                let scalar = self.classes.infos.enumeration(name).unwrap_or(Number::I32.into());
+                let known = self.classes.infos.enumeration(name);
+                let scalar = known.unwrap_or(Number::I32.into());
                 let (slot, form) = self.flat(scalar);
-                (Some((slot, scalar)), form)
+                (Some(Enumerated { slot, scalar, is_known: known.is_some() }), form)
             }
         };
         Piece { steps: vec![Step::Undescribed { class_name, numbers }], form }

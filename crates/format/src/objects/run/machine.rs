@@ -193,8 +193,8 @@ impl<'a> Machine<'a> {
             Step::Clones { list, slot } => self.each(count, |machine| machine.clones(base + list, base + slot)),
             Step::Convert(convert) => self.each(count, |machine| machine.convert(convert, base)),
             Step::Nested { slot, class_name } => self.each(count, |machine| machine.nested(base + slot, class_name)),
-            Step::Undescribed { numbers: Some((slot, scalar)), .. } => {
-                self.block(&Block::numbers(*scalar, 1, *slot), base, count)
+            Step::Undescribed { numbers: Some(one), .. } => {
+                self.block(&Block::numbers(one.scalar, 1, one.slot), base, count)
             }
             Step::Undescribed { class_name, .. } => self.each(count, |_| Err(undescribed(class_name))),
             Step::Default(form) => self.defaults(form, base, count).map(|()| count),
@@ -369,7 +369,23 @@ impl<'a> Machine<'a> {
     /// One header, and behind it `each` things of each of `count` objects.
     fn headed(&mut self, steps: &[Step], base: usize, count: usize, each: usize) -> Result<usize> {
         let header = self.cursor.version_header()?;
-        let done = match steps {
+        let done = self.behind(&header, steps, base, count, each).and_then(|done| {
+            self.finish(header, "a container")?;
+            Ok(done)
+        });
+        done.map_err(|error| Step::unknown_enumeration(steps).map_or(error, undescribed_enumeration))
+    }
+
+    /// What `headed` reads behind the header.
+    fn behind(
+        &mut self,
+        header: &VersionHeader,
+        steps: &[Step],
+        base: usize,
+        count: usize,
+        each: usize,
+    ) -> Result<usize> {
+        Ok(match steps {
             [Step::Collection(collection)] if header.version & MEMBERWISE_MASK != 0 => {
                 self.memberwise(collection, header.version & !MEMBERWISE_MASK, base, count, each)?
             }
@@ -380,15 +396,13 @@ impl<'a> Machine<'a> {
                 self.each(count, |machine| machine.times(each, |machine| machine.ints(collection, base)))?
             }
             steps => self.repeat(steps, base, count, each)?,
-        };
-        self.finish(header, "a container")?;
-        Ok(done)
+        })
     }
 
     /// Whether collections up to `end` are of enumerations that ROOT stores as ints although they have another size. It
     /// does so in a std::vector or std::set, but not in a std::list, or where containers are nested: the sizes tell.
     fn are_ints(&self, collection: &Collection, end: Option<usize>) -> bool {
-        let [Step::Undescribed { numbers: Some((_, scalar)), .. }] = &*collection.steps else { return false };
+        let [Step::Undescribed { numbers: Some(one), .. }] = &*collection.steps else { return false };
         let size = end.and_then(|end| end.checked_sub(self.cursor.position()));
         let Some(mut rest) = size.and_then(|size| self.cursor.rest().get(..size)) else { return false };
         while let Some((count, behind)) = rest.split_first_chunk::<COUNT_BYTES>() {
@@ -396,17 +410,17 @@ impl<'a> Machine<'a> {
             let Some(next) = ints.and_then(|size| behind.get(size..)) else { return false };
             rest = next;
         }
-        rest.is_empty() && scalar.stored_size() != size_of::<i32>()
+        rest.is_empty() && one.scalar.stored_size() != size_of::<i32>()
     }
 
     /// A collection of enumerations that are stored as ints.
     fn ints(&mut self, collection: &Collection, base: usize) -> Result<()> {
-        let [Step::Undescribed { numbers: Some((slot, scalar)), .. }] = &*collection.steps else {
+        let [Step::Undescribed { numbers: Some(one), .. }] = &*collection.steps else {
             return Err(FormatError::internal("a collection of something else than enumerations"));
         };
         let count = self.count(size_of::<i32>())?;
         self.push_list(base + collection.list, count);
-        self.convert(&Convert { stored: Number::I32.into(), count, slot: *slot, number: scalar.number() }, base)
+        self.convert(&Convert { stored: Number::I32.into(), count, slot: one.slot, number: one.scalar.number() }, base)
     }
 
     /// Collections that are streamed memberwise: one member of all elements, then the next member of all.
@@ -571,6 +585,10 @@ impl<'a> Machine<'a> {
         self.push_list(base + list, count);
         self.finish(header, "a ROOT container")
     }
+}
+
+fn undescribed_enumeration(name: &str) -> FormatError {
+    FormatError::unsupported(format!("the file does not say which type the numbers of enumeration {name} have"))
 }
 
 fn undescribed(class_name: &str) -> FormatError {
