@@ -19,7 +19,9 @@ def layout_of_arrow(array: Any, field: pa.Field, *, is_whole: bool) -> ak.conten
     file says that none is.
     """
     if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+        # pyarrow cannot join empty parts of arrays that came from another library.
+        chunks = [chunk for chunk in array.chunks if len(chunk)]
+        array = pa.concat_arrays(chunks) if chunks else pa.array([], array.type)
     layout = ak.from_arrow(array, generate_bitmasks=False, highlevel=False)
     return _settled(layout, field, is_whole=is_whole)
 
