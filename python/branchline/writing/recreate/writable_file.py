@@ -36,7 +36,7 @@ from branchline.writing.recreate.sources import source_of
 from branchline.writing.recreate.values import Naming, named_columns
 from branchline.writing.recreate.writable_tree import WritableTree, new_table
 
-_CYCLE = re.compile(r";(\d+)$")
+_CYCLE = re.compile(r";(-?\d+)$")
 _TABLES = ("ROOT::RNTuple", "TTree")
 _OPEN: weakref.WeakValueDictionary[str, WritableFile] = weakref.WeakValueDictionary()
 """Files that are open for writing, by their real paths."""
