@@ -13,7 +13,7 @@ from branchline.base.limits import parse_bytes
 from branchline.errors import BranchlineWarning, OptionError, UnsupportedBranchError, warn
 from branchline.reading.arrays.missing import misses, whole
 from branchline.writing.columns.columns import column_of, missing_error
-from branchline.writing.columns.fields import ShownField
+from branchline.writing.columns.fields import NOT_IN_NAMES, ShownField
 from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
 from branchline.writing.recreate.codecs import codec_of
 from branchline.writing.recreate.counters import check_counters
@@ -176,6 +176,21 @@ def length_of(columns: Mapping[str, ak.contents.Content], path: str, file_path: 
     return next(iter(lengths.values()), 0)
 
 
+def _field_names(columns: Mapping[str, ak.contents.Content]) -> Iterator[str]:
+    """The names of fields, with those of records in them."""
+    for name, layout in columns.items():
+        yield name
+        contents = [layout]
+        while contents:
+            one = contents.pop()
+            if one.is_record and not one.is_tuple:
+                yield from _field_names(dict(zip(one.fields, one.contents, strict=True)))
+            elif one.is_union:
+                contents += one.contents
+            elif one.is_list or one.is_indexed or one.is_option:
+                contents.append(one.content)
+
+
 def new_table(
     name: str, title: str, columns: Mapping[str, ak.contents.Content], naming: Naming, codec: str, *, is_ntuple: bool
 ) -> NewTable:
@@ -188,6 +203,10 @@ def new_table(
             f"tree {name!r}: ROOT takes the brackets of {unparsable!r} for dimensions and cannot use the branch by name"
         )
         warn(f"{what}; rename it", BranchlineWarning)
+    forbidden = next((one for one in _field_names(columns) if NOT_IN_NAMES.search(one)), None) if is_ntuple else None
+    if forbidden is not None:
+        what = f"RNTuple {name!r}: field {forbidden!r}: ROOT allows no dots, slashes, spaces or backslashes in its name"
+        raise OptionError(what, hint="rename it, or make the tree with mktree")
     all_names = names + sorted({one.counter for one in made if one.counter is not None})
     twice = next((one for one in all_names if all_names.count(one) > 1), None)
     if twice is not None:
