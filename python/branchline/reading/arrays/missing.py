@@ -34,6 +34,17 @@ def misses(layout: ak.contents.Content) -> bool:
     return bool(layout.is_option or (not is_end and misses(layout.content)))
 
 
+def misses_lists_of_records(layout: ak.contents.Content) -> bool:
+    """Whether lists of records are missing, which become empty ones where they are written."""
+    if layout.is_record or layout.is_union:
+        return any(misses_lists_of_records(one) for one in layout.contents)
+    if layout.is_numpy or layout.is_unknown:
+        return False
+    if layout.is_option and is_list(layout.content) and holds_records(layout.content.content):
+        return not bool(np.asarray(layout.mask_as_bool(valid_when=True)).all())
+    return misses_lists_of_records(layout.content)
+
+
 def is_list(layout: ak.contents.Content) -> bool:
     """Whether values are lists of any lengths, and no texts."""
     return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)

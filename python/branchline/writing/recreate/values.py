@@ -13,6 +13,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
+from branchline.reading.arrays.missing import misses_lists_of_records
 from branchline.writing.columns.columns import NUMBERS, lists_of
 from branchline.writing.recreate.arrow import as_arrow, columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
 
@@ -108,7 +109,7 @@ def layout_of(values: Any, name: str) -> ak.contents.Content:
         # Awkward takes a tenth of a millisecond for the same: as long as writing some 100 kB.
         return ak.contents.NumpyArray(np.ascontiguousarray(values))
     try:
-        return _packed(_array_of(values).layout)
+        layout = _packed(_array_of(values).layout)
     except (TypeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         what = f"branch {name}: a value of the type {type(values).__name__} is no array: {reason}"
@@ -116,6 +117,10 @@ def layout_of(values: Any, name: str) -> ak.contents.Content:
     except RuntimeError as error:
         hint = "give them as an array of uint64, as floats, or as texts"
         raise OptionError(f"branch {name}: there are whole numbers above the 64 bits of int64", hint=hint) from error
+    if misses_lists_of_records(layout):
+        hint = "write empty lists in their place, with ak.fill_none"
+        raise OptionError(f"branch {name} has lists of records that are missing, not only empty ones", hint=hint)
+    return layout
 
 
 def _array_of(values: Any) -> ak.Array:

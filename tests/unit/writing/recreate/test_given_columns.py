@@ -140,6 +140,25 @@ def test_what_is_no_type_or_name_is_refused(tmp_path: Path, values: dict[str, An
         file.mktree("t", values)
 
 
+@pytest.mark.parametrize("name", ["with space", "a.b", "a/b", "a\\b", "a\tb"])
+def test_names_that_root_does_not_allow_in_an_ntuple_are_refused(tmp_path: Path, name: str) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        for values in ({name: [1]}, {"x": ak.Array([[{name: 1}]])}):
+            with pytest.raises(OptionError, match=r"field .* ROOT allows no dots") as error:
+                file.mkrntuple("n", values)
+            assert repr(name) in str(error.value)
+        file.mktree("t", {name.replace("/", "_"): [1]})
+
+
+@pytest.mark.parametrize("kind", ["mktree", "mkrntuple"])
+def test_lists_of_records_that_are_missing_are_refused(tmp_path: Path, kind: str) -> None:
+    with branchline.recreate(tmp_path / "a.root") as file:
+        for values in ([[{"x": 1}], None], [[("a", 1)], None], [[[{"x": 1}], None]]):
+            with pytest.raises(OptionError, match="branch jet has lists of records that are missing"):
+                getattr(file, kind)("t", {"jet": ak.Array(values)})
+        getattr(file, kind)("t", {"jet": ak.Array([[{"x": 1}], None])[:1]})
+
+
 def test_what_is_no_array_is_said_in_one_line(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError) as error:
         file["t"] = {"x": 5}
