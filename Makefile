@@ -146,7 +146,7 @@ format: peer-packages ## format the sources in place
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-peers: build peer-packages ## compare random trees that ROOT writes; CASES=200, SEED=... repeats them
+peers: build peer-packages ## compare random files with ROOT; CASES=200, FORMAT=TTree and others, SEED=... repeats them
 	$(BIN)/python -m tests.peers.generator
 
 uproot-tests: build peer-packages ## run uproot's own tests of reading and writing on Branchline; SOURCE=... is another uproot's source

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from array import array
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.peers.generator import cycle_cases
 from tests.peers.peers import imported
 
 import branchline
 
-# Offset of the cycle in a key, and of the size of the key.
-CYCLE_AT, KEY_SIZE_AT = 16, 14
 OLD, NEW = 3, 5
 
 
-def with_cycles(root: Any, path: Path, old: int, new: int) -> Path:
+def file_with_cycles(root: Any, path: Path, old: int, new: int) -> Path:
     """A file of a tree with OLD entries, a newer one with NEW entries, and two notes, whose cycles are these."""
     file = root.TFile(str(path), "RECREATE")
     for count in (OLD, NEW):
@@ -30,21 +28,14 @@ def with_cycles(root: Any, path: Path, old: int, new: int) -> Path:
         file.WriteTObject(root.TObjString(str(count)), "note")
     seeks = [(key.GetSeekKey(), key.GetCycle()) for key in file.GetListOfKeys()]
     file.Close()
-    data = path.read_bytes()
-    for seek, cycle in seeks:
-        (size,) = struct.unpack_from(">h", data, seek + KEY_SIZE_AT)
-        key = data[seek : seek + size]
-        other = key[:CYCLE_AT] + struct.pack(">h", old if cycle == 1 else new) + key[CYCLE_AT + 2 :]
-        assert data.count(key) == 2
-        data = data.replace(key, other)
-    path.write_bytes(data)
+    cycle_cases.with_cycles(path, seeks, lambda cycle: old if cycle == 1 else new)
     return path
 
 
 @pytest.mark.peer
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (32766, 32767), (32767, -32768), (-2, -1), (-1, 1), (32767, 5)])
 def test_every_call_takes_the_newest_cycle_as_root_does(root: Any, tmp_path: Path, old: int, new: int) -> None:
-    path = with_cycles(root, tmp_path / "cycles.root", old, new)
+    path = file_with_cycles(root, tmp_path / "cycles.root", old, new)
     file = branchline.open(path)
     assert root.RDataFrame("tree", str(path)).Count().GetValue() == NEW
     assert file["tree"].num_entries == NEW
@@ -61,13 +52,23 @@ def test_every_call_takes_the_newest_cycle_as_root_does(root: Any, tmp_path: Pat
 @pytest.mark.peer
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (32767, -32768)])
 def test_what_an_update_adds_is_the_newest(root: Any, tmp_path: Path, old: int, new: int) -> None:
-    path = with_cycles(root, tmp_path / "cycles.root", old, new)
+    path = file_with_cycles(root, tmp_path / "cycles.root", old, new)
     with branchline.update(path) as file:
         file["note"] = "the newest"
         assert file.keys()[-1] == f"note;{new + 1}"
     assert root.TFile.Open(str(path)).Get("note").GetString().View() == "the newest"
     assert branchline.open(path)["note"] == "the newest"
     assert branchline.open(path)["tree"].num_entries == NEW
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (32767, -32768), (-2, -1)])
+def test_a_removed_cycle_is_gone(root: Any, tmp_path: Path, old: int, new: int) -> None:
+    path = file_with_cycles(root, tmp_path / "cycles.root", old, new)
+    with branchline.update(path) as file:
+        del file[f"note;{new}"]
+    assert root.TFile.Open(str(path)).Get("note").GetString().View() == str(OLD)
+    assert sorted(branchline.open(path).keys()) == sorted([f"note;{old}", f"tree;{new}", f"tree;{old}"])
 
 
 @pytest.mark.peer

@@ -174,6 +174,15 @@ template <class A, class N, class T> void passCounted(A& archive, N& count, T*& 
   for (N i = 0; i < count; ++i) pass(archive, values[i]);
 }
 
+/// The objects behind the pointers of an array, none of which is null.
+template <class A, class T> void passPointed(A& archive, T& value) {
+  if constexpr (std::is_array_v<T>) {
+    for (auto& element : value) passPointed(archive, element);
+  } else {
+    pass(archive, *value);
+  }
+}
+
 /// The objects of a TClonesArray.
 template <class T, class A> void passClones(A& archive, TClonesArray& array) {
   const auto count = passCount(archive, array.GetEntriesFast());

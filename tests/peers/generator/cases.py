@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,13 +15,13 @@ import numpy as np
 from tests.peers import root_files
 from tests.peers.buffers import differences
 from tests.peers.columns import Column, LeafColumn
-from tests.peers.generator import stages
+from tests.peers.generator import short_branches, stages
 from tests.peers.generator.aftermath import AFTERMATHS
 from tests.peers.generator.compare import first_difference, form_of
 from tests.peers.generator.families import Family
 from tests.peers.generator.layouts import Layout, apply, mix_codecs, random_layout
 from tests.peers.generator.object_columns import SPLIT_POINTERS, ObjectColumn
-from tests.peers.generator.values import Container, Kind, Limits, Pointer
+from tests.peers.generator.values import Container, Kind, Limits, Pointer, Text
 
 import branchline
 
@@ -63,22 +63,38 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     outcome = Outcome(seed, str(layout))
     columns = object_columns(rng, family, layout)
     leaves = leaf_columns(rng, layout)
+    short = short_branches.draw(rng, layout)
     path = folder / f"case{seed}.root"
     stages.begin(stages.ROOT_WRITES)
-    write(root, family, path, columns, leaves, layout, rng)
+    write(root, family, path, columns, leaves, layout, rng, short)
     times = AFTERMATHS[layout.aftermath](root, path, layout)
     stages.begin(stages.ROOT_READS)
-    columns = trusted(root, family, path, columns, layout, outcome)
+    written, columns = columns, trusted(root, family, path, columns, layout, outcome)
     stages.begin(stages.BRANCHLINE_READS)
     tree = branchline.open(path)[layout.path]
     if tree.num_entries != times * layout.entries:
         outcome.add_wrong("tree", "its entries", f"{tree.num_entries}, not {times * layout.entries}")
         return outcome
     check_leaves(tree, leaves, times, outcome)
+    short_branches.check(tree, short, outcome)
     refused = [one for column in columns for one in check_object(tree, path, layout, column, times, outcome)]
+    refused += [name for column in written if column not in columns for name in tree.keys() if column.owns(name)]
     check_chunks(tree, rng, refused, outcome)
     check_chain(tree, path, layout, outcome)
     return outcome
+
+
+def warm_up(root: Any, family: Family, folder: Path) -> None:
+    """Has ROOT compile what every case needs, before the processes of the cases begin."""
+    texts = next(kind for kind in family.tops if isinstance(kind, Text))
+    for number, aftermath in enumerate(AFTERMATHS):
+        rng = Random(number)
+        layout = replace(random_layout(rng, [aftermath]), entries=2)
+        columns = [ObjectColumn("o", texts, 0, ["a", "b"])]
+        path = folder / f"warm{number}.root"
+        write(root, family, path, columns, leaf_columns(rng, layout), layout, rng, {})
+        AFTERMATHS[aftermath](root, path, layout)
+        trusted(root, family, path, columns, layout, Outcome(number))
 
 
 def object_columns(rng: Random, family: Family, layout: Layout) -> list[ObjectColumn]:
@@ -119,6 +135,7 @@ def write(
     leaves: list[Column],
     layout: Layout,
     rng: Random,
+    short: dict[str, list[int]],
 ) -> None:
     """Has ROOT write the tree."""
     file = root.TFile.Open(str(path), "RECREATE", "", layout.compression)
@@ -144,6 +161,7 @@ def write(
             raise RuntimeError(f"ROOT cannot fill entry {entry}")
         if entry == save_at:
             tree.AutoSave()
+    short_branches.fill(root, tree, short, rng, layout)
     directory.cd()
     tree.Write()
     tree.ResetBranchAddresses()

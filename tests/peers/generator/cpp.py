@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tests.peers.generator.collections_of_root import Clones, Objects
 from tests.peers.generator.member_kinds import Enumeration, Listed, NeverNull
 from tests.peers.generator.root_classes import RootClass
@@ -18,11 +20,15 @@ from tests.peers.generator.values import (
     heirs,
 )
 
+# A typedef of each family.
+REAL = "Real"
+
 
 def header(namespace: str, classes: list[Class]) -> str:
     """The declarations."""
     lines = ["#pragma once", '#include "archive.h"', f"namespace {namespace} {{"]
-    lines.append(f"enum {Enumeration.NAME} : int {{ red, green }};")
+    lines += [f"enum {name} : {of.cpp} {{ red{name}, green{name} }};" for name, of in Enumeration.TYPES.items()]
+    lines.append(f"typedef double {REAL};")
     lines += [line for one in classes for line in declaration(one)]
     lines += ["}", "namespace peers {"]
     lines += [leads_to(one, classes) for one in classes]
@@ -45,7 +51,7 @@ def declaration(one: Class) -> list[str]:
         lines.append(f"  virtual ~{name}() {{}}")
     lines.append("  template <class A> void pass(A& archive) {")
     lines += [f"    {base.cpp}::pass(archive);" for base in one.bases]
-    lines += [f"    {passed(member)}" for member in one.members]
+    lines += [f"    {passed(member)}" for member in one.members if member.is_stored]
     lines.append("  }")
     # All that a set or a map needs is some order.
     key = next((member.name for member in one.all_members() if member.kind.cpp == "int"), None)
@@ -70,7 +76,7 @@ def declared(member: Member) -> str:
     kind = member.kind
     if isinstance(kind, FixedArray) and not kind.is_std:
         extents = "".join(f"[{extent}]" for extent in kind.extents)
-        return f"{kind.of.cpp} {member.name}{extents}; {comment(kind.of)}".rstrip()
+        return f"{kind.of.cpp} {member.name}{extents}{elements(kind)}; {comment(kind.of)}".rstrip()
     if isinstance(kind, CountedArray):
         return f"{kind.cpp} {member.name} = nullptr; //[{member.counter}]{comment(kind.of).removeprefix('//')}"
     if isinstance(kind, Clones):
@@ -79,12 +85,21 @@ def declared(member: Member) -> str:
     if isinstance(kind, Pointer):
         return f"{kind.cpp} {member.name} = nullptr;"
     if isinstance(kind, NeverNull):
-        return f"{kind.cpp} {member.name} = new {kind.of.cpp}; //{kind.comment}"
+        return f"{kind.cpp} {member.name} = new {kind.of.cpp}; {comment(kind)}"
     return f"{kind.cpp} {member.name}{{}}; {comment(kind)}".rstrip()
 
 
+def elements(kind: FixedArray) -> str:
+    """What the elements of an array begin as: pointers as null or leading to new objects."""
+    if isinstance(kind.of, NeverNull):
+        return f"{{{', '.join([f'new {kind.of.of.cpp}'] * math.prod(kind.extents))}}}"
+    return "{}" if isinstance(kind.of, Pointer | Enumeration) else ""
+
+
 def comment(kind: Kind) -> str:
-    """The range of a Double32_t or Float16_t."""
+    """The range of a Double32_t or Float16_t, or that a pointer is never null."""
+    if isinstance(kind, NeverNull):
+        return f"//{kind.comment}"
     return kind.comment() if isinstance(kind, Packed) else ""
 
 
@@ -100,6 +115,8 @@ def passed(member: Member) -> str:
         return f"peers::{passes}<A, {', '.join(one.cpp for one in kind.classes)}>(archive, {member.name});"
     if isinstance(kind, NeverNull):
         return f"peers::pass(archive, *{member.name});"
+    if isinstance(kind, FixedArray) and isinstance(kind.of, NeverNull):
+        return f"peers::passPointed(archive, {member.name});"
     return f"peers::pass(archive, {member.name});"
 
 
@@ -114,6 +131,8 @@ def link_definitions(kinds: list[Kind]) -> str:
     wanted = {name: None for name in wanted if not name.startswith("T")}
     lines = ["#ifdef __CLING__", *(f"#pragma link off all {what};" for what in ("globals", "classes", "functions"))]
     lines += [f"#pragma link C++ class {name}+;" for name in wanted]
+    enumerations = {kind.cpp: None for kind in named if isinstance(kind, Enumeration)}
+    lines += [f"#pragma link C++ enum {name};" for name in enumerations]
     return "\n".join([*lines, "#endif", ""])
 
 

@@ -2,6 +2,9 @@
 #ifndef BRANCHLINE_PEERS_DRIVER_H
 #define BRANCHLINE_PEERS_DRIVER_H
 
+#include <random>
+
+#include "TBranch.h"
 #include "TTree.h"
 #include "archive.h"
 
@@ -27,6 +30,21 @@ struct Held {
   std::size_t bytesCount() const { return sink.bytes.size(); }
   void clear() { sink.bytes.clear(); }
 };
+
+/// Where the baskets of a branch are is not for everyone.
+struct OpenBranch : TBranch {
+  using TBranch::fBasketBytes;
+  using TBranch::fBasketSeek;
+};
+
+/// Leaves anything in the slots of baskets that a branch never wrote, as ROOT sometimes does.
+inline void spoilUnwritten(TBranch& branch, unsigned seed) {
+  std::mt19937 random(seed);
+  for (int slot = branch.GetWriteBasket(); slot < branch.GetMaxBaskets(); ++slot) {
+    (branch.*(&OpenBranch::fBasketSeek))[slot] = random() % 3 ? static_cast<int>(random()) : 0;
+    (branch.*(&OpenBranch::fBasketBytes))[slot] = random() % 3 ? static_cast<int>(random()) : 0;
+  }
+}
 
 }  // namespace peers
 

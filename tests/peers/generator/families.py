@@ -18,6 +18,7 @@ from tests.peers.generator.values import (
     COUNT,
     INT,
     KEYS,
+    NAMED_NUMBERS,
     NUMBERS,
     Bits,
     Class,
@@ -62,7 +63,15 @@ class Maker:
         self.family = Family(f"f{seed}")
 
     def number(self) -> Number:
-        return self.rng.choice(NUMBERS)
+        draw = self.rng.random()
+        if draw < 0.8:
+            return self.rng.choice(NUMBERS)
+        return (
+            self.rng.choice(NAMED_NUMBERS) if draw < 0.95 else Number(f"{self.family.namespace}::{cpp.REAL}", "d", "f8")
+        )
+
+    def enumeration(self) -> Enumeration:
+        return Enumeration(self.family.namespace, self.rng.choice(list(Enumeration.TYPES)))
 
     def packed(self) -> Packed:
         name = self.rng.choice(("Double32_t", "Float16_t"))
@@ -72,7 +81,7 @@ class Maker:
         return Packed(name, bits=self.rng.choice((None, None, 8, 12, 14)))
 
     def key(self) -> Kind:
-        return self.rng.choice((Text(), self.rng.choice(KEYS), INT))
+        return self.rng.choice((Text(), self.rng.choice(KEYS), INT, self.enumeration()))
 
     def plain(self) -> list[Class]:
         """Classes that containers may hold and copy: none with collections of ROOT's in them."""
@@ -86,8 +95,8 @@ class Maker:
         plain = self.plain()
         if draw < 0.27 or depth <= 0:
             return self.number()
-        if draw < 0.3:
-            return Enumeration(self.family.namespace)
+        if draw < 0.34:
+            return self.enumeration()
         if draw < 0.42:
             return Text()
         if draw < 0.47:
@@ -127,7 +136,8 @@ class Maker:
             (
                 Text(),
                 Text("TString"),
-                Enumeration(self.family.namespace),
+                self.enumeration(),
+                self.enumeration(),
                 self.rng.choice(ARRAYS),
                 Bits(self.rng.randint(1, 70)),
             )
@@ -142,10 +152,16 @@ class Maker:
                 members.append(Member(f"{name}n", COUNT))
                 of = self.rng.choice((self.number(), self.number(), self.packed()))
                 members.append(Member(name, CountedArray(of), counter=f"{name}n"))
+            elif self.rng.random() < 0.05:
+                of = self.enumeration()
+                array = FixedArray(of, self.rng.choice(((3,), (2, 2))))
+                members.append(Member(name, array, is_stored=of.is_stored_in_arrays))
             elif may_hold and self.rng.random() < 0.5:
                 members.append(Member(name, self.held()))
             else:
-                members.append(Member(name, self.simple()))
+                kind = self.simple()
+                is_stored = not isinstance(kind, Enumeration) or kind.is_stored_as_member
+                members.append(Member(name, kind, is_stored=is_stored))
         return members
 
     def held(self) -> Kind:
@@ -176,6 +192,7 @@ class Maker:
             Member("pointed", Container("std::map", rng.choice((to_base, to_hit)), INT)),
             Member("inlined", NeverNull(rng.choice((plain, hit, LORENTZ)), "->")),
             Member("container", NeverNull(self.container(2))),
+            *(Member(f"pointers{i}", self.array_of_pointers(base, hit)) for i in range(3)),
             Member("letters", OldText()),
             Member("plains_n", COUNT),
             Member("plains", CountedArray(plain), counter="plains_n"),
@@ -183,9 +200,17 @@ class Maker:
             Member("objects", Objects([hit, track, *rng.sample(OBJECTS, 2)])),
             Member("list", Listed([hit, track, *rng.sample(OBJECTS, 1)])),
         ]
-        chosen = rng.sample([one for one in members if one.name != "plains_n"], rng.randint(3, 6))
+        chosen = rng.sample([one for one in members if one.name != "plains_n"], rng.randint(3, 7))
         names = {name for one in chosen for name in (one.name, one.counter)}
         return [one for one in members if one.name in names]
+
+    def array_of_pointers(self, base: Class, hit: Class) -> FixedArray:
+        """A fixed array of pointers, which are null or not, or never null."""
+        of: Kind = self.rng.choice((base, hit, self.rng.choice(self.plain()), *OBJECTS, *ARRAYS))
+        is_ours = isinstance(of, Class) and of in self.family.classes
+        pointer: Kind = Pointer(of, heirs(of, self.family.classes) if is_ours else [of])  # type: ignore[arg-type]
+        extents = self.rng.choice(((3,), (1,), (2, 2)))
+        return FixedArray(self.rng.choice((pointer, pointer, NeverNull(of, "->"))), extents)
 
     def add(self, name: str, members: list[Member], **others: Any) -> Class:
         one = Class(f"{self.family.namespace}::{name}", members, **others)

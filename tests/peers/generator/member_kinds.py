@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.peers.generator.collections_of_root import Objects
-from tests.peers.generator.values import Holding, Kind, Limits, Number, Text
+from tests.peers.generator.values import INT, NUMBERS, Holding, Kind, Limits, Number, Text
+
+UNDERLYING_TYPES = (
+    "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long", "unsigned long",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -26,12 +30,27 @@ class NeverNull(Holding):
 
 
 class Enumeration(Number):
-    """An enumeration of a family, which is stored as an int."""
+    """An enumeration of a family, with an underlying type of any width."""
 
-    NAME = "Colour"
+    TYPES: ClassVar = {f"Colour{of.dtype.upper()}": of for of in NUMBERS if of.cpp in UNDERLYING_TYPES}
 
-    def __init__(self, namespace: str) -> None:
-        super().__init__(f"{namespace}::{self.NAME}", "i", "i4")
+    def __init__(self, namespace: str, name: str) -> None:
+        of = self.TYPES[name]
+        super().__init__(f"{namespace}::{name}", of.code, of.dtype)
+
+    def form(self) -> str:
+        # No file says which type a container has that is a branch, or a member that is no container.
+        return "?"
+
+    @property
+    def is_stored_as_member(self) -> bool:
+        """Whether ROOT stores members of this type in a TTree. It neither stores nor describes those of 64 bits."""
+        return not self.dtype.endswith("8")
+
+    @property
+    def is_stored_in_arrays(self) -> bool:
+        """Whether ROOT stores fixed arrays of it. It describes others of 8 to 32 bits, and stores nothing."""
+        return self.dtype == INT.dtype
 
 
 class OldText(Text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +14,7 @@ from tests.peers.generator.compare import difference, first_difference
 from tests.peers.generator.families import Family
 from tests.peers.generator.layouts import TREE, codec
 from tests.peers.generator.object_columns import plain
-from tests.peers.generator.values import Kind, Limits, Reader
+from tests.peers.generator.values import Kind, Limits, Reader, Text
 
 import branchline
 
@@ -102,6 +102,18 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
         check_field(tree, field, outcome)
     check_chunks(tree, rng, [], outcome)
     return outcome
+
+
+def warm_up(root: Any, family: Family, folder: Path) -> None:
+    """Has ROOT compile what every case needs, before the processes of the cases begin."""
+    layout = replace(random_layout(Random(0)), entries=2, folder="", late_at=1, clusters=[0])
+    path = folder / "warm.root"
+    texts = next(kind for kind in family.tops if isinstance(kind, Text))
+    fields = [Field(name, texts, ["a", "b"], []) for name in ("early", "late")]
+    fields[1].first_entry = 1
+    assert all(is_written_by_root(root, family, field, Outcome(0)) for field in fields)
+    write(root, family, path, fields, layout, Random(0))
+    read_by_root(root, family, path, TREE, fields)
 
 
 def random_fields(rng: Random, family: Family, layout: FieldLayout) -> list[Field]:

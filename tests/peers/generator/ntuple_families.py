@@ -6,10 +6,12 @@ from random import Random
 from typing import Any
 
 from tests.peers.generator.families import MAPS, Family
+from tests.peers.generator.member_kinds import Enumeration
 from tests.peers.generator.ntuple_kinds import Atomic, Maybe, Variant
 from tests.peers.generator.values import (
     INT,
     KEYS,
+    NAMED_NUMBERS,
     NUMBERS,
     Bits,
     Class,
@@ -30,7 +32,21 @@ SETS = ("std::set", "std::multiset", "std::unordered_set", "std::unordered_multi
 
 
 # Names of the same type: RNTuple calls both kinds of long std::int64_t.
-SAME = (("ULong64_t", "unsigned long"), ("Long64_t", "long"), ("long long", "long"), ("Double32_t", "double"))
+SAME = (
+    ("ULong64_t", "unsigned long"),
+    ("Long64_t", "long"),
+    ("int64_t", "long"),
+    ("long long", "long"),
+    ("Double32_t", "double"),
+    ("Double_t", "double"),
+    ("Float_t", "float"),
+    ("uint16_t", "unsigned short"),
+    ("UInt_t", "unsigned int"),
+    ("Int_t", "int"),
+    ("Short_t", "short"),
+    ("UChar_t", "unsigned char"),
+    ("Char_t", "char"),
+)
 
 
 def _type_of(cpp: str) -> str:
@@ -47,10 +63,14 @@ class FieldMaker:
         self.family = Family(f"n{seed}")
 
     def number(self) -> Number:
-        return self.rng.choice(FIELD_NUMBERS)
+        draw = self.rng.random()
+        if draw < 0.15:
+            return Enumeration(self.family.namespace, self.rng.choice(list(Enumeration.TYPES)))
+        return self.rng.choice(NAMED_NUMBERS if draw < 0.25 else FIELD_NUMBERS)
 
     def key(self) -> Kind:
-        return self.rng.choice((Text(), self.rng.choice(FIELD_KEYS), INT))
+        of = Enumeration(self.family.namespace, self.rng.choice(list(Enumeration.TYPES)))
+        return self.rng.choice((Text(), self.rng.choice(FIELD_KEYS), INT, of))
 
     def kind(self, depth: int) -> Kind:
         """Anything that a field may hold and that can be copied."""
@@ -111,7 +131,14 @@ class FieldMaker:
         self.add("Derived", rng.randint(1, 3), bases=[base])
         self.add("Single", rng.randint(2, 4), version=3)
         self.add("Whole", rng.randint(3, 6))
-        tops: list[Kind] = [*FIELD_NUMBERS, Text(), Packed("Double32_t"), *family.classes, Atomic(self.number())]
+        tops: list[Kind] = [
+            *FIELD_NUMBERS,
+            Text(),
+            Packed("Double32_t"),
+            *family.classes,
+            Atomic(self.rng.choice(FIELD_NUMBERS)),
+        ]
+        tops += [Enumeration(family.namespace, name) for name in Enumeration.TYPES]
         tops += [Maybe(rng.choice((Text(), self.number(), *family.classes)), "std::unique_ptr") for _ in range(2)]
         tops += [self.container(3) for _ in range(6)] + [self.kind(3) for _ in range(10)]
         family.tops = list({kind.cpp: kind for kind in tops}.values())

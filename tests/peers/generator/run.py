@@ -6,41 +6,76 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tests.peers.generator.cases import Outcome
 from tests.peers.generator.report import Summary, from_line
-from tests.peers.generator.worker import CASES_PER_FAMILY
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-FAMILY_SECONDS_MAX = 3000
+FAMILY_SECONDS_MAX = 6000
 
 
-def families(seed: int, cases: int) -> list[tuple[int, int]]:
-    """The seeds from one on, cut where the next family begins."""
-    borders = [seed, *range((seed // CASES_PER_FAMILY + 1) * CASES_PER_FAMILY, seed + cases, CASES_PER_FAMILY)]
-    return list(zip(borders, [*borders[1:], seed + cases], strict=True))
+@dataclass(frozen=True)
+class Part:
+    """The cases of one family: seeds from the first to before `stop`."""
+
+    format: str
+    family: int
+    first: int
+    stop: int
 
 
-def run_family(first: int, stop: int, folder: Path) -> list[Outcome]:
+@dataclass(frozen=True)
+class Draw:
+    """Which cases to run."""
+
+    seed: int
+    cases: int
+    cases_per_family: int
+    formats: list[str]
+
+    @property
+    def command(self) -> str:
+        """The environment variables that repeat it."""
+        only = f" FORMAT={self.formats[0]}" if len(self.formats) == 1 else ""
+        return f"SEED={self.seed} CASES={self.cases} FAMILY={self.cases_per_family}{only}"
+
+    def parts(self) -> list[Part]:
+        """The seeds, cut where the next family begins. Families of several formats alternate."""
+        size, stop = self.cases_per_family, self.seed + self.cases
+        borders = [self.seed, *range((self.seed // size + 1) * size, stop, size), stop]
+        return [
+            Part(self.formats[first // size % len(self.formats)], first // size, first, last)
+            for first, last in pairwise(borders)
+        ]
+
+
+def run_part(part: Part, folder: Path) -> list[Outcome]:
     """The outcomes of the cases of one family; those that its process did not report are wrong."""
-    command = [sys.executable, "-m", "tests.peers.generator.worker", str(first), str(stop), str(folder / str(first))]
+    numbers = [str(part.family), str(part.first), str(part.stop)]
+    command = [sys.executable, "-m", "tests.peers.generator.worker", part.format, *numbers, str(folder)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=FAMILY_SECONDS_MAX)
     outcomes = [from_line(line) for line in done.stdout.splitlines() if line.startswith('{"seed"')]
     reported = {outcome.seed for outcome in outcomes}
-    silent = [seed for seed in range(first, stop) if seed not in reported]
+    silent = [seed for seed in range(part.first, part.stop) if seed not in reported]
     what = f"nothing was said; the process ended with {done.returncode}\n{done.stderr[-4000:]}"
     return outcomes + [Outcome(seed, wrong=[f"seed {seed}: {what}"]) for seed in silent]
 
 
-def run(seed: int, cases: int, folder: Path, jobs: int, say: Callable[[str], None] = lambda _: None) -> Summary:
-    """Runs the cases with seeds from `seed` on."""
+def run(draw: Draw, folder: Path, jobs: int, say: Callable[[str], None] = lambda _: None) -> Summary:
+    """Runs the cases of a draw."""
     summary = Summary()
+    parts = draw.parts()
     with ThreadPoolExecutor(jobs) as pool:
-        parts = families(seed, cases)
-        for (first, stop), outcomes in zip(parts, pool.map(lambda part: run_family(*part, folder), parts), strict=True):
-            wrong = sum(len(outcome.wrong) for outcome in outcomes)
+        found = pool.map(lambda part: run_part(part, folder / str(part.first)), parts)
+        for part, outcomes in zip(parts, found, strict=True):
             for outcome in outcomes:
                 summary.add(outcome)
-            say(f"seeds {first} to {stop - 1}: {sum(o.equal.total() for o in outcomes)} equal, {wrong} wrong")
+            wrong = [text for outcome in outcomes for text in outcome.wrong]
+            equal = sum(outcome.equal.total() for outcome in outcomes)
+            say(f"{part.format}, seeds {part.first} to {part.stop - 1}: {equal} equal, {len(wrong)} wrong")
+            for text in wrong:
+                say(f"wrong: {text}")
     return summary

@@ -122,6 +122,12 @@ NUMBERS = [
     Number("unsigned long", "Q", "u8"), Number("Long64_t", "q", "i8"), Number("ULong64_t", "Q", "u8"),
     Number("float", "f", "f4"), Number("double", "d", "f8"),
 ]  # fmt: skip
+# The same numbers under names of ROOT and of a family (cpp.py), with which classes and template arguments are spelt.
+NAMED_NUMBERS = [
+    Number("Char_t", "b", "i1"), Number("UChar_t", "B", "u1"), Number("Short_t", "h", "i2"), Number("Int_t", "i", "i4"),
+    Number("UInt_t", "I", "u4"), Number("Float_t", "f", "f4"), Number("Double_t", "d", "f8"),
+    Number("int64_t", "q", "i8"), Number("uint16_t", "H", "u2"),
+]  # fmt: skip
 INT, FLOAT, DOUBLE = (next(n for n in NUMBERS if n.cpp == name) for name in ("int", "float", "double"))
 # What may be a key or an element of a set: no NaN among them.
 KEYS = [number for number in NUMBERS if number.code not in "fd?"]
@@ -337,6 +343,8 @@ class Member:
     kind: Kind
     # The member that counts it, for a pointer to numbers.
     counter: str | None = None
+    # Whether ROOT stores it.
+    is_stored: bool = True
 
 
 @dataclass(eq=False)
@@ -355,8 +363,9 @@ class Class(Kind):
         return [one for base in self.bases for one in (base, *base.ancestors())]
 
     def all_members(self) -> list[Member]:
-        """Members, those of the bases first."""
-        return [member for base in self.bases for member in base.all_members()] + self.members
+        """Members that ROOT stores, those of the bases first."""
+        own = [member for member in self.members if member.is_stored]
+        return [member for base in self.bases for member in base.all_members()] + own
 
     def random(self, rng: Random, limits: Limits) -> dict[str, Any]:
         value: dict[str, Any] = {}

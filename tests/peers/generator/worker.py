@@ -1,4 +1,4 @@
-"""The cases of one family of classes: `python -m tests.peers.generator.worker FIRST STOP FOLDER`.
+"""The cases of one family of classes: `python -m tests.peers.generator.worker FORMAT FAMILY FIRST STOP FOLDER`.
 
 ROOT may crash or hang, so every case has a child process. Each prints its outcome as one line of JSON.
 """
@@ -12,15 +12,12 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.peers.generator import cases, ntuple_cases, stages
+from tests.peers.generator import stages
 from tests.peers.generator.cases import Outcome, attempt
-from tests.peers.generator.families import Maker, build
-from tests.peers.generator.ntuple_families import FieldMaker
+from tests.peers.generator.formats import FORMATS
 from tests.peers.generator.report import to_line
 from tests.peers.peers import import_root
 
-# One family has so many cases: compiling its dictionary takes as long as many cases. Every other one makes RNTuples.
-CASES_PER_FAMILY = 20
 CASE_SECONDS_MAX = 120
 
 
@@ -49,19 +46,19 @@ def in_child(case: Callable[[], Outcome], seed: int) -> str:
     return to_line(Outcome(seed, lost=[died]) if last in stages.OF_ROOT else Outcome(seed, wrong=[died]))
 
 
-def main(first: int, stop: int, folder: Path) -> None:
+def main(name: str, number: int, first: int, stop: int, folder: Path) -> None:
     root = import_root()
     # Its pages of stack traces would hide what the cases say.
     root.gEnv.SetValue("Root.Stacktrace", "no")
     folder.mkdir(parents=True, exist_ok=True)
-    number = first // CASES_PER_FAMILY
-    makes_trees = number % 2 == 0
-    family = Maker(number).make() if makes_trees else FieldMaker(number).make()
-    build(root, family, folder, "driver.h" if makes_trees else "ntuple.h")
-    case = cases.run_case if makes_trees else ntuple_cases.run_case
+    of = FORMATS[name]
+    family = of.prepared_family(root, number, folder)
+    of.warm_up(root, family, folder)
     for seed in range(first, stop):
-        print(in_child(lambda seed=seed: case(root, family, seed, folder), seed), flush=True)
+        print(in_child(lambda seed=seed: of.run_case(root, family, seed, folder), seed), flush=True)
+        for path in folder.glob(f"case{seed}.*"):
+            path.unlink()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], *map(int, sys.argv[2:5]), Path(sys.argv[5]))
