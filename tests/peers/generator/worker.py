@@ -1,6 +1,6 @@
 """The cases of one family of classes: `python -m tests.peers.generator.worker FORMAT FAMILY FIRST STOP FOLDER`.
 
-ROOT may crash or hang, so every case has a child process. Each prints its outcome as one line of JSON.
+ROOT may crash or hang, so the cases run in a child process. Each prints its outcome as one line of JSON.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from tests.peers.generator import stages
 from tests.peers.generator.cases import Outcome, attempt
@@ -21,29 +22,47 @@ from tests.peers.peers import import_root
 CASE_SECONDS_MAX = 120
 
 
-def in_child(case: Callable[[], Outcome], seed: int) -> str:
-    """The outcome of a case that runs in a child, as a line; that of a child that died says how, and doing what."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(CASE_SECONDS_MAX)
-        with os.fdopen(writing, "w") as pipe:
-            stages.report_to(pipe)
-            outcome, error = attempt(case)
+def in_children(case: Callable[[int], Outcome], seeds: Sequence[int]) -> Iterator[str]:
+    """The outcomes of cases, as lines. One child runs them until it dies; the outcome of the case that it was at says
+    how it died, and doing what, and another child goes on behind that case.
+    """
+    while seeds:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            run_cases(case, seeds, writing)
+        os.close(writing)
+        done, stage = 0, "it began"
+        with os.fdopen(reading) as pipe:
+            for line in map(str.strip, pipe):
+                if line.startswith("{"):
+                    done += 1
+                    yield line
+                stage = line
+        _, status = os.waitpid(child, 0)
+        seeds = seeds[done:]
+        if seeds:
+            how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
+            died = f"seed {seeds[0]}: the process of the case died of {how} when {stage}"
+            is_of_root = stage in stages.OF_ROOT
+            yield to_line(Outcome(seeds[0], lost=[died]) if is_of_root else Outcome(seeds[0], wrong=[died]))
+            seeds = seeds[1:]
+
+
+def run_cases(case: Callable[[int], Outcome], seeds: Sequence[int], writing: int) -> NoReturn:
+    """Runs cases in this process, which ends with them, and writes an outcome for each."""
+    with os.fdopen(writing, "w") as pipe:
+        stages.report_to(pipe)
+        for seed in seeds:
+            signal.alarm(CASE_SECONDS_MAX)
+            outcome, error = attempt(lambda seed=seed: case(seed))
             if error is not None:
                 text = "".join(traceback.format_exception(error))
                 outcome = Outcome(seed, wrong=[f"seed {seed}: the case failed\n{text}"])
-            pipe.write(to_line(outcome))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        last = (pipe.read().splitlines() or [""])[-1]
-    _, status = os.waitpid(child, 0)
-    if last.startswith("{"):
-        return last
-    how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
-    died = f"seed {seed}: the process of the case died of {how} when {last or 'it began'}"
-    return to_line(Outcome(seed, lost=[died]) if last in stages.OF_ROOT else Outcome(seed, wrong=[died]))
+            pipe.write(f"{to_line(outcome)}\n")
+            pipe.flush()
+    os._exit(0)
 
 
 def main(name: str, number: int, first: int, stop: int, folder: Path) -> None:
@@ -54,10 +73,16 @@ def main(name: str, number: int, first: int, stop: int, folder: Path) -> None:
     of = FORMATS[name]
     family = of.prepared_family(root, number, folder)
     of.warm_up(root, family, folder)
-    for seed in range(first, stop):
-        print(in_child(lambda seed=seed: of.run_case(root, family, seed, folder), seed), flush=True)
-        for path in folder.glob(f"case{seed}.*"):
-            path.unlink()
+
+    def case(seed: int) -> Outcome:
+        try:
+            return of.run_case(root, family, seed, folder)
+        finally:
+            for path in folder.glob(f"case{seed}.*"):
+                path.unlink()
+
+    for line in in_children(case, range(first, stop)):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

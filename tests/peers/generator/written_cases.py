@@ -162,7 +162,8 @@ def check(found: ak.Array, wanted: dict[str, tuple[pa.DataType, list[Any]]], out
 def as_written(value: Any, of: pa.DataType) -> Any:
     """A value of a column as it is read again."""
     is_missing = value is None or value is pd.NA or value is pd.NaT
-    if isinstance(value, float) and math.isnan(value) and not pa.types.is_floating(of):
+    is_number = pa.types.is_floating(of) or pa.types.is_integer(of)
+    if isinstance(value, float) and math.isnan(value) and not is_number:
         is_missing = True  # as NumPy's columns of objects have it
     if pa.types.is_struct(of):
         # A record that is missing has members that are.
