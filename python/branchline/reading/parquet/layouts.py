@@ -18,10 +18,11 @@ def layout_of_arrow(array: Any, field: pa.Field, *, is_whole: bool) -> ak.conten
     Raises UnsupportedBranchError where a list of structures is missing, BadFileError where a value is missing and the
     file says that none is.
     """
-    if isinstance(array, pa.ChunkedArray):
-        # pyarrow cannot join empty parts of arrays that came from another library.
-        chunks = [chunk for chunk in array.chunks if len(chunk)]
-        array = pa.concat_arrays(chunks) if chunks else pa.array([], array.type)
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    # pyarrow cannot join empty parts of arrays that came from another library.
+    chunks = [chunk for chunk in chunks if len(chunk)]
+    # Joined even if there is one: awkward takes no notice of where in its buffers a slice begins.
+    array = pa.concat_arrays(chunks) if chunks else pa.array([], array.type)
     layout = ak.from_arrow(array, generate_bitmasks=False, highlevel=False)
     return _settled(layout, field, is_whole=is_whole)
 

@@ -159,6 +159,25 @@ def test_empty_parts_of_columns_hold_nothing(tmp_path: Path) -> None:
     assert written(tmp_path, pa.table(table), "mktree")["a"].tolist() == [2]
 
 
+@pytest.mark.parametrize("name", [*NUMBERS, "text", "lists of bool", "arrays", "records"])
+def test_slices_hold_their_own_values(tmp_path: Path, name: str) -> None:
+    type_, values = VALUES[name]
+    values = [*values[:1], None, *values[1:3], None]
+    kept = [{"x": None, "y": None} if name == "records" and one is None else one for one in values]
+    for start in range(4):
+        sliced = pa.array(values, type_)[start:]
+        for column in (sliced, pl.from_arrow(pa.array(values, type_))[start:]):
+            assert written(tmp_path, {"a": column}, "mkrntuple")["a"].tolist() == kept[start:]
+
+
+def test_arrays_of_records_are_no_lists(tmp_path: Path) -> None:
+    type_ = pa.list_(pa.struct([("x", pa.int16())]), 2)
+    values = [[{"x": 1}, {"x": 2}], [{"x": 3}, {"x": 4}]]
+    assert written(tmp_path, pa.table({"a": pa.array(values, type_)}), "mkrntuple")["a"].tolist() == values
+    with pytest.raises(branchline.UnsupportedBranchError, match="branch a: arrays of records are missing"):
+        written(tmp_path, pa.table({"a": pa.array([*values, None], type_)}), "mkrntuple")
+
+
 def test_random_frames_are_read_again_as_they_were(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
