@@ -22,6 +22,10 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
         return Column.Flat("unknown", np.empty(0, dtype="u1"))
     if layout.is_option and is_list(layout.content) and holds_records(layout.content.content):
         return column_of(filled_with_empty(layout), name)
+    if layout.is_option and layout.content.is_regular and holds_records(layout.content.content):
+        if not np.asarray(layout.mask_as_bool(valid_when=True)).all():
+            raise UnsupportedBranchError(f"branch {name}: arrays of records are missing", hint=HINT)
+        return column_of(layout.project(), name)
     if layout.is_option and layout.content.is_record and not layout.content.is_tuple:
         return column_of(with_missing_members(layout), name)
     if layout.is_option:
