@@ -24,6 +24,7 @@ KNOWN_REFUSED = (
     "is no array: cannot convert Decimal",
     "there are no arrays of",
     "has lists of records that are missing, not only empty ones",
+    "arrays of records are missing",
     "is not known, for it has no values",
 )
 
