@@ -482,6 +482,8 @@ def _loaded(content: TrustedBytes | None, kind: type[Kept]) -> Kept | None:
         value = unpickle(content)
     except Exception:  # noqa: BLE001 - an object of any class may fail in its own way
         return None
+    if isinstance(value, WagonShare) and value.error is not None:
+        return None
     return value if isinstance(value, kind) else None
 
 

@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import cloudpickle
-
-from branchline.base.trust import TrustedBytes, from_own_process, unpickle
 from branchline.jobs.workers.worker import load_module
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.stored_sources import StoredSources
+from branchline.trains.subjobs.pickling import PackedWagons
 from branchline.trains.subjobs.shares import Share
 
 
@@ -48,7 +46,7 @@ class StoredTrain:
     """
 
     plan: TrainPlan
-    wagons: TrustedBytes
+    wagons: PackedWagons
     directory: str
     path: tuple[str, ...]
     sources: StoredSources | None = None
@@ -58,20 +56,18 @@ class StoredTrain:
         """A train of this process. Raises what pickling its wagons raises."""
         settings = replace(plan.settings, on=None)
         stored = replace(plan, settings=settings, loaded=LoadedWagons((), plan.loaded.modules))
-        return cls(
-            stored, from_own_process(cloudpickle.dumps(plan.loaded.wagons)), str(Path.cwd()), tuple(sys.path), sources
-        )
+        return cls(stored, PackedWagons.of(plan.loaded.wagons), str(Path.cwd()), tuple(sys.path), sources)
 
     def loaded(self) -> TrainPlan:
         """The plan with its wagons, whose modules are loaded as their files are now."""
         sys.path += [one for one in self.path if one not in sys.path]
         for module in self.plan.loaded.modules:
             load_module(module.name, module.path)
-        return replace(self.plan, loaded=LoadedWagons(unpickle(self.wagons), self.plan.loaded.modules))
+        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), self.plan.loaded.modules))
 
     def loaded_as_it_was(self) -> TrainPlan:
         """The plan with its wagons, whose modules are imported as they were: only this process has them so."""
         if self.sources is None:
             return self.loaded()
         self.sources.install()
-        return replace(self.plan, loaded=LoadedWagons(unpickle(self.wagons), ()))
+        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), ()))

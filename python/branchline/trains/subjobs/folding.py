@@ -156,3 +156,6 @@ class Folding:
         total.events += share.events
         total.chunks += share.chunks
         total.error = share.error
+        if total.error is not None and total.error.path is None:
+            # A sum that did not arrive.
+            total.error = replace(total.error, **vars(place))

@@ -1,14 +1,18 @@
-"""Whether and how large outputs of wagons travel between processes."""
+"""How wagons and their outputs travel between processes: one that fails on the way stops alone."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import cloudpickle
 
 from branchline.base.texts import message_of
 from branchline.base.trust import from_own_process, unpickle
-from branchline.errors import BranchlineError
+from branchline.errors import BranchlineError, WagonError
+from branchline.jobs.subjob import Pickled
+from branchline.trains.wagons.wagons import Wagon
 
 
 class CannotPickleError(BranchlineError):
@@ -52,8 +56,70 @@ def send_and_return(output: Any) -> None:
         raise _cannot(error) from None
 
 
+def packed(output: Any) -> Pickled | None:
+    """Return an output for its way to another process. Raises CannotPickleError, MemoryError."""
+    try:
+        return None if output is None else Pickled.of(output)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:
+        raise _cannot(error) from error
+
+
+def unpacked(output: Pickled | None) -> Any:
+    """Return an output that came from another process. Raises CannotPickleError, MemoryError."""
+    try:
+        return None if output is None else output.value()
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:
+        raise _cannot(error) from error
+
+
 def _cannot(error: BaseException) -> CannotPickleError:
     return CannotPickleError(
-        f"what process() returned cannot travel between processes: {message_of(error)}",
+        f"what process() returned cannot travel between processes: {type(error).__name__}: {message_of(error)}",
         hint="return numbers, histograms, arrays, and lists and dicts of these",
     )
+
+
+@dataclass(frozen=True)
+class PackedWagons:
+    """The wagons of a train on their way to another process.
+
+    ``together`` keeps what wagons share shared. Where one of them cannot be unpickled, the others are taken from
+    ``alone``, each by itself; ``bare`` are the wagons without objects of the user.
+    """
+
+    together: bytes
+    bare: tuple[Wagon, ...]
+    alone: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, wagons: Sequence[Wagon]) -> PackedWagons:
+        """Raises what pickling a wagon raises."""
+        alone = tuple(cloudpickle.dumps(one) for one in wagons) if len(wagons) > 1 else ()
+        return cls(cloudpickle.dumps(tuple(wagons)), tuple(one.bare() for one in wagons), alone)
+
+    def unpacked(self) -> tuple[Wagon, ...]:
+        """Return the wagons. One that cannot be unpickled raises when it is to run."""
+        together = _unpickled(self.together)
+        if not isinstance(together, WagonError):
+            return cast("tuple[Wagon, ...]", together)
+        alone = [_unpickled(one) for one in self.alone] or [together]
+        return tuple(
+            one.failing(found) if isinstance(found, WagonError) else found
+            for one, found in zip(self.bare, alone, strict=True)
+        )
+
+
+def _unpickled(content: bytes) -> Any:
+    """Return wagons, or a WagonError."""
+    try:
+        return unpickle(from_own_process(content))
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - classes of users may raise anything
+        failed = WagonError(f"cannot be unpickled: {type(error).__name__}: {message_of(error)}")
+        failed.__cause__ = error
+        return failed

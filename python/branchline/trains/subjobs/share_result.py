@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from branchline.base.texts import message_of
@@ -22,6 +22,7 @@ from branchline.records.sensors.record import (
     TroubleRecord,
     WagonFault,
 )
+from branchline.trains.subjobs.pickling import CannotPickleError, packed, unpacked
 from branchline.trains.subjobs.used_inputs import UsedCode
 from branchline.trains.wagons.wagons import Wagon
 
@@ -43,6 +44,25 @@ class WagonShare:
     error: WagonFault | None = None
     requires: tuple[str, ...] = ()
     reused_count: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # By itself: a sum that fails on its way stops its wagon alone.
+        try:
+            return vars(self) | {"total": packed(self.total)}
+        except CannotPickleError as error:
+            return vars(self._without_sum(error))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state | {"total": None})
+        try:
+            self.total = unpacked(state["total"])
+        except CannotPickleError as error:
+            vars(self).update(vars(self._without_sum(error)))
+
+    def _without_sum(self, error: CannotPickleError) -> WagonShare:
+        text = "".join(traceback.format_exception(error))
+        fault = self.error or WagonFault(type(error).__name__, str(error), traceback=text)
+        return replace(self, total=None, events=0, chunks=0, error=fault)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.base.plain import check_types, from_plain
-from branchline.base.trust import TrustedBytes, read_trusted, unpickle
+from branchline.base.trust import read_trusted
 from branchline.base.whole_files import read_plain
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError, UntrustedFileError
 from branchline.jobs.batch.site_settings import Site
@@ -23,6 +23,7 @@ from branchline.trains.reuse.provenance import Provenance
 from branchline.trains.reuse.result_keys import WagonKey
 from branchline.trains.reuse.stored_sources import StoredSources
 from branchline.trains.reuse.stored_train import Learning, StoredTrain
+from branchline.trains.subjobs.pickling import PackedWagons
 from branchline.trains.submitted.reports import SubmittedReports
 from branchline.trains.submitted.submission_folder import (
     VERSION,
@@ -112,7 +113,7 @@ class Submission(TrainOutline):
     command: str
     pictures: Pictures
     plan: TrainPlan
-    wagons: TrustedBytes
+    wagons: PackedWagons
     sources: StoredSources
     learning: Learning
     merge_stages: tuple[int, ...]
@@ -165,7 +166,7 @@ class Submission(TrainOutline):
     def train_plan(self) -> TrainPlan:
         """The plan with its wagons, whose modules are imported as they were at the submission."""
         self.sources.install()
-        return replace(self.plan, loaded=LoadedWagons(unpickle(self.wagons), ()))
+        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), ()))
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cloudpickle
-
 from branchline.base.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
 from branchline.base.processes import own_python
-from branchline.base.trust import VARIABLE, from_own_process, numbers_to_trust, trust_users
+from branchline.base.trust import VARIABLE, numbers_to_trust, trust_users
 from branchline.errors import BatchError, BranchlineError, OptionError, StorageError
 from branchline.jobs.batch.site_settings import Site, load_site
 from branchline.jobs.batch.system import Step, Submitted, TooManyJobsError, batch_system
@@ -38,6 +36,7 @@ from branchline.trains.reuse.reuse import LearnedBefore, Reuse
 from branchline.trains.reuse.stored_sources import StoredSources
 from branchline.trains.reuse.stored_train import Learning
 from branchline.trains.running.recovery import Recovery
+from branchline.trains.subjobs.pickling import PackedWagons
 from branchline.trains.subjobs.share_result import Learned
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.submitted.done import folded_nodes, is_done
@@ -100,7 +99,7 @@ def submit(
             pictures=pictures,
             plan=replace(plan, loaded=LoadedWagons((), ())),
             subjobs_count=len(plan.shares),
-            wagons=from_own_process(cloudpickle.dumps(loaded.wagons)),
+            wagons=PackedWagons.of(loaded.wagons),
             sources=StoredSources.of(loaded.wagons, loaded.modules),
             provenance=replace(Provenance.of(loaded), stored=None),
             learning=learning,

@@ -32,6 +32,8 @@ class Wagon:
         self.thing = thing
         #: False for a wagon that cannot be pickled, and so does not run in workers.
         self.travels = True
+        #: Why it cannot run in this process.
+        self.error: WagonError | None = None
         #: The parameters that a caller has set.
         self.set_parameters = set_parameters
         self.name = name or _name_of(thing)
@@ -53,10 +55,24 @@ class Wagon:
     def __getstate__(self) -> dict[str, object]:
         return vars(self) if self.travels else vars(self) | {"thing": None}
 
+    def bare(self) -> Wagon:
+        """Return the wagon without objects of the user."""
+        bare = copy.copy(self)
+        bare.thing = bare.schema = None
+        return bare
+
+    def failing(self, error: WagonError) -> Wagon:
+        """Return the wagon as one that raises this error when it is to run."""
+        failing = copy.copy(self)
+        failing.error = error
+        return failing
+
     def set_up(self) -> Wagon:
         """Return the wagon with its ``setup()`` called, if it has one without arguments: once in each worker. What that
         makes stays in a copy, since the user's object is sent to workers again in a later run.
         """
+        if self.error is not None:
+            raise self.error
         setup = getattr(self.thing, "setup", None)
         if not callable(setup) or not _takes_nothing(setup):
             return self
@@ -95,6 +111,8 @@ class Wagon:
         """What the user's object makes of the sum of all chunks, or of those of each dataset; the sum itself where it
         does nothing with it.
         """
+        if self.error is not None:
+            raise self.error
         if self.by_dataset and isinstance(accumulator, dict):
             return {dataset: self._finished(total) for dataset, total in accumulator.items()}
         return self._finished(accumulator)

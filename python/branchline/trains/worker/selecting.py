@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from branchline.base.texts import message_of
 from branchline.errors import WagonError
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
@@ -16,6 +17,9 @@ from branchline.trains.wagons.events import Columns, Events
 from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon, with_required
 from branchline.trains.worker.chunk_run import metadata_of
+from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
+from branchline.trains.worker.process_state import ProcessState
+from branchline.trains.worker.seeding import seeded
 
 
 class WagonSelection:
@@ -32,6 +36,8 @@ class WagonSelection:
         self._companions = OpenCompanions(access)
         self._ready: dict[str, Wagon] = {}
         self._processor_events = ProcessorEvents()
+        self._state = ProcessState()
+        self._forked = ForkedChildren([one.name for one in self._chain])
 
     def __call__(self, chunk: Chunk, file: DataFile) -> Any:
         """One truth value for each event of the chunk. Raises WagonError, and what reading raises."""
@@ -43,20 +49,29 @@ class WagonSelection:
         return outputs[self._chain[-1].name]
 
     def _output(self, wagon: Wagon, columns: Columns, metadata: dict[str, Any], outputs: dict[str, Any]) -> Any:
-        if wagon.gets_array:
-            events: Any = self._processor_events.of(columns, metadata, wagon.schema)
-        else:
-            events = Events(columns, metadata, {name: output_view(outputs[name]) for name in wagon.requires})
-        is_last = wagon is self._chain[-1]
-        if wagon.name not in self._ready:
-            self._ready[wagon.name] = wagon.set_up()
-        wagon = self._ready[wagon.name]
-        call = getattr(wagon.thing, "select", wagon.process) if is_last else wagon.process
+        is_last, chunk = wagon is self._chain[-1], columns.chunk
         try:
-            return call(events)
-        except Exception as error:
+            with (
+                self._forked.ended(wagon.name),
+                self._state.kept(),
+                seeded(wagon.name, chunk.path, chunk.tree_name, chunk.entry_start),
+            ):
+                if wagon.name not in self._ready:
+                    self._ready[wagon.name] = wagon.set_up()
+                wagon = self._ready[wagon.name]
+                if wagon.gets_array:
+                    events: Any = self._processor_events.of(columns, metadata, wagon.schema)
+                else:
+                    events = Events(columns, metadata, {name: output_view(outputs[name]) for name in wagon.requires})
+                call = getattr(wagon.thing, "select", wagon.process) if is_last else wagon.process
+                output = call(events)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:
             if columns.read_error is not None:
                 raise columns.read_error from None
-            raise WagonError(
-                f"wagon {wagon.name!r} fails: {type(error).__name__}: {error}", path=columns.chunk.path
-            ) from error
+            what = f"wagon {wagon.name!r} fails: {type(error).__name__}: {message_of(error)}"
+            raise WagonError(what, path=chunk.path) from error
+        if self._forked.take():
+            raise WagonError(f"wagon {wagon.name!r} fails: {MESSAGE}", path=chunk.path)
+        return output

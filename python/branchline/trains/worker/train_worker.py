@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from branchline._core import set_base_directory
 from branchline.base.limits import (
@@ -31,6 +32,7 @@ from branchline.records.sensors.this_process import cpu_s, host, memory_peak_byt
 from branchline.trains.subjobs.locality import Locality
 from branchline.trains.subjobs.neighbours import NeighbourFolding
 from branchline.trains.subjobs.obeying import Obedience
+from branchline.trains.subjobs.pickling import PackedWagons
 from branchline.trains.subjobs.share_records import ShareRecords
 from branchline.trains.subjobs.share_result import EmptyParts, JobError, Learned, Progress, ShareResult, WorkerTimes
 from branchline.trains.subjobs.shares import Share, empty_parts, entry_range, open_tree, step_entries
@@ -66,6 +68,12 @@ class TrainWork:
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"wagons": PackedWagons.of(self.wagons)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state | {"wagons": state["wagons"].unpacked()})
 
 
 @dataclass

@@ -10,12 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 import uproot
 
-from branchline.base.trust import from_own_process
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
@@ -26,6 +24,7 @@ from branchline.trains.reuse.stored_train import Learning
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.train_run import run_train
 from branchline.trains.subjobs.obeying import MeasuresTold
+from branchline.trains.subjobs.pickling import PackedWagons
 from branchline.trains.submitted.finish import finish
 from branchline.trains.submitted.submission import StepRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder
@@ -65,7 +64,7 @@ def submitted(request: TrainRequest, folder: BatchFolder, unit_stage: int) -> Su
         pictures="none",
         subjobs_count=len(plan.shares),
         plan=replace(plan, loaded=LoadedWagons((), ())),
-        wagons=from_own_process(cloudpickle.dumps(loaded.wagons)),
+        wagons=PackedWagons.of(loaded.wagons),
         sources=StoredSources.of(loaded.wagons, loaded.modules),
         learning=Learning(("x",), 400, 0),
         unit_stage=unit_stage,

@@ -106,6 +106,66 @@ def test_a_wagon_that_fails_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "o.root").exists()
 
 
+UNUSUAL = """
+import asyncio, os, random, numpy as np
+
+class NoText(Exception):
+    def __str__(self): return "%d of %s" % (self.args)
+
+def cancelled(events): raise asyncio.CancelledError("the server went away")
+def no_text(events): raise NoText("x")
+def exits(events): raise SystemExit(5)
+
+def forks(events):
+    os.fork()
+    return events.MET_pt > 20
+
+def changes(events):
+    os.chdir("/")
+    np.seterr(all="raise")
+    return events.MET_pt > 20
+
+def draws(events):
+    return np.random.uniform(size=len(events)) + random.random() > 0.5
+"""
+MESSAGES = {
+    "cancelled": "CancelledError: the server went away",
+    "no_text": "NoText: NoText, whose __str__ failed with TypeError",
+    "exits": "SystemExit: 5",
+    "forks": "a process that it forked returned from it",
+}
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES))
+def test_a_wagon_that_fails_in_an_unusual_way_is_named(tmp_path: Path, name: str) -> None:
+    nano(tmp_path / "in.root")
+    (tmp_path / "unusual.py").write_text(UNUSUAL)
+    wagon = f"{tmp_path / 'unusual.py'}:{name}"
+    done = run_command(["skim", tmp_path / "in.root", "--tree", "Events", "-o", tmp_path / "o.root", "--wagon", wagon])
+    assert done.exit_code == 1
+    assert f"wagon '{name}' fails: {MESSAGES[name]}" in done.output
+    assert not (tmp_path / "o.root").exists()
+
+
+def test_a_wagon_changes_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of files are below the directory that the wagon leaves, and random numbers are the same again."""
+    content = nano(tmp_path / "in.root")
+    (tmp_path / "unusual.py").write_text(UNUSUAL)
+    monkeypatch.chdir(tmp_path)
+    before = np.geterr()
+    done = run_command(["skim", "in.root", "--tree", "Events", "-o", "out.root", "--wagon", "unusual.py:changes"])
+    assert done.exit_code == 0, done.output
+    assert np.geterr() == before
+    assert branchline.open("out.root:Events").num_entries == ak.sum(content["MET_pt"] > 20)
+    drawn = []
+    for output in ("1.root", "2.root"):
+        done = run_command(["skim", "in.root", "--tree", "Events", "-o", output, "--wagon", "unusual.py:draws"])
+        assert done.exit_code == 0, done.output
+        drawn.append(branchline.open(f"{output}:Events")["MET_pt"].array().tolist())
+    assert drawn[0] == drawn[1]
+    assert 0 < len(drawn[0]) < len(content["MET_pt"])
+
+
 def test_a_function_selects_by_flat_names_and_by_records(tmp_path: Path) -> None:
     content = nano(tmp_path / "in.root")
     for number, where in enumerate(
