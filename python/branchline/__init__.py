@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from branchline.trains.tables.pieces import TableFile
     from branchline.trains.tables.table import Table
     from branchline.trains.testing.cost_forecast import forecast
+    from branchline.trains.wagons.event_random import EventRandom, event_random
     from branchline.trains.wagons.sharing import Shared
     from branchline.trains.wagons.variations import varied
     from branchline.writing.merging.convert import convert
@@ -83,6 +84,7 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "Directory",
+    "EventRandom",
     "ExpressionError",
     "File",
     "InternalError",
@@ -124,6 +126,7 @@ __all__ = [
     "convert",
     "create",
     "dask",
+    "event_random",
     "exceptions",
     "forecast",
     "iterate",
@@ -181,6 +184,7 @@ _find = lazily(
         "branchline.trains.tables.pieces": ("TableFile",),
         "branchline.trains.tables.table": ("Table",),
         "branchline.trains.testing.cost_forecast": ("forecast",),
+        "branchline.trains.wagons.event_random": ("EventRandom", "event_random"),
         "branchline.trains.wagons.sharing": ("Shared",),
         "branchline.trains.wagons.variations": ("varied",),
         "branchline.writing.merging.convert": ("convert",),

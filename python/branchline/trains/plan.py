@@ -47,6 +47,8 @@ class TrainSettings:
     #: The first of each dataset that are read; None: all.
     max_events: int | None = None
     max_files: int | None = None
+    #: Of the random generators of wagons.
+    seed: int = 0
 
     @property
     def starts_processes(self) -> bool:
@@ -67,6 +69,7 @@ class TrainSettings:
         allow_missing: float = 0.0,
         max_events: int | None = None,
         max_files: int | None = None,
+        seed: int = 0,
         on: Any = None,
     ) -> TrainSettings:
         """Those of a caller. Raises OptionError for an impossible value, MemoryLimitError for too little memory."""
@@ -90,6 +93,7 @@ class TrainSettings:
             allow_missing=number_within("part of sub-jobs as allow_missing", allow_missing, 0, 1, "give 0 to 1"),
             max_events=None if max_events is None else whole_number("number of events", max_events, 1),
             max_files=None if max_files is None else whole_number("number of files", max_files, 1),
+            seed=whole_number("seed", seed),
         )
 
 

@@ -67,6 +67,7 @@ def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool)
         threads=1,
         skip_bad_files=plan.settings.skip_bad_files,
         access=plan.settings.access,
+        seed=plan.settings.seed,
     )
     share = handed_out(plan, learning, index)
     left = [SubJob(index, share.label, share)]

@@ -70,6 +70,7 @@ def run(
     parameters: Mapping[str, object] | None = None,
     max_events: int | None = None,
     max_files: int | None = None,
+    seed: int = 0,
     branches: Sequence[str] | None = None,
     step_size: int | str = "100 MB",
     memory_limit: int | str = "1 GiB",
@@ -98,9 +99,10 @@ def run(
 
     wagons: a Python file (or ``FILE.py:NAME``), a wagon, or a list. dataset: what ``Dataset.of`` takes.
     out: directory for results; None: in memory only. workers: processes, by default for all cores; 0: in this one.
-    parameters: of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: of each dataset. tree: of files that
-        name none. companions: files beside each file, as ``["Kinematics.root"]``. branches: read for all wagons; by
-        default those that they name or touch. access: how files are read, as "planned".
+    parameters: of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: of each dataset. seed: of random
+        numbers, as of ``event_random``. tree: of files that name none. companions: files beside each file, as
+        ``["Kinematics.root"]``. branches: read for all wagons; by default those that they name or touch. access: how
+        files are read, as "planned".
     step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000). memory_limit: bytes
         that the reading of one worker may hold. worker_timeout: seconds until an idle worker is replaced; 0: never.
     skip_bad_files: leaves out, and lists, files that cannot be read. allow_missing: part of sub-jobs without result.
@@ -125,6 +127,7 @@ def run(
         allow_missing=allow_missing,
         max_events=max_events,
         max_files=max_files,
+        seed=seed,
         on=None if is_batch_system(on) else on,
     )
     request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse, parameters=parameters)

@@ -114,6 +114,7 @@ def run(
         Literal["svg", "both", "none"], Option("--pictures", help="Pictures of histograms: SVG, SVG and PNG, none.")
     ] = "svg",
     no_pictures: Annotated[bool, Option("--no-pictures", help="The same as --pictures none.")] = False,
+    seed: Annotated[int, Option("--seed", minimum=0, metavar="N", help="Seed of the random numbers of wagons.")] = 0,
     debug: Debug = False,
 ) -> int:
     """Runs a train: every wagon over the dataset, which is read once.
@@ -150,6 +151,7 @@ def run(
         allow_missing=_part(allow_missing),
         max_events=first.max_events,
         max_files=first.max_files,
+        seed=seed,
         on=None if farm.is_batch_system else farm.on,
     )
     command = shown_command(["branchline", *sys.argv[1:]])

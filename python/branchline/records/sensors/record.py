@@ -490,9 +490,9 @@ class JobRecord:
     ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the workers at each site
     from each storage element. ``allow_missing`` is the share of the sub-jobs that may be ``missing``; the files of
     these are in ``skipped`` too. With ``max_events`` or ``max_files`` only the first ones of each dataset were to be
-    read, and ``dataset`` has these alone. ``left_out`` names files that were not written because a package is not
-    installed. ``process`` is only there while a job runs. ``measures`` are those of the control room that the job was
-    told of, ``measures_ignored`` how many it did not understand.
+    read, and ``dataset`` has these alone. ``seed`` is that of the random numbers of wagons. ``left_out`` names files
+    that were not written because a package is not installed. ``process`` is only there while a job runs. ``measures``
+    are those of the control room that the job was told of, ``measures_ignored`` how many it did not understand.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -527,6 +527,7 @@ class JobRecord:
     events_expected: int | None = None
     max_events: int | None = None
     max_files: int | None = None
+    seed: int = 0
     errors: list[JobFault] = field(default_factory=list)
     wagons: list[WagonRecord] = field(default_factory=list)
     results: list[ResultRecord] = field(default_factory=list)

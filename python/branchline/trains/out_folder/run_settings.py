@@ -21,6 +21,7 @@ class RunSettings(TypedDict, total=False):
     parameters: Mapping[str, object] | None
     max_events: int | None
     max_files: int | None
+    seed: int
     branches: Sequence[str] | None
     step_size: int | str
     memory_limit: int | str

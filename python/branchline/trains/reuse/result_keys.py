@@ -272,11 +272,13 @@ class _CodeUsed:
 class ShareKeys:
     """The keys of shares: which entries of which files are read, in which chunks.
 
-    ``skipping`` are the branches by which files are skipped, None where none are: then they are part of the key.
+    ``skipping`` are the branches by which files are skipped, None where none are: then they are part of the key. So is
+    the ``seed`` of random numbers.
     """
 
-    def __init__(self, skipping: Sequence[str] | None) -> None:
+    def __init__(self, skipping: Sequence[str] | None, seed: int = 0) -> None:
         self._skipping = skipping
+        self._seed = seed
 
     def key_of(self, share: Share, step: int | None, identities: Mapping[str, str] | None = None) -> str:
         """The key of a share read in chunks of this many entries, None for what does not depend on them.
@@ -290,6 +292,7 @@ class ShareKeys:
             "part": [share.part, share.parts],
             "learns": share.learn,
             "step": step,
+            "seed": self._seed,
             "skipping": None if self._skipping is None else sorted(self._skipping),
         }
         return _digest(content)

@@ -153,7 +153,7 @@ class Reuse:
             self.notes.append(f"what was kept of earlier runs is not used: {ledger.replaced}")
         self._unknown_shares: dict[int, str] = {}
         self._step: int | None = None
-        self._share_keys = ShareKeys(plan.named_branches if plan.settings.skip_bad_files else None)
+        self._share_keys = ShareKeys(plan.named_branches if plan.settings.skip_bad_files else None, plan.settings.seed)
         self._key_texts: dict[int, str | None] = {}
         # Branches by wagon: those that it touched first, and those that it turned out to need later.
         self._touched: dict[str, tuple[str, ...]] = {}
@@ -195,7 +195,9 @@ class Reuse:
             if self._plan.step is None:
                 learning = Learning(tuple(branches), step, 1, dict(self._touched))
                 self._put_of_job(LEARNING_NAME, pickle.dumps(learning))
-            self._share_keys = ShareKeys(branches if self._plan.settings.skip_bad_files else None)
+            self._share_keys = ShareKeys(
+                branches if self._plan.settings.skip_bad_files else None, self._plan.settings.seed
+            )
 
     def find(self, index: int, share: Share) -> KeptResult | None:
         """What is kept of a sub-job; None if that is nothing. Wagons that have stopped are left out."""

@@ -151,6 +151,7 @@ class RecordMaker:
             samples=sample_records(plan.dataset, files, skipped, plan.settings.access),
             max_events=plan.settings.max_events,
             max_files=plan.settings.max_files,
+            seed=plan.settings.seed,
             events=merged.events,
             events_expected=_events_expected(plan.dataset, files, skipped),
             wagons=wagons,

@@ -32,6 +32,8 @@ class _Case:
     """A sub-job in which a process was lost: how it is run next, and the wagons still to be tried alone."""
 
     subjob: SubJob
+    #: As it was handed out first: others run so again without a wagon that was stopped.
+    original: SubJob
     left: deque[str]
     #: All wagons run again, though none of them alone ended its process.
     is_last: bool = False
@@ -100,7 +102,7 @@ class Recovery:
             self._leave(self._cases[index], lost)
             return
         self._found(named or tried, lost, "did so again when the wagon ran alone")
-        self._repeat(self._cases.pop(index).subjob)
+        self._repeat(self._cases.pop(index).original)
 
     def finished(self, index: int) -> None:
         """A sub-job came to its end."""
@@ -113,7 +115,7 @@ class Recovery:
         case = self._cases[subjob]
         if tried in self.culprits:
             # It was stopped meanwhile, and did not run.
-            self._repeat(self._cases.pop(subjob).subjob)
+            self._repeat(self._cases.pop(subjob).original)
         elif case.left:
             self._try_alone(case)
         else:
@@ -144,7 +146,9 @@ class Recovery:
         if case is None:
             named = self._named_in(lost.doing, {one.name for one in self.wagons})
             running = [one.name for one in self.wagons if one.name not in subjob.payload.stopped]
-            case = self._cases[subjob.index] = _Case(subjob, deque(sorted(running, key=lambda name: name != named)))
+            case = self._cases[subjob.index] = _Case(
+                subjob, subjob, deque(sorted(running, key=lambda name: name != named))
+            )
         case.attempts += 1
         return case
 
@@ -179,13 +183,11 @@ class Recovery:
                 return
             if named is None:
                 # It waited for bytes, as of a file on a mount that hangs.
-                share: Share = case.subjob.payload
-                other = replace(share, replicas_skipped=share.replicas_skipped + 1)
-                case.subjob = replace(case.subjob, payload=other)
+                case.subjob, case.original = _elsewhere(case.subjob), _elsewhere(case.original)
             self._repeat(case.subjob)
         elif named in case.silent:
             self._found(named, lost, "was so before, though not when the wagon ran alone")
-            self._repeat(self._cases.pop(case.subjob.index).subjob)
+            self._repeat(self._cases.pop(case.subjob.index).original)
         else:
             case.silent.add(named)
             case.left = deque([named])
@@ -245,11 +247,17 @@ class Recovery:
         for trial, (index, tried) in list(self._trials.items()):
             if tried == name and self.queue.withdraw(trial):
                 del self._trials[trial]
-                self._repeat(self._cases.pop(index).subjob)
+                self._repeat(self._cases.pop(index).original)
 
     def _named_in(self, doing: str, names: set[str]) -> str | None:
         """The wagon of those that was running."""
         return next((name for name in names if doing.startswith(f"wagon {name} in ")), None)
+
+
+def _elsewhere(subjob: SubJob) -> SubJob:
+    """The same, read from the next replicas."""
+    share: Share = subjob.payload
+    return replace(subjob, payload=replace(share, replicas_skipped=share.replicas_skipped + 1))
 
 
 def _traceback_in(log: str) -> str:

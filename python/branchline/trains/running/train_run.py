@@ -282,6 +282,7 @@ class _Run:
             tables=self._tables,
             faults=self._plan.faults,
             planned_code=self._planned_code(),
+            seed=settings.seed,
         )
         # In this process the second signal often comes while the first one closes what is open.
         with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):

@@ -23,14 +23,16 @@ from branchline.trains.tables.walking import found
 from branchline.trains.wagons.clock import PhaseClock
 from branchline.trains.wagons.coffea_events import ProcessorEvents
 from branchline.trains.wagons.companions import OpenCompanions
+from branchline.trains.wagons.event_random import SEED_NAME
 from branchline.trains.wagons.events import Columns, Events
 from branchline.trains.wagons.faults import because_of, fault_of, wagon_step
 from branchline.trains.wagons.sharing import without_shared
 from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
-from branchline.trains.worker.process_state import ProcessState
+from branchline.trains.worker.process_state import ProcessState, StandardFiles
 from branchline.trains.worker.seeding import seeded
+from branchline.trains.worker.shared_functions import SharedFunctions
 
 
 class UnreadableColumnError(Exception):
@@ -53,11 +55,13 @@ class Coupling:
         at: Callable[[str], None] | None = None,
         out_of_memory: Callable[[], None] | None = None,
         tables: TableWriters | None = None,
+        seed: int = 0,
     ) -> None:
         """``at`` is called with the name of each step before it begins, ``out_of_memory`` when a wagon has none left:
         it does not return where the sub-job can be tried with less. ``tables`` writes tables that wagons return;
-        without it their rows are only counted.
+        without it their rows are only counted. ``seed`` is that of the wagons' random numbers.
         """
+        self._seed = seed
         self._tables = tables or TableWriters()
         self._at = at
         self._out_of_memory = out_of_memory
@@ -71,7 +75,9 @@ class Coupling:
         self._processor_events = ProcessorEvents()
         self.companions = OpenCompanions(access)
         self._last_place: dict[str, Any] = {}
-        self._state = ProcessState()
+        self._files = StandardFiles()
+        self._state = ProcessState(self._files)
+        self._functions = SharedFunctions()
         # By name, the wagons whose setup() was called.
         self._ready: dict[str, Wagon] = {}
         self._forked = ForkedChildren([one.name for one in wagons])
@@ -132,10 +138,10 @@ class Coupling:
         self.companions.begin(file, chunk)
         self._dataset = file.dataset
         columns = Columns(chunk, self._clock, learning, self.companions)
-        metadata = metadata_of(chunk, file)
+        metadata = metadata_of(chunk, file, self._seed)
         outputs: dict[str, Any] = {}
         faults: dict[str, WagonFault] = {}
-        self._state = ProcessState()
+        self._state = ProcessState(self._files)
         for wagon in self._wagons:
             if wagon.name in self._stopped or shares[wagon.name].error is not None:
                 continue
@@ -177,7 +183,8 @@ class Coupling:
                 reading_for(wagon.name),
                 self._forked.ended(wagon.name),
                 self._state.kept(),
-                seeded(wagon.name, columns.chunk.path, columns.chunk.tree_name, columns.chunk.entry_start),
+                self._functions.kept(),
+                seeded(self._seed, wagon.name, columns.chunk.path, columns.chunk.tree_name, columns.chunk.entry_start),
             ):
                 wagon = self._set_up(wagon)
                 if wagon.gets_array:
@@ -264,7 +271,7 @@ class Coupling:
                 misses[branch] = misses.get(branch, 0) + 1
 
 
-def metadata_of(chunk: Chunk, file: DataFile) -> dict[str, Any]:
+def metadata_of(chunk: Chunk, file: DataFile, seed: int = 0) -> dict[str, Any]:
     """What ``events.metadata`` says of a chunk."""
     return {
         **file.metadata,
@@ -273,4 +280,5 @@ def metadata_of(chunk: Chunk, file: DataFile) -> dict[str, Any]:
         "treename": chunk.tree_name,
         "entrystart": chunk.entry_start,
         "entrystop": chunk.entry_stop,
+        SEED_NAME: seed,
     }

@@ -1,12 +1,16 @@
-"""What a wagon may change in its process and other wagons rely on, restored after each call: working directory,
-environment, error state of NumPy, locale, warning filters, standard streams, signal handlers, timer.
+"""What a wagon may change in its process and other wagons rely on, restored after each call: working directory, mask of
+new files, environment, settings of Python and NumPy, locale, warning filters, standard streams, signal handlers, timer.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import fcntl
+import gc
 import locale
 import os
 import signal
+import socket
 import sys
 import threading
 import warnings
@@ -20,15 +24,56 @@ import numpy as np
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
 
 
-class ProcessState:
-    """The state of this process when it was made."""
+class StandardFiles:
+    """The mask of new files, and the files of standard input, output and error, as they are now."""
 
     def __init__(self) -> None:
+        # It can only be read by setting it.
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
+        # By descriptor: a copy, and the identity of the file.
+        self._open: dict[int, tuple[int, tuple[int, int]]] = {}
+        for one in range(3):
+            with suppress(OSError):
+                self._open[one] = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 3), _identity(one)
+
+    def restore(self) -> None:
+        """Undo what was changed since then."""
+        os.umask(self._umask)
+        for descriptor, (copy, identity) in self._open.items():
+            try:
+                is_same = _identity(descriptor) == identity
+            except OSError:
+                is_same = False
+            if not is_same:
+                with suppress(OSError):
+                    os.dup2(copy, descriptor)
+
+    def __del__(self) -> None:
+        for copy, identity in self._open.values():
+            # A wagon may have closed it, and another file may have its number.
+            with suppress(OSError):
+                if _identity(copy) == identity:
+                    os.close(copy)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+class ProcessState:
+    """The state of this process when it was made. ``files`` are from before the first wagon ran."""
+
+    def __init__(self, files: StandardFiles) -> None:
+        self._files = files
         self._is_main = threading.current_thread() is threading.main_thread()
         self._directory = _directory()
         self._numpy = np.geterr(), np.geterrcall()
         self._locale = locale.setlocale(locale.LC_ALL)
         self._streams = sys.stdin, sys.stdout, sys.stderr
+        self._path = list(sys.path)
+        self._settings = _settings()
         # A timer of the caller goes on.
         self._has_timer = signal.getitimer(signal.ITIMER_REAL)[0] > 0
         self._take_what_modules_change()
@@ -62,6 +107,12 @@ class ProcessState:
         if locale.setlocale(locale.LC_ALL) != self._locale:
             locale.setlocale(locale.LC_ALL, self._locale)
         sys.stdin, sys.stdout, sys.stderr = self._streams
+        self._files.restore()
+        if sys.path != self._path:
+            # What the wagon imports later from a folder of its own is still found, but hides nothing of others.
+            sys.path[:] = [*self._path, *(one for one in sys.path if one not in self._path)]
+        if _settings() != self._settings:
+            self._restore_settings()
         if len(sys.modules) != self._modules_count:
             self._take_what_modules_change()
             return
@@ -73,6 +124,17 @@ class ProcessState:
                 pass  # Python forgets what it knows of the filters.
         if self._is_main:
             self._restore_handlers()
+
+    def _restore_settings(self) -> None:
+        limit, interval, is_collecting, thresholds, timeout_s, has_faulthandler, printing = self._settings
+        sys.setrecursionlimit(limit)
+        sys.setswitchinterval(interval)
+        (gc.enable if is_collecting else gc.disable)()
+        gc.set_threshold(*thresholds)
+        socket.setdefaulttimeout(timeout_s)
+        if has_faulthandler and not faulthandler.is_enabled():
+            faulthandler.enable()
+        np.set_printoptions(**printing)
 
     def _restore_environment(self) -> None:
         before = {os.fsdecode(name): os.fsdecode(value) for name, value in self._environment.items()}
@@ -94,6 +156,19 @@ def _directory() -> str | None:
         return os.getcwd()
     except OSError:
         return None
+
+
+def _settings() -> tuple[Any, ...]:
+    """Settings of Python and NumPy that hold for the whole process."""
+    return (
+        sys.getrecursionlimit(),
+        sys.getswitchinterval(),
+        gc.isenabled(),
+        gc.get_threshold(),
+        socket.getdefaulttimeout(),
+        faulthandler.is_enabled(),
+        np.get_printoptions(),
+    )
 
 
 def _environment() -> dict[Any, Any]:

@@ -11,9 +11,9 @@ import numpy.random
 
 
 @contextmanager
-def seeded(wagon: str, path: str, tree: str, entry_start: int) -> Iterator[None]:
+def seeded(seed: int, wagon: str, path: str, tree: str, entry_start: int) -> Iterator[None]:
     """Seed ``random`` and ``numpy.random`` for a wagon on a chunk; behind the block they go on as before."""
-    digest = hashlib.sha256(repr((wagon, path, tree, entry_start)).encode(errors="surrogatepass")).digest()
+    digest = hashlib.sha256(repr((seed, wagon, path, tree, entry_start)).encode(errors="surrogatepass")).digest()
     state, numpy_state = random.getstate(), numpy.random.get_state()  # noqa: NPY002
     random.seed(int.from_bytes(digest))
     numpy.random.seed(int.from_bytes(digest[:4]))  # noqa: NPY002

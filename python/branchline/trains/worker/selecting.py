@@ -18,8 +18,9 @@ from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon, with_required
 from branchline.trains.worker.chunk_run import metadata_of
 from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
-from branchline.trains.worker.process_state import ProcessState
+from branchline.trains.worker.process_state import ProcessState, StandardFiles
 from branchline.trains.worker.seeding import seeded
+from branchline.trains.worker.shared_functions import SharedFunctions
 
 
 class WagonSelection:
@@ -36,7 +37,8 @@ class WagonSelection:
         self._companions = OpenCompanions(access)
         self._ready: dict[str, Wagon] = {}
         self._processor_events = ProcessorEvents()
-        self._state = ProcessState()
+        self._state = ProcessState(StandardFiles())
+        self._functions = SharedFunctions()
         self._forked = ForkedChildren([one.name for one in self._chain])
 
     def __call__(self, chunk: Chunk, file: DataFile) -> Any:
@@ -54,7 +56,8 @@ class WagonSelection:
             with (
                 self._forked.ended(wagon.name),
                 self._state.kept(),
-                seeded(wagon.name, chunk.path, chunk.tree_name, chunk.entry_start),
+                self._functions.kept(),
+                seeded(0, wagon.name, chunk.path, chunk.tree_name, chunk.entry_start),
             ):
                 if wagon.name not in self._ready:
                     self._ready[wagon.name] = wagon.set_up()

@@ -65,6 +65,7 @@ class TrainWork:
     faults: dict[str, WagonFault] = field(default_factory=dict)
     #: What is compared with the code that a worker runs; None where no results are kept.
     planned_code: PlannedCode | None = None
+    seed: int = 0
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
@@ -108,7 +109,14 @@ class Worker:
         self._clock = PhaseClock("start", context.begin_s)
         self._tables = TableWriters(work.tables)
         self._coupling = Coupling(
-            work.wagons, self._clock, context.interruption, work.access, context.at, context.out_of_memory, self._tables
+            work.wagons,
+            self._clock,
+            context.interruption,
+            work.access,
+            context.at,
+            context.out_of_memory,
+            self._tables,
+            work.seed,
         )
         # Sub-jobs that are opened early, and one that was drawn and is not open yet.
         self._ahead: deque[OpenSubJob] = deque()

@@ -166,6 +166,7 @@ class UnitWorker:
             access=settings.access,
             tables=self._folder.tables,
             planned_code=None if self._reuse is None else self._reuse.planned_code(ships_modules=True),
+            seed=settings.seed,
         )
         self._begin_s = time.time()
         interruption.when_asked = place.stop
