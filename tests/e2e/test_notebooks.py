@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +113,72 @@ def test_a_bar_moves_while_a_train_runs_and_goes_away(executed: Executed) -> Non
 @pytest.mark.peer
 def test_progress_that_the_caller_takes_shows_no_bar(executed: Executed) -> None:
     assert 6 not in executed.moves
+
+
+SLOW = """
+import time
+from pathlib import Path
+
+class Slow:
+    branches = ["x"]
+
+    def process(self, events):
+        Path(f"{events.metadata['filename'].rpartition('/')[2]}.mark").touch()
+        if "c.root" in events.metadata["filename"]:
+            time.sleep(60)
+        return {"events": len(events)}
+"""
+
+
+def outputs_of(client: Any, code: str) -> list[dict[str, Any]]:
+    """What a cell writes, up to its end."""
+    request = client.execute(code)
+    return list(messages_to_the_end(client, request))
+
+
+def messages_to_the_end(client: Any, request: str) -> Iterator[dict[str, Any]]:
+    while True:
+        message = client.get_iopub_msg(timeout=WAIT_S)
+        if message["parent_header"].get("msg_id") != request:
+            continue
+        if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+            return
+        yield message
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("workers", [0, 1])
+def test_ctrl_c_keeps_what_is_finished_and_ends_the_cell_alone(tmp_path: Path, workers: int) -> None:
+    imported("ipykernel")
+    manager_module = imported("jupyter_client.manager")
+    for name in "abc":
+        with branchline.recreate(tmp_path / f"{name}.root") as file:
+            # Larger than what is joined to one sub-job.
+            file["events"] = {"x": np.random.default_rng(1).uniform(size=200_000)}
+    (tmp_path / "slow.py").write_text(SLOW)
+    places = [str(Path(branchline.__file__).parents[1]), *sys.path]
+    environment = {**os.environ, "PYTHONPATH": ":".join(place for place in places if place)}
+    environment["IPYTHONDIR"] = str(tmp_path / "ipython")
+    manager, client = manager_module.start_new_kernel(cwd=str(tmp_path), env=environment)
+    try:
+        code = f"import branchline; branchline.run('slow.py', '*.root', 'out', workers={workers}, pictures='none')"
+        request = client.execute(code)
+        end_s = time.monotonic() + WAIT_S
+        while not (tmp_path / "c.root.mark").exists():
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+        manager.interrupt_kernel()
+        said = list(messages_to_the_end(client, request))
+        [error] = [one["content"] for one in said if one["msg_type"] == "error"]
+        assert error["ename"] == "KeyboardInterrupt"
+        assert "the same call goes on from there" in error["evalue"]
+        job = json.loads((tmp_path / "out" / "job.json").read_text())
+        assert job["interrupted"]
+        assert job["events"] >= 200_000
+        assert job["wagons"][0]["status"] == "partial"
+        # The kernel goes on.
+        [value] = [one for one in outputs_of(client, "1 + 1") if one["msg_type"] == "execute_result"]
+        assert value["content"]["data"]["text/plain"] == "2"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

@@ -15,6 +15,7 @@ EXTRAS = {
     "hist": "histograms",
     "uhi": "histograms",
     "cloudpickle": "trains",
+    "coffea": "coffea",
     "psutil": "trains",
     "dask": "dask-awkward",
     "dask_awkward": "dask-awkward",
@@ -51,11 +52,22 @@ def require(*packages: str) -> None:
             raise _missing(package)
 
 
+def hint_for(error: BaseException) -> str | None:
+    """How to install what an import lacks; None where that is no package of an extra."""
+    package = ((error.name or "") if isinstance(error, ModuleNotFoundError) else "").partition(".")[0]
+    return _hint(package) if package in EXTRAS else None
+
+
+def install_hint(package: str) -> str | None:
+    """How to install a package of an extra; None if it is installed."""
+    return None if _is_installed(package) else _hint(package)
+
+
 def left_out(what: str, *packages: str) -> str | None:
     """A sentence that says what is left out because a package is not installed; None if all of them are."""
     for package in packages:
         if not _is_installed(package):
-            return f"{what} left out, since {package} is not installed: pip install 'branchline[{EXTRAS[package]}]'"
+            return f"{what} left out, since {package} is not installed: {_hint(package)}"
     return None
 
 
@@ -67,5 +79,8 @@ def _is_installed(package: str) -> bool:
 
 
 def _missing(package: str) -> MissingPackageError:
-    hint = f"pip install 'branchline[{EXTRAS[package]}]'"
-    return MissingPackageError(f"this needs the package {package}, which is not installed", hint=hint)
+    return MissingPackageError(f"this needs the package {package}, which is not installed", hint=_hint(package))
+
+
+def _hint(package: str) -> str:
+    return f"pip install 'branchline[{EXTRAS[package]}]'"

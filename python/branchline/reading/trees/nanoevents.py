@@ -220,7 +220,7 @@ def _coffea() -> Any:
     try:
         import coffea.nanoevents
     except ImportError as error:
-        hint = "install it as branchline[coffea], or use events.Muon.pt and how='nested', which need nothing else"
+        hint = "pip install 'branchline[coffea]', or use events.Muon.pt and how='nested', which need nothing else"
         raise NotHereError(f"NanoEvents are made by coffea, which is not installed: {error}", hint=hint) from None
     return coffea.nanoevents
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from branchline.base.extras import hint_for, install_hint
 from branchline.base.texts import message_of
 from branchline.errors import WagonError
 from branchline.jobs.program import ModuleFile
@@ -47,7 +48,8 @@ class Wagon:
             raise WagonError(f"wagon {self.name!r} {what}, and gets no output of other wagons; it requires some")
         if self.schema is None and not self.is_processor and getattr(thing, "schema", None) is not None:
             what = f"schema of wagon {self.name!r} is {thing.schema!r:.80}, which is not a schema of coffea"
-            raise WagonError(what, hint="give a class of coffea.nanoevents, such as NanoAODSchema, or None")
+            hint = "give a class of coffea.nanoevents, such as NanoAODSchema, or None"
+            raise WagonError(what, hint=install_hint("coffea") or hint)
         if self.schema is not None and self.variations:
             what = f"wagon {self.name!r} has variations and a schema of coffea, whose events cannot be varied"
             raise WagonError(what, hint="leave out one of the two")
@@ -201,7 +203,7 @@ def _module_of(path: str) -> tuple[ModuleType, ModuleFile]:
         raise WagonError(f"{path} cannot be loaded: it calls sys.exit({error.code!r})", path=path, hint=hint) from error
     except BaseException as error:
         what = f"{path} cannot be loaded: {type(error).__name__}: {message_of(error)}"
-        raise WagonError(what, path=path) from error
+        raise WagonError(what, path=path, hint=hint_for(error)) from error
     return module, ModuleFile(name, str(file.resolve()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,20 @@ def test_a_schema_that_cannot_be_used_is_refused() -> None:
     varied = branchline.varied(PlainNano(schema), weights={"up": lambda events: 1.0})
     with pytest.raises(WagonError, match="cannot be varied"):
         wagons_of(varied)
+
+
+def test_without_coffea_the_package_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "coffea", None)
+    monkeypatch.setitem(sys.modules, "coffea.nanoevents", None)
+    (tmp_path / "nano.py").write_text("from coffea.nanoevents import NanoAODSchema\n")
+    with pytest.raises(WagonError, match=r"coffea.*pip install 'branchline\[coffea\]'"):
+        run_in_chunks(tmp_path / "nano.py", str(folder))
+
+    class Named:
+        schema = "NanoAODSchema"
+
+        def process(self, events: Any) -> int:
+            return len(events)
+
+    with pytest.raises(WagonError, match=r"not a schema of coffea \(pip install 'branchline\[coffea\]'\)"):
+        run_in_chunks(Named(), str(folder))
