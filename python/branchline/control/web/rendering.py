@@ -1,15 +1,24 @@
-"""Pages from templates: every text is escaped, and numbers have their units."""
+"""Pages from templates: every text is escaped and isolated, and numbers have their units."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from datetime import UTC, datetime
 from functools import cache
 from urllib.parse import quote, urlencode
 
 import jinja2
+from jinja2.ext import Extension
+from markupsafe import Markup
 
 from branchline.base.quantities import count, counted, duration, percent, rate, size
 from branchline.base.texts import printable
+
+#: Elements that hold text alone, or drawings.
+_TEXT_ONLY = ("title", "option", "textarea", "script", "style", "svg")
+_TOKEN = re.compile(r"\{\{-?(?P<value>.*?)-?\}\}|\{%.*?%\}|\{#.*?#\}|<(?P<end>/?)(?P<element>[a-zA-Z]\w*)|>", re.DOTALL)
+_RIGHT_TO_LEFT = {"R", "AL", "AN"}
 
 
 def rendered(template: str, **values: object) -> str:
@@ -24,6 +33,7 @@ def _environment() -> jinja2.Environment:
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_clean,
+        extensions=[Isolation],
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -32,6 +42,7 @@ def _environment() -> jinja2.Environment:
         "count": count,
         "counted": counted,
         "duration": duration,
+        "isolated": _isolated,
         "moment": _moment,
         "path": lambda text: quote(text, safe=""),
         "share": lambda part: "" if part is None else percent(part, 1.0),
@@ -44,6 +55,44 @@ def _environment() -> jinja2.Environment:
 
 def _clean(value: object) -> object:
     return printable(value) if type(value) is str else value
+
+
+class Isolation(Extension):
+    """Adds the filter ``isolated`` to every ``{{ ... }}`` in the text of a template, where an element may stand.
+
+    So letters that run from right to left do not reorder what stands beside a name.
+    """
+
+    def preprocess(self, source: str, _name: str | None, _filename: str | None = None) -> str:
+        """Return the source of a template with it."""
+        is_in_tag = False
+        inside: str | None = None
+
+        def replaced(token: re.Match[str]) -> str:
+            nonlocal is_in_tag, inside
+            if token["value"] is not None:
+                is_text = not is_in_tag and inside is None
+                return (
+                    token[0].replace(token["value"], f" ({token['value'].strip()})|isolated ") if is_text else token[0]
+                )
+            if token["element"]:
+                is_in_tag = True
+                if token["element"].lower() in _TEXT_ONLY:
+                    inside = None if token["end"] else token["element"].lower()
+            elif token[0] == ">":
+                is_in_tag = False
+            return token[0]
+
+        return _TOKEN.sub(replaced, source)
+
+
+def _isolated(value: object) -> object:
+    """Return a text with letters that run from right to left as an element of HTML; other values as they are."""
+    if type(value) is not str or value.isascii():
+        return value
+    if not any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in value):
+        return value
+    return Markup("<bdi>{}</bdi>").format(printable(value))
 
 
 def _moment(text: str) -> str:
