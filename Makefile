@@ -90,7 +90,7 @@ test-cluster: build peer-packages ## run the tests with batch systems: Slurm, HT
 	tests/clusters/install.sh
 	BRANCHLINE_TEST_CLUSTERS=all $(BIN)/python -m pytest --durations=8 tests/clusters
 
-.PHONY: test-simulation test-reuse
+.PHONY: test-simulation test-reuse test-faults fault-table
 test-simulation: build peer-packages ## compare simulated jobs with SimGrid; installs it, or skips that
 	tests/simulation/install.sh
 	$(BIN)/python -m pytest -s tests/simulation
@@ -100,6 +100,12 @@ test-seeds: build ## run trains with faults that seeds choose: workers, machines
 
 test-reuse: build peer-packages ## compare trains that reuse results with others, through changes that seeds choose; SEEDS=0:1000, ON=dask or slurm
 	$(BIN)/python -m tests.reuse.sequences --seeds $(SEEDS) $(if $(ON),--on $(ON))
+
+test-faults: build peer-packages ## run a train with each kind of faulty wagon at each place; half an hour
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist load --durations=5 -m "long or not long" tests/faults
+
+fault-table: build peer-packages ## write docs/reference/faulty-wagons.md from what trains with faulty wagons do; half an hour
+	$(BIN)/python -m tests.faults.table
 
 wheel: $(STAMPS)/wheel ## build one wheel into dist, for Python 3.11 and later and old systems
 	$(BIN)/python -m maturin build --release --out dist $(WHEEL_FLAGS)
