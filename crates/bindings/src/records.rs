@@ -27,6 +27,7 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
     fields.set_item("path", &record.path)?;
     fields.set_item("store", &record.store)?;
     fields.set_item("size_bytes", record.size_bytes)?;
+    fields.set_item("identity", &record.identity)?;
     fields.set_item("remarks", record.remarks.all())?;
     let replica_class = class.py().import("branchline.reading.stream_records")?.getattr("ReplicaReading")?;
     let replicas = record.remarks.replicas();

@@ -24,7 +24,8 @@ class ReplicaReading:
 class FileReading:
     """What was read of a file.
 
-    ``source_index`` is its source, ``store`` the storage element, ``entries`` are those that were delivered and
+    ``source_index`` is its source, ``store`` the storage element, ``identity`` differs between versions of the file
+    (None where the storage has none), ``entries`` are those that were delivered and
     ``codec`` is that of its last basket, None where there was none. ``bytes_asked`` are the bytes that were wanted,
     ``gap_bytes`` those between them that were read along, ``bytes_read`` what the store moved, ``cached_bytes`` what
     came from a copy on this machine. ``replicas`` are those of a file that has several.
@@ -35,6 +36,7 @@ class FileReading:
     path: str
     store: str
     size_bytes: int
+    identity: str | None
     remarks: list[str]
     replicas: list[ReplicaReading]
     entries: int

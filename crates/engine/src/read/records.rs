@@ -71,6 +71,8 @@ pub struct FileRecord {
     pub store: String,
     /// Its size.
     pub size_bytes: u64,
+    /// What its storage gives to distinguish it from other versions of the file.
+    pub identity: Option<String>,
     /// What reading it has cost; the file itself, with the bytes that it holds, may be closed by now.
     pub counters: Arc<Counters>,
     /// The remarks of its storage.
@@ -88,6 +90,7 @@ impl FileRecord {
             path: file.path().to_string(),
             store: file.store_name().to_string(),
             size_bytes: file.size_bytes(),
+            identity: file.identity(),
             counters: Arc::clone(file.counters()),
             remarks: file.remarks().clone(),
             entries: 0,

@@ -20,6 +20,7 @@ from branchline.base.limits import (
 )
 from branchline.errors import BranchlineError, DatasetError, MissingFileError
 from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.identity import XROOTD_SCHEMES, version_of
 from branchline.reading.datasets.server_listings import Entry, encoded, list_folder
 from branchline.reading.locations import (
     PARQUET_ENDINGS,
@@ -34,7 +35,6 @@ from branchline.reading.locations import (
 # Wildcards of patterns in URLs, where a question mark begins the query.
 MAGIC = re.compile(r"[*\[]")
 ANY_FOLDERS = "**"
-XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 #: Schemes where listing a folder takes a request or two and gives the sizes of all files.
 SCHEMES_WITH_SIZES = (*XROOTD_SCHEMES, "dav", "davs", "s3", "hdfs")
 
@@ -224,11 +224,7 @@ def _about(one: tuple[str, str]) -> Found | None:
         return None
     except BranchlineError:
         return Found(url, None)
-    version = (identity or "").removeprefix(f"{size} ")
-    if version and url.split("://", 1)[0].lower() in XROOTD_SCHEMES:
-        # As the listing of a folder has it, which says no more than when a file was written.
-        version = f"written {version.split()[-1]} s"
-    return Found(url, size, version)
+    return Found(url, size, version_of(url, size, identity))
 
 
 def in_threads(

@@ -381,6 +381,7 @@ def _reading_of(source: _OpenSource) -> FileReading:
         path=file.path,
         store=file.store,
         size_bytes=file.size_bytes,
+        identity=file.stored.identity,
         remarks=list(file.stored.remarks),
         replicas=[],
         entries=source.entries,

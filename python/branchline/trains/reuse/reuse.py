@@ -315,6 +315,10 @@ class Reuse:
     def _changed(self, index: int, used: Mapping[str, str]) -> str:
         """Return a sentence on the first file of a sub-job that was read with another content than its key says."""
         planned = self._identities.pop(index, {})
+        for one in self._plan.shares[index].files:
+            if one.path in used and one.path not in planned:
+                # At a server: a worker names only files that had another version.
+                planned[one.path] = f"{one.size_bytes} bytes, {one.version}"
         for path in {**planned, **used}:
             if planned.get(path, "") != used.get(path, ""):
                 was, read = planned.get(path, "not known"), used.get(path, "not known")

@@ -9,7 +9,9 @@ from typing import Any
 
 from branchline.base.plain import record_of
 from branchline.reading.datasets.data_file import DataFile, storage_element
-from branchline.reading.stream_records import ReplicaReading, StreamRecords
+from branchline.reading.datasets.identity import is_other_version, version_of
+from branchline.reading.locations import is_url
+from branchline.reading.stream_records import FileReading, ReplicaReading, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
@@ -46,6 +48,8 @@ class ShareRecords:
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
         self._entries: dict[str, int] = {}
+        #: By path, the versions of files at servers that are others than the dataset says.
+        self.other_versions: dict[str, str] = {}
 
     def chunk_done(self, chunk: Chunk, begin_s: float) -> None:
         """A chunk was waited for since ``begin_s`` and is worked through now."""
@@ -61,9 +65,18 @@ class ShareRecords:
         self._files.add(record_of(FileRecord, one) for one in read.files)
         for one in read.files:
             self._replicas.setdefault(one.path, []).extend(one.replicas)
+            self._note_version(one)
         self._branches.add(record_of(BranchRecord, one) for one in read.branches)
         for one in skipped:
             self.skip(one.path, one.entries_lost, one.error)
+
+    def _note_version(self, read: FileReading) -> None:
+        listed = self._listed.get(read.path)
+        if listed is None or not is_url(read.path):
+            return
+        version = version_of(listed.location or listed.path, read.size_bytes, read.identity)
+        if read.size_bytes != listed.size_bytes or is_other_version(listed.version, version):
+            self.other_versions[read.path] = f"{read.size_bytes} bytes, {version}"
 
     def companions_done(self, read: Iterable[FileRecord], missing: Iterable[MissingCompanion]) -> None:
         """Companion files were read, and lack some events."""

@@ -141,7 +141,8 @@ class ShareResult(ReadRecords):
     is_reused: bool = False
     memory_retry: MemoryRetry | None = None
     times: WorkerTimes | None = None
-    #: Identities of the local files that were read, by path, and the code that differs from the plan.
+    #: By path, identities of the local files that were read, and versions of files at servers that differ from the
+    #: plan; and the code that differs from it.
     inputs: dict[str, str] = field(default_factory=dict)
     code: UsedCode = field(default_factory=UsedCode)
 

@@ -334,7 +334,7 @@ class Worker:
                 records.companions_done(companions.take_records(), companions.take_missing())
             records.write_into(result)
             result.measures = opened.obeys.records
-            result.inputs = unchanged(opened.inputs, self._identities(opened.share))
+            result.inputs = unchanged(opened.inputs, self._identities(opened.share)) | records.other_versions
             result.links = links_chosen(self._work.access, self._locality.spot.site)
 
     def _work_through(

@@ -1,0 +1,79 @@
+"""Results of files at servers are kept only under the version of the file that was read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uproot
+from tests.stores.conftest import Served
+from tests.unit.trains.wagons.conftest import run_in_chunks
+
+from branchline.reading.datasets.identity import is_other_version, version_of
+
+OLD_NS = 1_700_000_000_000_000_000
+
+
+def write(path: Path, seed: int, written_ns: int) -> None:
+    with uproot.recreate(path, compression=None) as file:
+        file.mktree("events", {"x": "int64"}).extend({"x": np.random.default_rng(seed).integers(0, 99, 50)})
+    os.utime(path, ns=(written_ns, written_ns))
+    path.chmod(0o644)
+
+
+WAGON = """
+import numpy as np
+
+
+def total(events):
+    return int(np.sum(np.asarray(events.x)))
+"""
+
+
+def urls(served: Served) -> dict[str, str]:
+    return {
+        "root": f"root://127.0.0.1:{served.xrootd.port}//",
+        "redirector": f"root://127.0.0.1:{served.cluster.redirector.port}//",
+        "http": f"http://127.0.0.1:{served.nginx.port}/",
+        "http of XRootD": f"http://127.0.0.1:{served.xrootd_http_port}/",
+    }
+
+
+@pytest.mark.parametrize("form", ["file", "folder"])
+@pytest.mark.parametrize("kind", ["root", "redirector", "http", "http of XRootD"])
+def test_a_file_that_was_replaced_when_it_was_read_is_not_kept(
+    served: Served, tmp_path: Path, kind: str, form: str
+) -> None:
+    """It comes back with its old time before the next run."""
+    name = f"kept-{kind}-{form}".replace(" ", "-")
+    folder = served.data / name
+    folder.mkdir()
+    folder.chmod(0o755)
+    path, first, second = folder / "f.root", tmp_path / "one" / "f.root", tmp_path / "two" / "f.root"
+    for one in (first, second):
+        one.parent.mkdir()
+    write(first, 1, OLD_NS)
+    write(second, 2, OLD_NS + 5_000_000_000)
+    assert first.stat().st_size == second.stat().st_size
+    shutil.copy2(first, path)
+    (tmp_path / "wagons.py").write_text(WAGON)
+    total = f"{tmp_path / 'wagons.py'}:total"
+    where = f"{urls(served)[kind]}{name}/" + ("f.root" if form == "file" else "")
+    if form == "folder" and kind.startswith("http"):
+        pytest.skip("these servers list no folders")
+    settings: dict[str, Any] = {"ledger": tmp_path / "ledger", "tree": "events", "workers": 1}
+    right = run_in_chunks(total, str(first), tree="events").outputs["total"]
+    replaced = run_in_chunks(total, where, begin=lambda _: shutil.copy2(second, path), **settings)
+    assert replaced.outputs["total"] != right
+    assert any("f.root" in one for one in replaced.record.reuse_notes), replaced.record.reuse_notes
+    shutil.copy2(first, path)
+    again = run_in_chunks(total, where, **settings)
+    assert again.outputs["total"] == right
+    assert again.record.subjobs_reused == 0
+    taken = run_in_chunks(total, where, **settings)
+    assert taken.outputs["total"] == right
+    assert taken.record.subjobs_reused == 1
