@@ -67,6 +67,11 @@ def print_error(text: str) -> None:
     print_block(text, sys.stderr)
 
 
+def print_traceback(text: str) -> None:
+    """Prints tracebacks to the standard error, indented: a line feed in a message begins no line of ours."""
+    print_block("\n".join(f"  {line}" for line in text.rstrip("\n").split("\n")), sys.stderr)
+
+
 def log(message: str) -> None:
     """Prints one message to the standard error, on one line."""
     print_line(f"branchline: {message}", sys.stderr)
@@ -119,5 +124,5 @@ def _print_error(message: str, *, debug: bool) -> None:
         # Imported here since it takes some ms.
         import traceback
 
-        print_error(traceback.format_exc())
+        print_traceback(traceback.format_exc())
     log(message)

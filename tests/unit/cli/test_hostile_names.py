@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -22,6 +24,29 @@ NAMES = [f"a{ESCAPES}", f"b{MARKUP}", "c\nbranchline: forged", "d\u202etxt\u2066
 OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
+HOSTILE = f"x{ESCAPES}\u202e\nbranchline: forged"
+#: Wagons with such a name, results with such keys, and an error whose traceback has such a text on lines of its own.
+NAMED = """
+import hist
+
+class W:
+    name = {name!r}
+
+    def process(self, events):
+        return {{{name!r}: hist.Hist.new.Reg(2, 0, 1, name="x", label={name!r}).Double(), "n": len(events)}}
+
+class Fails:
+    name = "fails " + {name!r}
+
+    def process(self, events):
+        exec(compile("raise ValueError(" + repr({name!r}) + ")", {name!r}, "exec"))
+"""
+STUDY = """
+name = {name}
+question = {name}
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
@@ -36,10 +61,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     message = f"{ESCAPES}\nbranchline: forged\u202e"
     wagon = f"class W:\n    name = 'w'\n\n    def process(self, events):\n        raise ValueError({message!r})\n"
     (folder / "wagons.py").write_text(wagon)
+    (folder / "named.py").write_text(NAMED.format(name=HOSTILE))
+    (folder / "study.toml").write_text(STUDY.format(name=json.dumps(HOSTILE)))
+    ended = run_branchline(folder, ["run", "named.py", "ttree.root", "-o", "out", "--pictures", "none", "-j", "1"])
+    assert ended.returncode == 3, ended.stderr
     return folder
 
 
-HOSTILE = f"x{ESCAPES}\u202e\nbranchline: forged"
 COMMANDS = {
     f"{command} {kind}": [word.replace("FILE", f"{kind}.root") for word in words]
     for kind in ("ttree", "rntuple")
@@ -59,8 +87,39 @@ COMMANDS = {
         "status": ["status", HOSTILE],
         "resume": ["resume", HOSTILE],
         "unknown": [HOSTILE, "FILE"],
+        "forecast": ["forecast", "FILE"],
+        "locate": ["locate", "FILE"],
+        "locate a name": ["locate", HOSTILE],
+        "trace": ["trace", "run", "-o", f"trace-{kind}", "--", sys.executable, "-c", f"open('{kind}.root').read()"],
+        "debug": ["run", "named.py", "FILE", "-o", f"debug-{kind}", "--pictures", "none", "--debug"],
         "unknown option": ["show", "FILE", f"--{HOSTILE}"],
     }.items()
+}
+
+
+COMMANDS |= {
+    "run again": ["run", "named.py", "ttree.root", "-o", "out", "--pictures", "none"],
+    "test of names": ["test", "named.py", "ttree.root"],
+    "forecast of a job": ["forecast", "out"],
+    "forecast of a name": ["forecast", HOSTILE],
+    "advise": ["advise", "out"],
+    "status of a job": ["status", "out"],
+    "ledger": ["ledger", "out"],
+    "plot": ["plot", "out"],
+    "plot of a name": ["plot", HOSTILE],
+    "rerun": ["rerun", "out", "0"],
+    "rerun of a name": ["rerun", HOSTILE, "0"],
+    "reproduce": ["reproduce", "out"],
+    "reproduce of a name": ["reproduce", HOSTILE],
+    "cancel": ["cancel", "out"],
+    "cancel of a name": ["cancel", HOSTILE],
+    "trace of a name": ["trace", "show", HOSTILE],
+    "trace of a program": ["trace", "run", "-o", "trace-name", "--", HOSTILE],
+    "compare": ["compare", HOSTILE, HOSTILE, "--budget", "1"],
+    "compare commands": ["compare", "--command", HOSTILE, "--command", "true"],
+    "study": ["study", "run", "study.toml"],
+    "study of a name": ["study", "show", HOSTILE],
+    "report": ["report", "send", HOSTILE],
 }
 
 
@@ -73,7 +132,7 @@ def test_no_command_writes_what_a_terminal_obeys(folder: Path, name: str) -> Non
 
 
 def test_a_file_with_a_hostile_name_is_shown(folder: Path) -> None:
-    [hostile] = folder.glob("name*")
+    [hostile] = folder.glob("name\u202e*.root")
     for words in (["show", hostile.name], ["inspect", hostile.name], ["verify", hostile.name, "ttree.root"]):
         ended = run_branchline(folder, words)
         assert not OBEYED.search(ended.stdout + ended.stderr), words

@@ -13,7 +13,7 @@ from branchline.base.quantities import counted
 from branchline.base.trust import trust_users
 from branchline.cli.commands.submitted import Farm, print_submitted
 from branchline.cli.parameters import GENERAL, Argument, Option
-from branchline.cli.printing import log, log_stopping, print_block_out, print_error, print_out
+from branchline.cli.printing import log, log_stopping, print_block_out, print_out, print_traceback
 from branchline.cli.read_options import ReadingSettings, requests_recorded
 from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
@@ -218,7 +218,7 @@ def _print_result(result: TrainResult, *, debug: bool) -> None:
     if debug:
         tracebacks = [error.traceback or "" for error in job.errors]
         tracebacks += [wagon.error.traceback for wagon in job.wagons if wagon.error]
-        print_error("\n".join(tracebacks))
+        print_traceback("\n".join(tracebacks))
     for sentence in result.errors:
         log(sentence)
     if result.exit_code == EXIT_INTERRUPTED:
@@ -276,5 +276,5 @@ def try_wagons(
         )
     print_forecast(outcome, console())
     if debug:
-        print_error("\n".join(wagon.error.traceback for wagon in outcome.wagons if wagon.error))
+        print_traceback("\n".join(wagon.error.traceback for wagon in outcome.wagons if wagon.error))
     return EXIT_INCOMPLETE if outcome.failed else EXIT_OK

@@ -9,7 +9,7 @@ from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.quantities import count
 from branchline.base.trust import trust_users
 from branchline.cli.parameters import Argument, Option
-from branchline.cli.printing import log, print_error, print_out
+from branchline.cli.printing import log, print_out, print_traceback
 from branchline.cli.trusted_users import TrustUser
 
 
@@ -37,7 +37,7 @@ def rerun(
     print_out(f"sub-job {done.index}: {done.label}, {count(done.result.events)} events")
     for name, share in done.result.wagons.items():
         if share.error is not None:
-            print_error(share.error.traceback or "")
+            print_traceback(share.error.traceback or "")
             print_out(f"{name}: failed, {share.error.type}: {share.error.message}")
         elif name in done.same:
             what = "the same result as the kept one" if done.same[name] else "DIFFERENT from the kept result"
@@ -47,7 +47,7 @@ def rerun(
     for note in done.notes:
         log(note)
     if done.result.error is not None:
-        print_error(done.result.error.traceback)
+        print_traceback(done.result.error.traceback)
         log(done.result.error.fault().message)
         return EXIT_ERROR
     return EXIT_OK if done.is_good else EXIT_INCOMPLETE
