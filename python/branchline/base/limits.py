@@ -488,6 +488,8 @@ TRIAL_WATCH_S = 0.5
 TRIAL_LOG_MAX_BYTES = 20_000
 # An outcome: its largest parts are tracebacks and names of branches.
 TRIAL_OUTCOME_MAX_BYTES = 5_000_000
+# Of a finding about a wagon in the pages of its trains: some sentences.
+TRIAL_NOTE_MAX = 1000
 # After an error of the disk trials pause for so long.
 TRIAL_PAUSE_S = 5.0
 SANDBOX_PROBE_S = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from branchline.trains.first_trees import FirstTrees
 from branchline.trains.subjobs.first_events import first_of_each
 from branchline.trains.subjobs.picklable import pickling_error
 from branchline.trains.subjobs.shares import Share, cut
+from branchline.trains.wagons.known_changes import known_changes
 from branchline.trains.wagons.wagon_settings import Settings, settings_of, with_settings
 from branchline.trains.wagons.wagons import Wagon, wagons_of
 
@@ -176,6 +177,8 @@ class TrainPlan:
     named_branches: tuple[str, ...]
     step: int | None
     looked_at: list[FileRecord]
+    #: By wagon, what is known of those that change the results of others.
+    changers: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: TrainSettings, loaded: LoadedWagons, dataset: Dataset) -> TrainPlan:
@@ -197,8 +200,9 @@ class TrainPlan:
         running = [wagon for wagon in loaded.wagons if wagon.name not in faults]
         learns = settings.branches is None and any(wagon.branches is None for wagon in running)
         named = _named(settings.branches, running)
+        changers = known_changes(running)
         step = None if learns else first.step(named, settings.step_size, settings.memory_limit_bytes)
-        return cls(settings, loaded, dataset, missing, cut(files), faults, named, step, first.records())
+        return cls(settings, loaded, dataset, missing, cut(files), faults, named, step, first.records(), changers)
 
     @property
     def is_in_this_process(self) -> bool:

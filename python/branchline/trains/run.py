@@ -13,11 +13,12 @@ from branchline.base.exit_codes import EXIT_INTERRUPTED
 from branchline.base.extras import require
 from branchline.base.limits import WORKER_TIMEOUT_S
 from branchline.base.notebook import is_notebook, notebook_bar
-from branchline.errors import OptionError, PartialResultWarning, ReportWarning, warn
+from branchline.errors import BranchlineWarning, OptionError, PartialResultWarning, ReportWarning, warn
 from branchline.jobs.batch.system import is_batch_system
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access
+from branchline.records.report.troubles import warning_sentences
 from branchline.records.sensors.status_text import part_done, progress_text
 from branchline.trains.out_folder.batch_settings import BatchSettings
 from branchline.trains.out_folder.live_report import ReportsTo, reported
@@ -176,6 +177,8 @@ def _carried_out(
     with _shown(progress) as shown:
         result = run_quietly(request, folder, force=force, pictures=pictures, progress=shown, reports=reports)
     _warn_of(said)
+    if doubts := warning_sentences(result.record):
+        warn(" ".join(doubts), BranchlineWarning, each_time=True)
     _raise_or_warn(result, allow_partial=allow_partial)
     return result
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from branchline.base.whole_files import write_whole
 from branchline.control.registry.registry import WholeWagon
 from branchline.errors import OptionError
+from branchline.trains.wagons.known_changes import ATTRIBUTE
 
 #: The name of the file in its folder; the sources of the wagons are modules next to it.
 WAGONS_FILE = "wagons.py"
 
 
-def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path, *, by_dataset: bool = False) -> Path:
+def compose(
+    wagons: Sequence[WholeWagon],
+    texts: Sequence[str],
+    folder: Path,
+    *,
+    by_dataset: bool = False,
+    changers: Mapping[str, str] | None = None,
+) -> Path:
     """Writes the file, and the sources (``texts``, one for each wagon) next to it. With ``by_dataset`` their results
-    are kept apart by dataset. Raises OptionError for wagons that cannot be in one train, StorageError.
+    are kept apart by dataset. ``changers`` says by address what is known of wagons that change the results of others.
+    Raises OptionError for wagons that cannot be in one train, StorageError.
     """
     names = names_in_train(wagons)
     for wagon, text in zip(wagons, texts, strict=True):
@@ -24,7 +33,7 @@ def compose(wagons: Sequence[WholeWagon], texts: Sequence[str], folder: Path, *,
         write_whole(folder / package / "__init__.py", b"")
         write_whole(folder / package / f"{module}.py", text.encode())
     path = folder / WAGONS_FILE
-    write_whole(path, _text(wagons, names, by_dataset=by_dataset).encode())
+    write_whole(path, _text(wagons, names, changers or {}, by_dataset=by_dataset).encode())
     return path
 
 
@@ -46,18 +55,22 @@ def names_in_train(wagons: Sequence[WholeWagon]) -> list[str]:
     return names
 
 
-def _text(wagons: Sequence[WholeWagon], names: Sequence[str], *, by_dataset: bool) -> str:
+def _text(wagons: Sequence[WholeWagon], names: Sequence[str], changers: Mapping[str, str], *, by_dataset: bool) -> str:
     lines = ['"""The wagons of a train, written by Branchline."""', ""]
     lines += [f"import {module}" for module in sorted({_module(one) for one in wagons})]
-    lines += ["", "", "def _named(name, wagon):", "    # Also where the class allows no changes.", ""]
-    lines[-1:] = ['    object.__setattr__(wagon, "name", name)']
+    lines += ["", "", "def _named(name, wagon, changes=None):", "    # Also where the class allows no changes."]
+    lines += ['    object.__setattr__(wagon, "name", name)']
+    if changers:
+        lines += ["    if changes:", f'        object.__setattr__(wagon, "{ATTRIBUTE}", changes)']
     if by_dataset:
         lines += ["    # Merge groups are datasets.", '    object.__setattr__(wagon, "by_dataset", True)']
     lines += ["    return wagon", "", "", "wagons = ["]
     for one, name in zip(wagons, names, strict=True):
         # Values are plain data, whose repr is Python.
         values = ", ".join(f"{key}={value!r}" for key, value in one.values.items())
-        lines.append(f"    _named({name!r}, {_module(one)}.{one.wagon_class.name}({values})),  # {one.entry.address}")
+        known = f", {changers[one.entry.address]!a}" if one.entry.address in changers else ""
+        made = f"{_module(one)}.{one.wagon_class.name}({values})"
+        lines.append(f"    _named({name!r}, {made}{known}),  # {one.entry.address}")
     return "\n".join([*lines, "]", ""])
 
 

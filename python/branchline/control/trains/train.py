@@ -99,6 +99,8 @@ class Train:
     clone_of: int = 0
     plan: str = ""
     plan_why: str = ""
+    #: By address, what trials found of its wagons that change the results of others.
+    changers: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:

@@ -157,8 +157,9 @@ class Trains:
             plan_why=planned.why if planned is not None else "",
         )
         with self._ordering:
-            train = self._composed(train, wagons, dataset)
-            self._keep(train, why, {one: trials[one].key for one in order.wagons}, planned)
+            keys = {one: trials[one].key for one in order.wagons}
+            train = self._composed(train, wagons, dataset, self._trials.changers(keys, order.dataset))
+            self._keep(train, why, keys, planned)
         if train.state == STARTING:
             self._begin(train.number)
         return train.number
@@ -282,7 +283,9 @@ class Trains:
             return self._runners.of(train.order).log(train, self.folder(train.number))
         return ""
 
-    def _composed(self, train: Train, wagons: Sequence[WholeWagon], dataset: DatasetEntry) -> Train:
+    def _composed(
+        self, train: Train, wagons: Sequence[WholeWagon], dataset: DatasetEntry, changers: Mapping[str, str]
+    ) -> Train:
         """A train with the next number, whose folder is whole: what is in the database can be started, whenever the
         server is killed. What an order left that did not come so far is replaced.
         """
@@ -292,11 +295,11 @@ class Trains:
         for left in folder.glob("source_*"):
             shutil.rmtree(left, ignore_errors=True)
         texts = [self._sources.text(one.source_sha256) for one in wagons]
-        compose(wagons, texts, folder, by_dataset=bool(dataset.merge_groups))
+        compose(wagons, texts, folder, by_dataset=bool(dataset.merge_groups), changers=changers)
         files = [str(write_groups(dataset, folder))] if dataset.merge_groups else dataset.files
         command = self._runners.of(train.order).command(train.order, replace(dataset, files=files), folder)
         running.note_command(command, folder)
-        return replace(train, number=last + 1, command=command, wagons=names_in_train(wagons))
+        return replace(train, number=last + 1, command=command, wagons=names_in_train(wagons), changers=dict(changers))
 
     def _keep(self, train: Train, why: str, keys: Mapping[str, str], planned: Planned | None) -> None:
         content = json.dumps(to_plain(train))

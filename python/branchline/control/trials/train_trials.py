@@ -36,6 +36,16 @@ def of_now(passed: Mapping[str, tuple[int, str]], key_of: Callable[[str], str]) 
     return sorted(wagon for _, wagon in sorted(found)[-TRAIN_TRIAL_WAGONS_MAX:])
 
 
+def whys_of(outcome: TrialOutcome, addresses: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return what the trial of a train says of wagons that must not ride with others, by their addresses."""
+    whys: dict[str, list[str]] = {}
+    for one in outcome.blamed:
+        # The outcome was written by a process that ran code of users.
+        if one.wagon in addresses:
+            whys.setdefault(addresses[one.wagon], []).append(one.why)
+    return whys
+
+
 def blame(
     connection: sqlite3.Connection,
     outcome: TrialOutcome,
@@ -48,13 +58,8 @@ def blame(
     ``addresses`` are the wagons by their names in the train, ``keys`` their trials' keys by address, and ``on`` is the
     dataset. Gives the addresses of those that have failed now.
     """
-    whys: dict[str, list[str]] = {}
-    for one in outcome.blamed:
-        # The outcome was written by a process that ran code of users.
-        if one.wagon in addresses:
-            whys.setdefault(addresses[one.wagon], []).append(one.why)
     failed = []
-    for wagon, why in whys.items():
+    for wagon, why in whys_of(outcome, addresses).items():
         row = connection.execute(_LAST, (wagon, on)).fetchone()
         if row is None or row[1] != keys[wagon] or row[2] not in (DONE, WARNED):
             continue

@@ -7,13 +7,14 @@ import json
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from branchline.base.limits import TRIAL_CPU_TELLING_S, TRIAL_PAUSE_S
+from branchline.base.limits import TRIAL_CPU_TELLING_S, TRIAL_NOTE_MAX, TRIAL_PAUSE_S
+from branchline.base.texts import one_line
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
 from branchline.control.registry.entries import DatasetEntry
@@ -24,7 +25,7 @@ from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trials.judging import state_of
 from branchline.control.trials.start import run_trial
-from branchline.control.trials.train_trials import blame, datasets_to_try, last_passed, of_now
+from branchline.control.trials.train_trials import blame, datasets_to_try, last_passed, of_now, whys_of
 from branchline.control.trials.trial import QUEUED, RUNNING, TRAIN, TrialOutcome, TrialRequest
 from branchline.errors import BranchlineError
 
@@ -33,6 +34,9 @@ CREATE TABLE IF NOT EXISTS trials (
     number INTEGER PRIMARY KEY, wagon TEXT NOT NULL, dataset TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
     queued TEXT NOT NULL, began TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', outcome TEXT);
 CREATE INDEX IF NOT EXISTS trials_of ON trials (wagon, dataset, number);
+CREATE TABLE IF NOT EXISTS changers (
+    wagon TEXT NOT NULL, dataset TEXT NOT NULL, key TEXT NOT NULL, why TEXT NOT NULL,
+    PRIMARY KEY (wagon, dataset, key));
 CREATE INDEX IF NOT EXISTS trials_by_state ON trials (state, number);
 """
 _CHANGED = "the wagon or the dataset was changed before the trial began"
@@ -306,10 +310,20 @@ class Trials:
                 (state_of(outcome), _now(), json.dumps(outcome.as_dict()), trial.number),
             )
         # Where people do not know each other, one's code could blame another's: both ran in the process that says so.
-        if trial.wagon == TRAIN and outcome.blamed and self._running.sandbox is None:
-            self._blame(trial, outcome)
+        # There a wagon rides on, and its trains say what was found.
+        if trial.wagon == TRAIN and outcome.blamed:
+            self._blame(trial, outcome, only_notes=self._running.sandbox is not None)
 
-    def _blame(self, trial: Trial, outcome: TrialOutcome) -> None:
+    def changers(self, keys: Mapping[str, str], dataset: str) -> dict[str, str]:
+        """What trials of trains found of these wagons (the keys of their trials, by address), of those that change the
+        results of others.
+        """
+        query = "SELECT why FROM changers WHERE wagon = ? AND dataset = ? AND key = ?"
+        with self._database.reading() as connection:
+            rows = {one: connection.execute(query, (one, dataset, key)).fetchone() for one, key in keys.items()}
+        return {one: str(row[0]) for one, row in rows.items() if row is not None}
+
+    def _blame(self, trial: Trial, outcome: TrialOutcome, *, only_notes: bool) -> None:
         try:
             wanted = self._wanted(TRAIN, trial.dataset)
         except BranchlineError:
@@ -320,7 +334,13 @@ class Trials:
         addresses = dict(zip(names_in_train(wanted.wagons), own, strict=True))
         keys = {one: self.key_of(one, trial.dataset) for one in own}
         with self._database.writing() as connection:
-            blame(connection, outcome, addresses, keys, trial.dataset)
+            if not only_notes:
+                blame(connection, outcome, addresses, keys, trial.dataset)
+                return
+            for wagon, whys in whys_of(outcome, addresses).items():
+                why = f"trial {trial.number} of a train found: {'; '.join(whys)}"
+                values = (wagon, trial.dataset, keys[wagon], one_line(why, TRIAL_NOTE_MAX))
+                connection.execute("INSERT OR REPLACE INTO changers VALUES (?, ?, ?, ?)", values)
 
     def _put_back(self, trial: Trial) -> None:
         """Has a train that gave way wait again."""

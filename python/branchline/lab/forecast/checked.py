@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from branchline.base.plain import check_types, finite, from_plain, to_plain
+from branchline.base.user_state import state_folder
 from branchline.base.whole_files import write_whole
 from branchline.errors import BadFileError, OptionError, StorageError
-from branchline.lab.forecast.machine import machine_name, state_folder
+from branchline.lab.forecast.machine import machine_name
 from branchline.lab.simulated_limits import CHECKED_FILE_MAX_BYTES, CHECKED_KEPT, CHECKED_LOCK_S, CHECKED_LOCK_TURN_S
 
 #: Increased when a field changes its meaning; a reader refuses a newer one.

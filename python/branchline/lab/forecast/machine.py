@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
-from pathlib import Path
-
-from branchline.errors import OptionError
 
 
 def machine_name() -> str:
@@ -18,16 +15,3 @@ def machine_name() -> str:
 def now_text() -> str:
     """The present moment in UTC, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def state_folder() -> Path:
-    """The folder of the user for what programs remember, by the XDG base directory specification. Raises OptionError
-    where there is no home directory.
-    """
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # As the specification says, such a path is ignored.
-        home = os.path.expanduser("~")
-        if not os.path.isabs(home):
-            raise OptionError("there is no home directory for what is measured", hint="set XDG_STATE_HOME")
-        state = f"{home}/.local/state"
-    return Path(state) / "branchline"

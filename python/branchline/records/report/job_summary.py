@@ -11,7 +11,13 @@ from branchline.records.diagnosis.figures import first_only, local_copies, remar
 from branchline.records.report.cutflows import left_out_sentences
 from branchline.records.report.reused import reuse_sentences
 from branchline.records.report.table_files import table_sentences
-from branchline.records.report.troubles import lost_sentences, memory_sentences, repeated_sentences, trouble_sentences
+from branchline.records.report.troubles import (
+    lost_sentences,
+    memory_sentences,
+    repeated_sentences,
+    trouble_sentences,
+    warning_sentences,
+)
 from branchline.records.sensors.record import JobRecord, MissingCompanion
 
 
@@ -30,6 +36,7 @@ def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
     only = first_only(job)
     return [
         *lines,
+        *warning_sentences(job),
         *([f"Read: {only}."] if only else []),
         *sample_sentences(job),
         *table_sentences(job),

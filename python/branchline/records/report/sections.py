@@ -58,6 +58,7 @@ from branchline.records.report.troubles import (
     missing_sentences,
     repeated_sentences,
     trouble_sentences,
+    warning_sentences,
 )
 from branchline.records.sensors.record import JobRecord, SkippedFile
 
@@ -243,6 +244,7 @@ def _problems(job: JobRecord) -> list[Problem]:
         _missing_events,
         _job_errors,
         _wagon_errors,
+        _warnings,
         _missing_subjobs,
         _failures,
         _restarted,
@@ -370,6 +372,10 @@ def _recovered_files(job: JobRecord) -> Iterable[Problem]:
 
 def _lost_workers(job: JobRecord) -> Iterable[Problem]:
     yield from _listed("Workers", lost_sentences(job))
+
+
+def _warnings(job: JobRecord) -> Iterable[Problem]:
+    yield from _listed("Results that may be wrong", warning_sentences(job))
 
 
 def _storage_troubles(job: JobRecord) -> Iterable[Problem]:

@@ -30,6 +30,11 @@ def trouble_sentences(job: JobRecord) -> list[str]:
     return [_sentence(one) for one in troubles]
 
 
+def warning_sentences(job: JobRecord) -> list[str]:
+    """Return why results of wagons may be wrong, though they did not fail."""
+    return [f"Warning: wagon {one.name}: {what}." for one in job.wagons for what in one.warnings]
+
+
 def lost_sentences(job: JobRecord) -> list[str]:
     """Return a sentence for each worker that died or was ended."""
     return [_lost(one) for one in job.workers_lost]

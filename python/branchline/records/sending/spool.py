@@ -29,8 +29,9 @@ from branchline.base.limits import (
     SPOOL_QUIET_S,
     SPOOL_REFUSED_MAX,
 )
+from branchline.base.user_state import state_folder
 from branchline.base.whole_files import failed_writing
-from branchline.errors import StorageError
+from branchline.errors import OptionError, StorageError
 
 _JOB = re.compile(r"[0-9a-f]{32}")
 _SOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,99}")
@@ -69,13 +70,10 @@ class Spool:
     @classmethod
     def of_user(cls) -> Spool | None:
         """That of the user on this machine; None where there is no home directory."""
-        state = os.environ.get("XDG_STATE_HOME", "")
-        if not os.path.isabs(state):  # As the specification says, such a path is ignored.
-            home = os.path.expanduser("~")
-            if not os.path.isabs(home):
-                return None
-            state = f"{home}/.local/state"
-        return cls(Path(state) / "branchline" / "spool")
+        try:
+            return cls(state_folder() / "spool")
+        except OptionError:
+            return None
 
     def source(self, job: str, source: str) -> SpooledSource:
         """The reports of one source of a job. Raises ValueError for names that are none."""

@@ -91,7 +91,7 @@ class WagonRecord:
     other threads had the cores. ``subjobs_reused`` counts sub-jobs whose result comes from an earlier run;
     ``not_reusable`` is the reason why no result can be reused. ``code_sha256`` is the hash of the source of its class,
     None if there is no source. ``parameters`` are those that it declares, with their values; ``cutflows`` the first of
-    those that it returned, without the last ``cutflows_left_out``.
+    those that it returned, without the last ``cutflows_left_out``. ``warnings`` say why its result may be wrong.
     """
 
     name: str
@@ -112,6 +112,7 @@ class WagonRecord:
     cutflows_left_out: int = 0
     error: WagonFault | None = None
     status: str = FINISHED
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -262,7 +262,14 @@ class RecordMaker:
             cutflows=cutflows,
             cutflows_left_out=left_out,
             error=share.error,
+            warnings=self._warnings(wagon.name),
         )
+
+    def _warnings(self, name: str) -> list[str]:
+        """Why a result may be wrong: a wagon of the train is known to change others, or it is this one."""
+        own = [self.plan.changers[name]] if name in self.plan.changers else []
+        others = [(one, what) for one, what in self.plan.changers.items() if one != name]
+        return [*own, *(f"its result may have been changed by {one}: {what}" for one, what in others)]
 
 
 def _lost(lost: Lost) -> LostWorker:

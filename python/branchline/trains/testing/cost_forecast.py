@@ -33,6 +33,7 @@ from branchline.trains.testing.comparing import Difference, differences
 from branchline.trains.testing.profiling import Profile
 from branchline.trains.testing.wagon_trial import TrialInput, TrialRun, TrialWork
 from branchline.trains.wagons.faults import because_of
+from branchline.trains.wagons.known_changes import keep_changes
 from branchline.trains.wagons.wagon_settings import settings_of, with_settings
 from branchline.trains.wagons.wagons import Wagon, wagons_of, with_required
 
@@ -99,7 +100,8 @@ def forecast(
     """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
 
     Then all wagons run together on the same chunks, and each result is compared bit by bit with that of the wagon
-    alone: the ``differences`` of the forecast name the wagons that differ, and which other wagon changed them.
+    alone: the ``differences`` of the forecast name the wagons that differ, and which other wagon changed them. Later
+    trains with that wagon, as its code is now, warn of it.
 
     Takes what ``run`` takes. With ``profile`` each wagon has the profile of its time. Raises what the reading of the
     sample raises; a wagon that fails is in the forecast.
@@ -131,6 +133,8 @@ def forecast(
         return _try(some, named, sample, modules, is_train=True)
 
     found_differences = differences(found, {trial.name: trial for trial in trials}, run_together)
+    changers = {name for one in found_differences for name in one.changed_by}
+    keep_changes({name: [one.wagon for one in found_differences if name in one.changed_by] for name in changers}, found)
     extrapolation = _Extrapolation(data, trials, reading, step_size, limit_bytes, workers_count)
     outcome = extrapolation.forecast()
     alone = tuple(replace(one, variations=by_name[one.name].variations) for one in outcome.wagons)
