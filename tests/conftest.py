@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
         if not (folder / LIST_NAME).exists():
             make_data(folder, files=3, events_per_file=20, seed=7, workers=1)
     return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What programs remember for their user stays with the tests."""
+    folder = tempfile.TemporaryDirectory(prefix="branchline-tests-state-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["XDG_STATE_HOME"] = folder.name
 
 
 @pytest.hookimpl(wrapper=True)

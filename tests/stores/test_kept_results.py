@@ -77,3 +77,28 @@ def test_a_file_that_was_replaced_when_it_was_read_is_not_kept(
     taken = run_in_chunks(total, where, **settings)
     assert taken.outputs["total"] == right
     assert taken.record.subjobs_reused == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differs"),
+    [
+        ('"abc"', '"abd"', True),
+        ('"abc"', "Thu, 01 Jan 2026 00:00:00 GMT", False),
+        ("Thu, 01 Jan 2026 00:00:00 GMT", "2026-01-01T00:00:00Z", False),
+        ("Thu, 01 Jan 2026 00:00:00 GMT", "2026-01-01T00:00:01Z", True),
+        ("written 5 s", "written 6 s", True),
+        ("", '"abc"', False),
+        ("a version of a library", "another", False),
+    ],
+)
+def test_versions_are_compared_where_they_are_of_one_form(one: str, other: str, differs: bool) -> None:
+    assert is_other_version(one, other) is differs
+    assert is_other_version(other, one) is differs
+    assert not is_other_version(one, one)
+
+
+def test_the_version_of_a_file_has_the_form_of_listings() -> None:
+    assert version_of("root://host//a", 10, "10 77 1700000000") == "written 1700000000 s"
+    assert version_of("root://host//a", 10, "10 1700000000") == "written 1700000000 s"
+    assert version_of("https://host/a", 10, '10 "etag"') == '"etag"'
+    assert version_of("https://host/a", 10, None) == ""

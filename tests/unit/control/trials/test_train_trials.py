@@ -10,10 +10,13 @@ import pytest
 from tests.unit.control.trials.test_excess import sandbox
 from tests.unit.control.trials.test_trials import WAIT_S, Room
 
+from branchline.control.registry.wagon_file import compose
 from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.trials.judging import reasons
 from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, TRAIN, WARNED
 from branchline.control.trials.trials import Trial
+from branchline.trains.wagons.known_changes import known_changes
+from branchline.trains.wagons.wagons import load_wagons
 
 DATASET = "ada/events"
 SOURCE = """
@@ -104,7 +107,9 @@ def test_a_wagon_that_changes_what_others_use_fails_by_name_and_the_others_ride(
 
 
 @pytest.mark.long
-def test_nobody_s_wagon_fails_by_what_the_code_of_others_says(tmp_path: Path) -> None:
+def test_nobody_s_wagon_fails_by_what_the_code_of_others_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is known of the wagons comes from the control room alone.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     room = Room(tmp_path, sandbox(), data=(tmp_path / "data",))
     for name in ("spoiler", "victim"):
         room.wagon(name.title(), name, SOURCE)
@@ -112,6 +117,17 @@ def test_nobody_s_wagon_fails_by_what_the_code_of_others_says(tmp_path: Path) ->
     together = waited_for(room, TRAIN, lambda one: one.ended != "")
     time.sleep(0.3)
     states = {name: room.ended(name).state for name in ("spoiler", "victim")}
+    keys = {f"ada/{name}": room.trials.key_of(f"ada/{name}", DATASET) for name in states}
+    # It rides on, and its trains say what was found of it as it is now.
+    known = room.trials.changers(keys, DATASET)
+    assert set(known) == {"ada/spoiler"}
+    assert "of a train found: wagon victim gives another result in the train than alone" in known["ada/spoiler"]
+    assert room.trials.changers(dict.fromkeys(keys, "of other code"), DATASET) == {}
+    whole = room.registry.with_required(list(keys))
+    texts = [room.sources.text(one.source_sha256) for one in whole]
+    for changers in (known, {}):
+        path = compose(whole, texts, tmp_path / "train", changers=changers)
+        assert set(known_changes(load_wagons(str(path))[0])) == {one.removeprefix("ada/") for one in changers}
     room.trials.stop()
     room.database.close()
     assert together.outcome is not None
