@@ -625,8 +625,10 @@ class WritableFile:
 
     @staticmethod
     def update(path: Path, codec: str | None) -> WritableFile:
-        """Begins a copy of a file, which replaces it when it is published. Raises what opening raises,
-        UnsupportedBranchError."""
+        """Begins a copy of a file, which replaces it when it is published.
+
+        Raises what opening raises, UnsupportedBranchError.
+        """
 
     def keys(self) -> list[WrittenKey]:
         """What is in it, in the order in which it was written."""
