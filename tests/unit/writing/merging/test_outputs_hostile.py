@@ -110,7 +110,7 @@ def test_of_several_that_write_the_same_output_one_does(tmp_path: Path, ending: 
     for thread in threads:
         thread.join()
     assert ended.count(200) == 1
-    assert all("somebody else" in one or "already" in one for one in ended if isinstance(one, str))
+    assert all("another program" in one or "already" in one for one in ended if isinstance(one, str))
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
 
 
