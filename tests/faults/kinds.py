@@ -286,10 +286,26 @@ class CannotBeUnpickled(Faulty):
         return {"events": len(events)}
 
 
+class DiesUnpickled(CannotBeUnpickled):
+    """Ends the worker that unpickles it."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        os._exit(7)
+
+
+class HangsUnpickled(CannotBeUnpickled):
+    """Never comes back in the worker that unpickles it."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        time.sleep(10_000)
+
+
 #: Kinds whose wagons fail before they run.
 WAGONS: dict[str, type[Faulty]] = {
     "cannot be pickled": CannotBePickled,
     "cannot be unpickled by a worker": CannotBeUnpickled,
+    "ends the worker that unpickles it": DiesUnpickled,
+    "hangs when it is unpickled": HangsUnpickled,
 }
 ALL = [*KINDS, *WAGONS]
 

@@ -101,9 +101,8 @@ def run(
     wagons: a Python file (or ``FILE.py:NAME``), a wagon, or a list. dataset: what ``Dataset.of`` takes.
     out: directory for results; None: in memory only. workers: processes, by default for all cores; 0: in this one.
     parameters: of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: of each dataset. seed: of random
-        numbers, as of ``event_random``. tree: of files that name none. companions: files beside each file, as
-        ``["Kinematics.root"]``. branches: read for all wagons; by default those that they name or touch. access: how
-        files are read, as "planned".
+        numbers. tree: of files that name none. companions: files beside each file, as ``["Kinematics.root"]``.
+        branches: read for all wagons; by default those they name or touch. access: how files are read, as "planned".
     step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000). memory_limit: bytes
         that the reading of one worker may hold. worker_timeout: seconds until an idle worker is replaced; 0: never.
     skip_bad_files: leaves out, and lists, files that cannot be read. allow_missing: part of sub-jobs without result.
@@ -113,9 +112,7 @@ def run(
     pictures: "svg", "both" (PNG too), "none". progress: a function of a ``TrainStatus``; None: a bar in notebooks.
     report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
 
-    A wagon that raises, crashes or hangs stops alone. An error that stops the run gives a TrainResult with the finished
-    part, and a PartialResultWarning; ``raise_error()`` raises. Ctrl-C keeps that part in ``out`` and raises
-    KeyboardInterrupt, or returns it with ``allow_partial``. What is wrong from the start raises a BranchlineError.
+    A wagon that fails stops alone. An error gives what is done; Ctrl-C keeps it and raises, unless ``allow_partial``.
     """
     settings = TrainSettings.of(
         workers=workers,

@@ -155,11 +155,10 @@ def run(
         on=None if farm.is_batch_system else farm.on,
     )
     command = shown_command(["branchline", *sys.argv[1:]])
-    pictures = "none" if no_pictures else pictures
-    request = TrainRequest(
-        str(wagons), dataset, settings, tree, companion, command, not no_reuse, reading.is_traced, parameters.checked()
-    )
-    return _carried_out(request, out, reading, farm, force=force, pictures=pictures, debug=debug)
+    chosen, takes = parameters.checked(), not no_reuse
+    request = TrainRequest(str(wagons), dataset, settings, tree, companion, command, takes, reading.is_traced, chosen)
+    shown: Pictures = "none" if no_pictures else pictures
+    return _carried_out(request, out, reading, farm, force=force, pictures=shown, debug=debug)
 
 
 def _carried_out(

@@ -21,7 +21,7 @@ from branchline.trains.running.missing import SetAside
 from branchline.trains.subjobs.share_result import ShareResult
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
-from branchline.trains.wagons.faults import WAGON_STEP_PLACE
+from branchline.trains.wagons.faults import UNPICKLING_STEP, WAGON_STEP_PLACE
 from branchline.trains.wagons.wagons import Wagon, with_required
 
 _MORE_TIME = "if it only takes long, give it more time with --worker-timeout"
@@ -176,6 +176,9 @@ class Recovery:
     def _try_again_silent(self, case: _Case, lost: Lost) -> None:
         """A worker was silent: the wagon that was running is tried alone, and stopped if that is known of it."""
         named = self._named_in(lost.doing, {one.name for one in self.wagons})
+        if lost.doing == UNPICKLING_STEP and case.left and not self.sets_aside_first:
+            self._try_alone(case)
+            return
         if named is None or self.sets_aside_first:
             case.silences += 1
             if case.silences > 1:
@@ -235,7 +238,9 @@ class Recovery:
     def _found(self, name: str, lost: Lost, again: str) -> None:
         """Stops a wagon in all sub-jobs to come; trials of it that have not begun are not needed."""
         place = WAGON_STEP_PLACE.search(lost.doing)
-        where = (None, None, None) if place is None else (place["path"], int(place["start"]), int(place["stop"]))
+        # While it is unpickled there is no file yet.
+        is_known = place is not None and bool(place["path"])
+        where = (place["path"], int(place["start"]), int(place["stop"])) if place and is_known else (None, None, None)
         if lost.is_dead:
             kind, message = "WorkerDiedError", f"its process {lost.how}, and {again}"
         else:

@@ -106,11 +106,16 @@ class PackedWagons:
         together = _unpickled(self.together)
         if not isinstance(together, WagonError):
             return cast("tuple[Wagon, ...]", together)
-        alone = [_unpickled(one) for one in self.alone] or [together]
-        return tuple(
-            one.failing(found) if isinstance(found, WagonError) else found
-            for one, found in zip(self.bare, alone, strict=True)
-        )
+        if not self.alone:
+            return tuple(one.failing(together) for one in self.bare)
+        return tuple(self.one(index) for index in range(len(self.bare)))
+
+    def one(self, index: int) -> Wagon:
+        """Return a wagon without unpickling the others. One that cannot be unpickled raises when it is to run."""
+        if not self.alone:
+            return self.unpacked()[index]
+        found = _unpickled(self.alone[index])
+        return self.bare[index].failing(found) if isinstance(found, WagonError) else cast("Wagon", found)
 
 
 def _unpickled(content: bytes) -> Any:

@@ -45,15 +45,15 @@ class WagonShare:
     requires: tuple[str, ...] = ()
     reused_count: int = 0
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # By itself: a sum that fails on its way stops its wagon alone.
         try:
             return vars(self) | {"total": packed(self.total)}
         except CannotPickleError as error:
             return vars(self._without_sum(error))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state | {"total": None})
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update({**state, "total": None})
         try:
             self.total = unpacked(state["total"])
         except CannotPickleError as error:

@@ -20,6 +20,9 @@ from branchline.trains.wagons.wagons import Wagon
 
 _TRAINS = Path(__file__).parents[1]
 
+#: What a worker's heartbeat says while it unpickles all wagons together.
+UNPICKLING_STEP = "unpickling the wagons"
+
 WAGON_STEP_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)
 
 #: What awkward says of records that are calculated with as if they were numbers, or vectors.

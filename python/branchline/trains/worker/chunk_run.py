@@ -14,7 +14,7 @@ from branchline.reading.attribution import reading_for
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.trees.stream import Chunk
 from branchline.records.sensors.record import WagonFault
-from branchline.trains.subjobs.pickling import CannotPickleError, pickled_bytes, send_and_return
+from branchline.trains.subjobs.pickling import CannotPickleError, PackedWagons, pickled_bytes, send_and_return
 from branchline.trains.subjobs.share_result import WagonShare
 from branchline.trains.sums.accumulators import CannotAddError, Total, shares_objects
 from branchline.trains.tables.piece_writer import TableWriters
@@ -25,7 +25,7 @@ from branchline.trains.wagons.coffea_events import ProcessorEvents
 from branchline.trains.wagons.companions import OpenCompanions
 from branchline.trains.wagons.event_random import SEED_NAME
 from branchline.trains.wagons.events import Columns, Events
-from branchline.trains.wagons.faults import because_of, fault_of, wagon_step
+from branchline.trains.wagons.faults import UNPICKLING_STEP, because_of, fault_of, wagon_step
 from branchline.trains.wagons.sharing import without_shared
 from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon
@@ -56,11 +56,15 @@ class Coupling:
         out_of_memory: Callable[[], None] | None = None,
         tables: TableWriters | None = None,
         seed: int = 0,
+        packed: PackedWagons | None = None,
     ) -> None:
         """``at`` is called with the name of each step before it begins, ``out_of_memory`` when a wagon has none left:
         it does not return where the sub-job can be tried with less. ``tables`` writes tables that wagons return;
         without it their rows are only counted. ``seed`` is that of the wagons' random numbers.
+        ``packed`` has the wagons where those given are bare.
         """
+        self._packed = packed
+        self._loaded: dict[str, Wagon] = {}
         self._seed = seed
         self._tables = tables or TableWriters()
         self._at = at
@@ -117,7 +121,7 @@ class Coupling:
                 share.total = self._tables.settle(wagon.name, self._totals[wagon.name].value)
                 pickled_bytes(share.total)
             except (CannotAddError, CannotPickleError, TableError) as error:
-                fault = share.error or replace(fault_of(error, wagon), **self._last_place)
+                fault = share.error or replace(fault_of(error, self._loaded.get(wagon.name, wagon)), **self._last_place)
                 shares[wagon.name] = replace(share, total=None, events=0, chunks=0, error=fault)
         if self._at is not None:
             self._at("handing over a result")
@@ -210,10 +214,27 @@ class Coupling:
         share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s
         share.core_wait_s += self._clock.wagons_core_wait_s() - core_wait_before_s
 
+    def load(self, stopped: frozenset[str]) -> None:
+        """Unpickle the wagons that run in a sub-job: together, or where some are stopped each by itself, so that
+        ``Recovery`` finds one that ends the process meanwhile.
+        """
+        if self._packed is None or (wanted := {one.name for one in self._wagons} - stopped) <= self._loaded.keys():
+            return
+        if not stopped and self._at is not None:
+            self._at(UNPICKLING_STEP)
+        with self._clock.during("start"), ProcessState(self._files).kept():
+            if not stopped:
+                self._loaded = {one.name: one for one in self._packed.unpacked()} | self._loaded
+                return
+            for index, wagon in enumerate(self._wagons):
+                if wagon.name in wanted and wagon.name not in self._loaded:
+                    self._at_wagon(wagon)
+                    self._loaded[wagon.name] = self._packed.one(index)
+
     def _set_up(self, wagon: Wagon) -> Wagon:
         """Return a wagon whose ``setup()`` was called in this worker."""
         if wagon.name not in self._ready:
-            self._ready[wagon.name] = wagon.set_up()
+            self._ready[wagon.name] = self._loaded.get(wagon.name, wagon).set_up()
         return self._ready[wagon.name]
 
     def _at_wagon(self, wagon: Wagon, path: str = "", entry_start: int = 0, entry_stop: int = 0) -> None:
@@ -254,7 +275,7 @@ class Coupling:
             taken.write()
             commit()
         except Exception as error:  # noqa: BLE001 - keys and outputs of a wagon may do anything
-            share.error = fault_of(error, wagon, chunk)
+            share.error = fault_of(error, self._loaded.get(wagon.name, wagon), chunk)
             return
         share.events += len(chunk)
         share.chunks += 1

@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from branchline._core import set_base_directory
 from branchline.base.limits import (
@@ -66,15 +65,15 @@ class TrainWork:
     #: What is compared with the code that a worker runs; None where no results are kept.
     planned_code: PlannedCode | None = None
     seed: int = 0
+    #: In a worker, what the wagons are unpickled from once it has a sub-job.
+    packed: PackedWagons | None = None
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"wagons": PackedWagons.of(self.wagons)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state | {"wagons": state["wagons"].unpacked()})
+        packed = PackedWagons.of(self.wagons)
+        return vars(self) | {"wagons": packed.bare, "packed": packed}
 
 
 @dataclass
@@ -117,6 +116,7 @@ class Worker:
             context.out_of_memory,
             self._tables,
             work.seed,
+            work.packed,
         )
         # Sub-jobs that are opened early, and one that was drawn and is not open yet.
         self._ahead: deque[OpenSubJob] = deque()
@@ -143,6 +143,7 @@ class Worker:
                     first = opened.subjob.index - opened.share.part
                     yield self._note(EmptyParts(tuple(first + part for part in opened.empty_parts), opened.inputs))
                 not_run = opened.share.stopped | self._failed_before(opened.subjob.index)
+                self._coupling.load(not_run)
                 is_trial, index = opened.share.is_trial, opened.subjob.index
                 result = ShareResult(self._coupling.begin(not_run, index, counts_only=is_trial), not_run)
                 yield from self._work_on(opened, result)
