@@ -63,6 +63,8 @@ class Recovery:
     #: The sub-job and the wagon of each trial.
     _trials: dict[int, tuple[int, str]] = field(default_factory=dict)
     _new: list[int] = field(default_factory=list)
+    #: By culprit, the first sub-job in which it was met.
+    _found_at: dict[str, int] = field(default_factory=dict)
     # Since a sub-job finished: those set aside, and workers that died or hung before they began one.
     _in_a_row: int = 0
     _starts_failed: int = 0
@@ -86,7 +88,8 @@ class Recovery:
             self._repeat(one)
         if first.index in self._trials:
             self._trial_lost(first, lost)
-        elif self._named_in(lost.doing, set(self.culprits)) is not None:
+        elif (known := self._named_in(lost.doing, set(self.culprits))) is not None:
+            self._found_at[known] = min(first.index, self._found_at[known])
             self._repeat(first)
         else:
             self._try_again(self._case_of(first, lost), lost)
@@ -101,7 +104,7 @@ class Recovery:
             # It waited for bytes, for the second time.
             self._leave(self._cases[index], lost)
             return
-        self._found(named or tried, lost, "did so again when the wagon ran alone")
+        self._found(named or tried, index, lost, "did so again when the wagon ran alone")
         self._repeat(self._cases.pop(index).original)
 
     def finished(self, index: int) -> None:
@@ -189,7 +192,7 @@ class Recovery:
                 case.subjob, case.original = _elsewhere(case.subjob), _elsewhere(case.original)
             self._repeat(case.subjob)
         elif named in case.silent:
-            self._found(named, lost, "was so before, though not when the wagon ran alone")
+            self._found(named, case.subjob.index, lost, "was so before, though not when the wagon ran alone")
             self._repeat(self._cases.pop(case.subjob.index).original)
         else:
             case.silent.add(named)
@@ -231,11 +234,14 @@ class Recovery:
         self.queue.put_first(SubJob(index, label, trial, may_run_twice=False))
 
     def _repeat(self, subjob: SubJob) -> None:
-        """Has a sub-job run again without the wagons that are known to end their processes."""
+        """Has a sub-job run again without the wagons that are known to end their processes there or before: the sum of
+        a wagon ends with its first failure in the dataset, whichever was met first.
+        """
         share: Share = subjob.payload
-        self.queue.put_first(replace(subjob, payload=replace(share, stopped=share.stopped | set(self.culprits))))
+        culprits = {name for name, index in self._found_at.items() if index <= subjob.index}
+        self.queue.put_first(replace(subjob, payload=replace(share, stopped=share.stopped | culprits)))
 
-    def _found(self, name: str, lost: Lost, again: str) -> None:
+    def _found(self, name: str, index: int, lost: Lost, again: str) -> None:
         """Stops a wagon in all sub-jobs to come; trials of it that have not begun are not needed."""
         place = WAGON_STEP_PLACE.search(lost.doing)
         # While it is unpickled there is no file yet.
@@ -247,7 +253,9 @@ class Recovery:
             kind = "TimeoutError"
             message = f"its process was silent for {lost.seconds:.0f} s ({lost.how}), and {again}; {_MORE_TIME}"
         fault = replace(WagonFault(kind, message, *where), traceback=_traceback_in(lost.log))
-        self.culprits.setdefault(name, fault)
+        if index <= self._found_at.get(name, index):
+            self.culprits[name] = fault
+            self._found_at[name] = index
         self.queue.stopped.add(name)
         for trial, (index, tried) in list(self._trials.items()):
             if tried == name and self.queue.withdraw(trial):
