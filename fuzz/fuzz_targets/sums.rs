@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use branchline_format::classes::streamer::ClassInfos;
-use branchline_format::write::{Addend, Sum};
+use branchline_format::write::{Addend, ObjectPrograms, Sum};
 use branchline_fuzz::classes::SUM_CLASSES;
 use branchline_fuzz::input::Input;
 use branchline_fuzz::memory::bounded;
@@ -25,16 +25,17 @@ pub fn run(bytes: &[u8]) {
 }
 
 fn check(one: &[u8], other: &[u8], key_size: u64, class_name: &str, infos: &Arc<ClassInfos>) {
-    let Ok(first) = Addend::new(one, key_size, class_name, infos) else { return };
+    let mut programs = ObjectPrograms::new(infos);
+    let Ok(first) = Addend::new(one, key_size, class_name, &mut programs) else { return };
     let mut sum = Sum::new(one.to_vec(), key_size, class_name, infos, first.clone());
-    for addend in [Ok(first), Addend::new(other, key_size, class_name, infos)].into_iter().flatten() {
+    for addend in [Ok(first), Addend::new(other, key_size, class_name, &mut programs)].into_iter().flatten() {
         if let Ok(plan) = sum.plan(&addend) {
             sum.add(addend, &plan);
         }
     }
     let new_key_size = sum.fixed_bytes().map_or(NEW_KEY_SIZE, |_| key_size);
-    let Ok(record) = sum.record(new_key_size) else { return };
-    let again = Addend::new(&record, new_key_size, class_name, infos).expect("what was written is read");
+    let Ok(record) = sum.record(new_key_size, &mut None) else { return };
+    let again = Addend::new(&record, new_key_size, class_name, &mut programs).expect("what was written is read");
     // An efficiency with no weight has none that is a number afterwards.
     drop(sum.plan(&again));
     let again = Sum::new(record, new_key_size, class_name, infos, again);

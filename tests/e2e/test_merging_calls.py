@@ -13,6 +13,8 @@ import pytest
 import uproot
 from tests.peers.peers import missing
 
+import branchline
+
 
 def inputs(folder: Path, entries_count: int = 5000) -> list[str]:
     """Some files of one tree with differing numbers of entries."""
@@ -26,13 +28,22 @@ def inputs(folder: Path, entries_count: int = 5000) -> list[str]:
     return paths
 
 
+#: Calls that read or write a file.
+TRANSFERS = "read,readv,pread64,preadv,preadv2,write,writev,pwrite64,pwritev"
+
+
 def calls(folder: Path, *words: str) -> list[str]:
     """The calls of a merge that write, wait for the disk, or announce what is read soon."""
+    wanted = "write,writev,pwrite64,pwritev,fsync,fdatasync,fadvise64"
+    return traced(folder, wanted, "-m", "branchline", "merge", *words)
+
+
+def traced(folder: Path, wanted: str, *words: str) -> list[str]:
+    """These calls of a process of Python."""
     strace = shutil.which("strace") or missing("strace")
     log = folder / "calls"
-    wanted = "trace=write,writev,pwrite64,pwritev,fsync,fdatasync,fadvise64"
-    line = [strace, "-ff", "-y", "-s", "0", "-e", wanted, "-e", "signal=none", "-o", str(log)]
-    program = [sys.executable, "-m", "branchline", "merge", *words]
+    line = [strace, "-ff", "-y", "-s", "0", "-e", f"trace={wanted}", "-e", "signal=none", "-o", str(log)]
+    program = [sys.executable, *words]
     ended = subprocess.run([*line, *program], capture_output=True, text=True, timeout=110, check=False)
     if ended.returncode != 0 and "ptrace" in ended.stderr.lower():
         pytest.skip("this machine does not let programs be traced")
@@ -81,3 +92,49 @@ def test_disks_are_asked_for_files_that_are_copied_whole_when_these_are_opened(t
         assert [one for one in asked_for(made, path) if one[0] == 0 and one[1] >= Path(path).stat().st_size]
     part = calls(tmp_path, *words, "--tree", "events")
     assert not [one for path in paths for one in asked_for(part, path) if one[1] >= Path(path).stat().st_size]
+
+
+def histograms(folder: Path, count: int, cells: int) -> list[str]:
+    """Two files of many histograms."""
+    paths = [str(folder / f"histograms-{number}.root") for number in range(2)]
+    for number, path in enumerate(paths):
+        random = np.random.default_rng(number)
+        with branchline.recreate(path) as file:
+            for name in range(count):
+                file[f"h{name}"] = random.random(cells), np.linspace(0, 1, cells + 1)
+    return paths
+
+
+def of_file(made: list[str], path: str) -> int:
+    """How many calls are of a file, whose name has a number until it is whole."""
+    return sum(f"/{Path(path).name}" in line for line in made)
+
+
+def test_many_histograms_are_merged_in_few_calls(tmp_path: Path) -> None:
+    paths, output = histograms(tmp_path, 1500, 100), str(tmp_path / "all.root")
+    made = traced(tmp_path, TRANSFERS, "-m", "branchline", "merge", *paths, "-o", output)
+    for path in paths:
+        # Ends of the file, its keys and its histograms.
+        assert of_file(made, path) <= 10
+    # Blocks of 256 KiB, the records behind them, and what is written over in the end.
+    assert of_file(made, output) <= Path(output).stat().st_size // (256 << 10) + 10
+    merged = branchline.open(output)
+    one, two = (branchline.open(path) for path in paths)
+    for name in ("h0", "h749", "h1499"):
+        assert merged[name].values().tolist() == (one[name].values() + two[name].values()).tolist()
+
+
+OPENING = """
+import sys, branchline
+with branchline.open(sys.argv[1]) as file:
+    print(sum(file[f"h{number}"].sum() for number in range(500)))
+"""
+
+
+def test_neighbouring_histograms_are_read_in_few_calls(tmp_path: Path) -> None:
+    # A file of more than 8 MiB is not read whole.
+    path = histograms(tmp_path, 3000, 400)[0]
+    assert Path(path).stat().st_size > 8 << 20
+    made = traced(tmp_path, TRANSFERS, "-c", OPENING, path)
+    # Pieces of 64 KiB, about twenty histograms each, the ends of the file and its keys.
+    assert of_file(made, path) <= 60

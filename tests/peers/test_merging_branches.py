@@ -6,6 +6,8 @@ and texts, which haddnano.py refuses, are empty, or have as many zeros as the fi
 
 from __future__ import annotations
 
+import subprocess
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -178,14 +180,81 @@ def test_all_branches_of_all_files_are_in_the_output(
     assert FilledBranch("Events", "Tau_pt", 2, 120) in made.filled
 
 
-def test_branches_in_another_order_are_matched_by_name(root: Any, write: Any, tmp_path: Path) -> None:
-    inputs = [
-        write(tmp_path / "0.root", 0, 30, "run nMuon Muon_pt HLT_A HLT_B"),
-        write(tmp_path / "1.root", 1, 20, "HLT_B run HLT_A nMuon Muon_pt"),
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fill_missing_branches": True},
+        {"cluster_events": 11},
+        {"codec": "zstd:5"},
+        {"order": "branch"},
+        {"basket_size": "1 kB"},
+    ],
+    ids=str,
+)
+def test_branches_in_another_order_are_matched_by_name(
+    root: Any, write: Any, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    names = "run nMuon Muon_pt nTau Tau_mass text words pair HLT_A list"
+    orders = [
+        names,
+        "list HLT_A pair words text nTau Tau_mass nMuon Muon_pt run",
+        "HLT_A text run nMuon nTau words Tau_mass pair list Muon_pt",
     ]
-    made = merge(inputs, tmp_path / "all.root", fill_missing_branches=True)
+    inputs = [write(tmp_path / f"{n}.root", n, 30 - 5 * n, order) for n, order in enumerate(orders)]
+    made = merge(inputs, tmp_path / "all.root", verify=True, **options)
     assert made.filled == ()
-    check(root, tmp_path / "all.root", inputs, ["run", "nMuon", "Muon_pt", "HLT_A", "HLT_B"])
+    check(root, tmp_path / "all.root", inputs, names.split())
+    assert verify(tmp_path / "all.root", inputs).is_same
+    # The largest values are those of all files, whatever the place of their branch.
+    file = root.TFile.Open(str(tmp_path / "all.root"))
+    tree = file.Get("Events")
+    for name in ("nMuon", "nTau"):
+        largest = max(uproot.open(path)["Events"][name].array().to_numpy().max() for path in inputs)
+        assert tree.GetLeaf(name).GetMaximum() == largest, name
+    file.Close()
+
+
+def test_branches_in_another_order_are_those_of_hadd(root: Any, write: Any, tmp_path: Path) -> None:
+    inputs = [
+        write(tmp_path / "0.root", 0, 30, "run nMuon Muon_pt list HLT_A"),
+        write(tmp_path / "1.root", 1, 20, "HLT_A list run nMuon Muon_pt"),
+    ]
+    hadd = Path(root.__file__).parent / "bin" / "hadd"
+    theirs = tmp_path / "theirs.root"
+    subprocess.run([hadd, "-fk", "-v", "0", theirs, *inputs], check=True, capture_output=True)
+    merge(inputs, tmp_path / "ours.root")
+    expected, found = (uproot.open(path)["Events"] for path in (theirs, tmp_path / "ours.root"))
+    assert expected.keys() == found.keys()
+    assert expected.arrays().to_list() == found.arrays().to_list()
+
+
+@pytest.mark.parametrize("names", ["run HLT_A", "HLT_A HLT_B run", "HLT_B run"])
+def test_other_branches_in_another_order_are_refused(write: Any, tmp_path: Path, names: str) -> None:
+    inputs = [write(tmp_path / "0.root", 0, 5, "run HLT_B HLT_C"), write(tmp_path / "1.root", 1, 5, names)]
+    with pytest.raises(UnsupportedBranchError, match=r"branch HLT_[BC] is missing"):
+        merge(inputs, tmp_path / "all.root")
+
+
+@pytest.mark.parametrize("letters", ["Ii", "iI", "Bb", "sS", "Ll"])
+@pytest.mark.parametrize("order", ["a b", "b a"])
+def test_signed_against_unsigned_integers_are_refused(root: Any, tmp_path: Path, letters: str, order: str) -> None:
+    codes = {"I": "i", "i": "I", "B": "b", "b": "B", "s": "H", "S": "h", "L": "q", "l": "Q"}
+    inputs = []
+    for number, letter in enumerate(letters):
+        inputs.append(str(tmp_path / f"{number}.root"))
+        file = root.TFile(inputs[-1], "RECREATE")
+        tree = root.TTree("t", "")
+        values = {"a": array("d", [0]), "b": array(codes[letter], [1])}
+        for name in order.split() if number else "ab":
+            tree.Branch(name, values[name], f"{name}/{letter if name == 'b' else 'D'}")
+        tree.Fill()
+        tree.Write()
+        file.Close()
+    # ROOT has small letters for unsigned integers.
+    words = "unsigned instead of signed" if letters[1].islower() else "signed instead of unsigned"
+    with pytest.raises(UnsupportedBranchError, match=f"branch b has {words} integers in the leaf b"):
+        merge(inputs, tmp_path / "all.root")
 
 
 def test_files_without_differences_are_merged_as_without_the_option(inputs: list[str], tmp_path: Path) -> None:

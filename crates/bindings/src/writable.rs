@@ -7,8 +7,10 @@ use branchline_engine::error::{ReadError, ReadErrorKind, Result};
 use branchline_engine::write::columns::Shown;
 use branchline_engine::write::{Differences, NewObject, NewTable, WritableFile as Writable};
 use branchline_format::compress::Setting;
+use bytes::Bytes;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 
 use crate::column::Column;
 use crate::convert::{all_given, all_values, fields_of, layout_of, now, FileLayout, ShownField};
@@ -112,9 +114,9 @@ impl WritableFile {
         class_name: String,
         name: String,
         title: String,
-        content: &[u8],
+        content: PyBackedBytes,
     ) -> PyResult<i16> {
-        let object = NewObject { class_name, name, title, bytes: content.to_vec() };
+        let object = NewObject { class_name, name, title, bytes: Bytes::from_owner(content) };
         self.with(py, |file| file.add(&directories, object))
     }
 

@@ -54,6 +54,8 @@ pub struct File {
     whole_classes: OnceLock<Arc<Classes>>,
     /// Programs that decoded single objects, by the names of their classes.
     programs: Mutex<HashMap<String, Program>>,
+    /// The piece around the object that was read last, and its offset: the next object is likely in it, too.
+    last_piece: Mutex<Option<(u64, Bytes)>>,
     learned: Arc<Learned>,
     /// Keys that were recovered; 0 for a file that was closed.
     recovered_count: usize,
@@ -175,6 +177,7 @@ impl File {
             classes: Arc::clone(&self.classes),
             whole_classes: OnceLock::new(),
             programs: Mutex::default(),
+            last_piece: Mutex::default(),
             learned: Arc::clone(&self.learned),
             recovered_count: 0,
             reread: None,
@@ -253,6 +256,7 @@ impl File {
             classes,
             whole_classes,
             programs: Mutex::default(),
+            last_piece: Mutex::default(),
             learned,
             recovered_count,
             reread: None,
@@ -445,6 +449,11 @@ impl File {
     /// Reads ranges from the store.
     pub(crate) fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<()> {
         self.store.read_ranges(reads).map(|_| ()).map_err(|error| ReadError::from_storage(&error))
+    }
+
+    /// The piece around the object that was read last, and its offset.
+    pub(crate) fn lock_last_piece(&self) -> std::sync::MutexGuard<'_, Option<(u64, Bytes)>> {
+        self.last_piece.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Programs that decoded single objects, by the names of their classes.

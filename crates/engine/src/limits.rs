@@ -111,6 +111,8 @@ pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
 pub const COPIED_TREE_MEMORY_BYTES: u64 = 256 << 20;
 /// Bytes that are copied at a time where reads are cheap: what fits into the cache of a core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
+/// Small records of an output are written together up to this size.
+pub const WRITTEN_TOGETHER_BYTES: usize = 256 << 10;
 /// Bytes after which the kernel is asked to write to the disk: some requests of the largest size.
 pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
 /// Room on the disk is reserved for outputs that are larger. For smaller ones it costs more than it gains.
@@ -162,7 +164,8 @@ pub(crate) fn decoder_stuck_after() -> branchline_storage::Result<std::time::Dur
 pub const BLOB_BYTES: usize = 1 << 29;
 /// Bytes of a page list that is written, about: it is read in one request, and small compared with its pages.
 pub const PAGE_LIST_BYTES: usize = 1 << 20;
-/// Zeros for elements from before a column was added take at most this many times the bytes of the file.
+/// The pages of zeros for elements from before a column was added take at most this many times the bytes of the file
+/// in memory.
 pub const ZEROS_FACTOR_MAX: u64 = 1024;
 /// Bytes of a page of an RNTuple before compression, as ROOT writes them at most.
 pub const PAGE_BYTES: u64 = 1 << 20;

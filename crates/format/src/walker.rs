@@ -6,5 +6,5 @@ mod description;
 mod program;
 mod walk;
 
-pub(crate) use program::ClassId;
+pub(crate) use program::{ClassId, Programs};
 pub(crate) use walk::{Value, Visitor, Walker};

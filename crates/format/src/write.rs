@@ -22,6 +22,7 @@ pub use object::family::{adds_up, OwnerKind};
 pub use object::graft::Graft;
 pub use object::index::TreeIndex;
 pub use object::infos::{join_infos, InfoList};
+pub use object::recorder::ObjectPrograms;
 pub use object::recording::Recording;
 pub use object::token::{MemberStorage, Owner, RecordedMember};
 pub use sums::histogram::SumPlan;

@@ -12,7 +12,8 @@ use branchline_format::error::{ErrorKind, FormatError};
 use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::file::{read_header, read_key_at, read_object};
 use branchline_format::tree::{read_tree, Place, TBranch, TTree};
-use branchline_format::write::{join_infos, Addend, Changes, InfoList, MemberStorage, RecordedMember, Recording, Sum};
+use branchline_format::write::{join_infos, Addend, Changes, InfoList, MemberStorage, ObjectPrograms};
+use branchline_format::write::{RecordedMember, Recording, Sum};
 use records::{files, trees_in, TreeRecord};
 
 fn rewritten(tree: &TreeRecord, infos: &ClassInfos, key_size: u64) -> Result<Vec<u8>, FormatError> {
@@ -145,9 +146,9 @@ fn a_sum_that_could_not_be_read_again_is_refused() {
     };
     let infos = std::sync::Arc::new(ClassInfos::read(part(2), 64).unwrap());
     let object = part(4 + part(2).len() + 3);
-    let addend = || Addend::new(object, 36, "TH3I", &infos).unwrap();
+    let addend = || Addend::new(object, 36, "TH3I", &mut ObjectPrograms::new(&infos)).unwrap();
     let mut sum = Sum::new(object.to_vec(), 36, "TH3I", &infos, addend());
     let plan = sum.plan(&addend()).unwrap();
     sum.add(addend(), &plan);
-    assert_eq!(sum.record(77).unwrap_err().kind, ErrorKind::Damaged);
+    assert_eq!(sum.record(77, &mut None).unwrap_err().kind, ErrorKind::Damaged);
 }

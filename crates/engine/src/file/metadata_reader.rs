@@ -8,7 +8,9 @@ use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::file::recover::Recovery;
 use branchline_format::file::{read_key_at, read_object, FileHeader, TKey};
 use branchline_format::ntuple::envelope::Locator;
-use branchline_storage::{ByteRange, RangeRead, Store};
+use branchline_storage::limits::MAX_JOINED_BYTES;
+use branchline_storage::{coalesce, ByteRange, RangeRead, Store};
+use bytes::Bytes;
 
 use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
 use crate::limits;
@@ -61,6 +63,8 @@ pub(crate) struct MetadataReader<'a> {
     /// Keeps what was requested.
     requests: &'a MetadataRequests,
     pieces_count: usize,
+    /// The piece that was read last because a decoder missed it, and its offset.
+    pub(crate) last_piece: Option<(u64, Bytes)>,
 }
 
 impl<'a> MetadataReader<'a> {
@@ -70,7 +74,7 @@ impl<'a> MetadataReader<'a> {
         loaded: LoadedBytes,
         requests: &'a MetadataRequests,
     ) -> Self {
-        Self { path, store, loaded, requests, pieces_count: 0 }
+        Self { path, store, loaded, requests, pieces_count: 0, last_piece: None }
     }
 
     /// Reads what `first_read` says in one request; or only the head if records are read `alone`.
@@ -119,8 +123,8 @@ impl<'a> MetadataReader<'a> {
         Ok(())
     }
 
-    /// Fetches those of these ranges that are not loaded yet, in one request. The decoder reports ranges outside the
-    /// file.
+    /// Fetches those of these ranges that are not loaded yet, in one request; near ones are read together. The decoder
+    /// reports ranges outside the file.
     pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
         let size = self.loaded.file_size();
         let is_missing = |range: &Locator| {
@@ -139,7 +143,7 @@ impl<'a> MetadataReader<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        self.read(missing)
+        self.read(coalesce(&missing, self.store.gap_bytes(), MAX_JOINED_BYTES).ranges)
     }
 
     /// Runs a decoder again and again, each time with the bytes that it missed, until it misses none.
@@ -160,6 +164,7 @@ impl<'a> MetadataReader<'a> {
                     let rest = self.loaded.file_size().saturating_sub(offset);
                     let size = size.max(limits::METADATA_PIECE_BYTES).min(rest);
                     self.read(vec![ByteRange::new(offset, size)])?;
+                    self.last_piece = self.loaded.share(offset, size).map(|piece| (offset, piece));
                 }
             }
         }

@@ -9,6 +9,7 @@ use branchline_slab::Buffer;
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::key_path::KeyPath;
 use crate::file::File;
+use crate::limits;
 use crate::read::decode::chunk::Values;
 
 impl File {
@@ -34,7 +35,15 @@ impl File {
     }
 
     fn members_of(&self, path: &str, key: &TKey) -> Result<Values> {
-        let plain = self.metadata_reader().until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
+        let mut reader = self.metadata_reader();
+        if let Some((offset, piece)) = &*self.lock_last_piece() {
+            reader.loaded.add(*offset, piece.clone());
+        }
+        let plain = reader.until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
+        if let Some((offset, piece)) = reader.last_piece {
+            let is_small = piece.len() as u64 <= limits::METADATA_PIECE_BYTES;
+            *self.lock_last_piece() = is_small.then_some((offset, piece));
+        }
         let named = |error: FormatError| {
             ReadError::from_format(self.path(), &error.in_object(format!("{} {path}", key.class_name)))
         };

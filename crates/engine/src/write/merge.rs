@@ -163,7 +163,7 @@ impl Run<'_> {
             None => {
                 let mut record = self.take(path, input)?;
                 (record.identity, record.position) = (identity, self.volumes.position());
-                let output = self.volumes.current.as_mut().map(|volume| &*volume.output());
+                let output = self.volumes.current.as_mut().map(|volume| volume.output());
                 self.checkpoints.add_input(record, self.merge.progress().bytes_done, output)
             }
         }

@@ -4,6 +4,7 @@ mod continued;
 mod frame;
 
 use std::collections::{HashMap, HashSet};
+use std::io::IoSlice;
 
 use branchline_format::compress::{Compressor, Setting};
 use branchline_format::error::FormatError;
@@ -268,20 +269,21 @@ impl NewFile {
     }
 
     /// Writes an object, compressed as the file is. `plain` gives its bytes behind a key of the given size.
-    pub(crate) fn write_object(
+    pub(crate) fn write_object<P: AsRef<[u8]>>(
         &mut self,
         place: SlotId,
         object: &ObjectName,
-        plain: impl FnOnce(u64) -> Result<Vec<u8>>,
+        plain: impl FnOnce(u64) -> Result<P>,
     ) -> Result<()> {
         let mut key = self.key(place.directory, object);
         if let Slot::Room { seek, size } = self.directories[place.directory].slots[place.slot] {
             key.seek = seek;
             let plain = plain(key.size())?;
+            let plain = plain.as_ref();
             if plain.len() as u64 == size {
                 (key.object_size, key.stored_size) = (size, size);
                 let key = key.bytes().map_err(|error| self.error(&error))?;
-                self.output.write_at(seek, &[&key[..], &plain].concat())?;
+                self.output.write_at(seek, &[&key[..], plain].concat())?;
                 self.set_slot(place, Slot::Key { name: object.name.clone(), bytes: key });
                 return Ok(());
             }
@@ -289,11 +291,11 @@ impl NewFile {
             return Err(self.error(&FormatError::internal(message)));
         }
         let plain = plain(key.size())?;
-        let mut stored = Vec::new();
-        let is_smaller = self.compressor.compress(self.setting, &plain, &mut stored);
-        let stored = if is_smaller { stored } else { plain.clone() };
+        let (plain, mut stored) = (plain.as_ref(), Vec::new());
+        let is_smaller = self.compressor.compress(self.setting, plain, &mut stored);
+        let stored = if is_smaller { &stored } else { plain };
         (key.object_size, key.stored_size) = (plain.len() as u64, stored.len() as u64);
-        self.write_record(place, object, &key.bytes().map_err(|error| self.error(&error))?, &stored)
+        self.write_record(place, object, &key.bytes().map_err(|error| self.error(&error))?, stored)
     }
 
     /// Writes an object whose bytes are as they were stored elsewhere, behind a key of this size there.
@@ -315,8 +317,7 @@ impl NewFile {
     }
 
     fn write_record(&mut self, place: SlotId, object: &ObjectName, key: &[u8], stored: &[u8]) -> Result<()> {
-        self.output.write(key)?;
-        self.output.write(stored)?;
+        self.output.write_all_of(&mut [IoSlice::new(key), IoSlice::new(stored)])?;
         self.set_slot(place, Slot::Key { name: object.name.clone(), bytes: key.to_vec() });
         Ok(())
     }

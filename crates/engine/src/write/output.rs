@@ -26,6 +26,9 @@ pub struct Output {
     temporary: PathBuf,
     file: File,
     end: u64,
+    /// The last bytes, which are not in the file yet: small records are written together.
+    pending: Vec<u8>,
+    pending_max: usize,
     /// Whether it replaces a file of its name.
     replaces: bool,
     /// Whether it stays under the name that it has.
@@ -93,6 +96,8 @@ impl Output {
             temporary,
             file,
             end: 0,
+            pending: Vec::new(),
+            pending_max: 0,
             replaces,
             is_kept,
             has_both_names: false,
@@ -113,7 +118,8 @@ impl Output {
     }
 
     /// Bytes that were written.
-    pub(crate) fn read_at(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
+    pub(crate) fn read_at(&mut self, offset: u64, count: usize) -> Result<Vec<u8>> {
+        self.flush()?;
         let mut bytes = vec![0; count];
         self.file.read_exact_at(&mut bytes, offset).map_err(|error| failed(&self.path, &error))?;
         Ok(bytes)
@@ -134,6 +140,11 @@ impl Output {
         self.end
     }
 
+    /// Keeps small records in memory, to write many of them together.
+    pub(crate) fn write_together(&mut self) {
+        self.pending_max = limits::WRITTEN_TOGETHER_BYTES;
+    }
+
     /// Does not wait for the disk. The file may be damaged if the machine stops.
     pub(crate) fn skip_sync(&mut self) {
         self.syncs = false;
@@ -141,13 +152,7 @@ impl Output {
 
     /// Adds bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.room.make(&self.file, self.end, self.end + bytes.len() as u64);
-        if let Err(error) = self.file.write_all(bytes) {
-            return Err(self.failed_to_add(&error));
-        }
-        self.end += bytes.len() as u64;
-        self.begin_writing_back();
-        Ok(())
+        self.write_all_of(&mut [IoSlice::new(bytes)])
     }
 
     /// The error of a write that may have added some of its bytes, which are removed.
@@ -158,8 +163,16 @@ impl Output {
 
     /// Adds the bytes of several slices.
     pub(crate) fn write_all_of(&mut self, parts: &mut [IoSlice<'_>]) -> Result<()> {
-        let bytes: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        let end = self.end + bytes;
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if self.pending.len() + bytes > self.pending_max {
+            self.flush()?;
+        }
+        let end = self.end + bytes as u64;
+        if bytes <= self.pending_max {
+            parts.iter().for_each(|part| self.pending.extend_from_slice(part));
+            self.end = end;
+            return Ok(());
+        }
         self.room.make(&self.file, self.end, end);
         let mut rest = parts;
         IoSlice::advance_slices(&mut rest, 0); // without those in front that are empty
@@ -180,6 +193,26 @@ impl Output {
         Ok(())
     }
 
+    /// Writes what is pending.
+    fn flush(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.room.make(&self.file, self.in_file(), self.end);
+        if let Err(error) = self.file.write_all(&self.pending) {
+            let failed = failed(&self.path, &error);
+            return Err(self.shorten(self.in_file()).err().unwrap_or(failed));
+        }
+        self.pending.clear();
+        self.begin_writing_back();
+        Ok(())
+    }
+
+    /// The end of what is in the file.
+    fn in_file(&self) -> u64 {
+        self.end - self.pending.len() as u64
+    }
+
     /// Starts writing to the disk while more bytes follow.
     fn begin_writing_back(&mut self) {
         if self.syncs && self.end.saturating_sub(self.begun) >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
@@ -194,30 +227,46 @@ impl Output {
 
     /// Continues behind bytes that a killed process wrote.
     pub(crate) fn skip_written(&mut self, count: u64) -> Result<()> {
+        self.flush()?;
         self.end += count;
-        let passed = io::Seek::seek(&mut &self.file, io::SeekFrom::Start(self.end));
-        passed.map(|_| ()).map_err(|error| failed(&self.path, &error))
+        self.seek(self.end)
     }
 
     /// Writes over bytes that are there.
     pub(crate) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        // What is written over may refer to the last bytes.
+        self.flush()?;
         self.file.write_all_at(bytes, offset).map_err(|error| failed(&self.path, &error))
     }
 
     /// Continues at another offset. Bytes behind it are removed.
     pub(crate) fn cut(&mut self, end: u64) -> Result<()> {
-        let cut = || {
-            self.file.set_len(end)?;
-            io::Seek::seek(&mut &self.file, io::SeekFrom::Start(end))
-        };
-        cut().map_err(|error| failed(&self.path, &error))?;
+        let in_file = self.in_file();
+        self.pending.truncate(end.saturating_sub(in_file) as usize);
+        self.end = in_file + self.pending.len() as u64;
+        // A write that failed may have written a part.
+        self.seek(in_file)?;
+        self.flush()?;
+        self.shorten(end)?;
         self.end = end;
         self.room.forget();
         Ok(())
     }
 
+    /// Removes what the file has behind this offset, and continues there.
+    fn shorten(&mut self, end: u64) -> Result<()> {
+        self.file.set_len(end).map_err(|error| failed(&self.path, &error))?;
+        self.seek(end)
+    }
+
+    fn seek(&mut self, offset: u64) -> Result<()> {
+        let passed = io::Seek::seek(&mut &self.file, io::SeekFrom::Start(offset));
+        passed.map(|_| ()).map_err(|error| failed(&self.path, &error))
+    }
+
     /// Ends the writing. Returns when the file is on the disk, unless syncs are skipped.
     pub fn sync(&mut self) -> Result<()> {
+        self.flush()?;
         self.room.give_back(&self.file, self.end).map_err(|error| failed(&self.path, &error))?;
         // A merge may have hundreds of outputs that wait for their names.
         self.write_back = None;
@@ -228,7 +277,8 @@ impl Output {
     }
 
     /// A handle to sync what is written so far.
-    pub(crate) fn written(&self) -> Result<Written> {
+    pub(crate) fn written(&mut self) -> Result<Written> {
+        self.flush()?;
         let file = self.file.try_clone().map_err(|error| failed(&self.path, &error))?;
         Ok(Written { path: self.path.clone(), file })
     }

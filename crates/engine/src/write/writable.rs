@@ -10,8 +10,9 @@ use branchline_format::compress::{Decompressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::file::read_object;
 use branchline_format::write::object::classes::{joined_infos, Described};
-use branchline_format::write::{Changes, FileFrame, InfoList, Recording};
+use branchline_format::write::{Changes, FileFrame, InfoList, ObjectPrograms, Recording};
 use branchline_storage::Access;
+use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -37,7 +38,7 @@ pub struct NewObject {
     /// Its title.
     pub title: String,
     /// Its bytes as ROOT streams it: from its own byte count on, without any reference to another object.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
 }
 
 /// How a copy of an object differs from it: its title, and numbers of a histogram by the names of their members.
@@ -167,7 +168,7 @@ impl WritableFile {
 
     fn of(file: NewFile, date: u32) -> Self {
         let (listed, open, infos) = (Vec::new(), Vec::new(), Vec::new());
-        let output = MergeOutput { file, codec: None, rewriters: HashMap::new(), is_torn: false };
+        let output = MergeOutput { file, codec: None, rewriters: HashMap::new(), programs: None, is_torn: false };
         let (process_ids, described, digests) = (ProcessIds::behind(0), Described::default(), HashSet::new());
         let (published_infos, has_news) = (None, false);
         Self { output, process_ids, date, listed, open, described, infos, digests, published_infos, has_news }
@@ -215,7 +216,8 @@ impl WritableFile {
         let plain =
             source.metadata_reader().until_known(|loaded| read_object(loaded, &key, &mut Decompressor::new()))?;
         let infos = source.class_infos();
-        let recording = Recording::of_object(&plain, key.key_size, &key.class_name, infos).map_err(named)?;
+        let recording = Recording::of_object(&plain, key.key_size, &key.class_name, &mut ObjectPrograms::new(infos));
+        let recording = recording.map_err(named)?;
         let mut changes = Changes::new();
         let Differences { title, numbers } = differences;
         if name != key.name || title.is_some() {
@@ -467,13 +469,13 @@ impl WritableFile {
         finished
     }
 
-    fn write(
+    fn write<P: AsRef<[u8]>>(
         &mut self,
         directories: &[String],
         class_name: String,
         name: String,
         title: String,
-        plain: impl FnOnce(u64) -> Result<Vec<u8>>,
+        plain: impl FnOnce(u64) -> Result<P>,
     ) -> Result<i16> {
         let directory = self.directory(directories)?;
         let path = path_of(directories, &name);
@@ -552,7 +554,12 @@ mod tests {
     use super::*;
 
     fn object(name: &str) -> NewObject {
-        NewObject { class_name: "TH1D".to_string(), name: name.to_string(), title: String::new(), bytes: vec![0; 8] }
+        NewObject {
+            class_name: "TH1D".to_string(),
+            name: name.to_string(),
+            title: String::new(),
+            bytes: vec![0; 8].into(),
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Objects in a TBuffer: class tags, object references and the containers that hold them (TBufferFile::ReadObjectAny).
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
@@ -19,7 +19,7 @@ pub enum Pointer {
         /// Its number, by which later pointers refer to it.
         id: u64,
         /// Its class.
-        class_name: Rc<str>,
+        class_name: Arc<str>,
         /// Where it ends, if the buffer says so.
         end: Option<usize>,
     },
@@ -43,7 +43,7 @@ pub struct ObjectBuffer<'a> {
     key_size: u64,
     /// Names of classes by the reference under which later tags refer to them. A tree names few classes and refers to
     /// them for each branch and leaf.
-    classes: BTreeMap<u64, Rc<str>>,
+    classes: BTreeMap<u64, Arc<str>>,
 }
 
 impl<'a> ObjectBuffer<'a> {
@@ -81,10 +81,10 @@ impl<'a> ObjectBuffer<'a> {
         Ok(Pointer::New { id: self.reference(start), class_name, end })
     }
 
-    fn class_of_tag(&mut self, tag: u32, tag_at: usize) -> Result<Rc<str>> {
+    fn class_of_tag(&mut self, tag: u32, tag_at: usize) -> Result<Arc<str>> {
         if tag == NEW_CLASS_TAG {
-            let class_name: Rc<str> = self.cursor.c_string()?.into();
-            self.classes.insert(self.reference(tag_at), Rc::clone(&class_name));
+            let class_name: Arc<str> = self.cursor.c_string()?.into();
+            self.classes.insert(self.reference(tag_at), Arc::clone(&class_name));
             return Ok(class_name);
         }
         let reference = u64::from(tag & !CLASS_MASK);

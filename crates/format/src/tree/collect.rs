@@ -1,7 +1,7 @@
 //! Collects the wanted members of a streamed TTree with its branches and leaves.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::classes::class_info::Element;
 use crate::classes::streamer::ClassInfos;
@@ -72,7 +72,7 @@ impl<'b> Visitor<'b> for Collector<'b> {
 
     fn role(&self) {}
 
-    fn pointed(walker: &mut Walker<'b, '_, Self>, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
+    fn pointed(walker: &mut Walker<'b, '_, Self>, class_name: &Arc<str>, id: u64, end: Option<usize>) -> Result<()> {
         if &**class_name == "TBasket" {
             let basket = read_embedded(&mut walker.buffer.cursor)?;
             walker.visitor.baskets.insert(id, basket);
@@ -109,13 +109,13 @@ impl<'b> Visitor<'b> for Collector<'b> {
 }
 
 /// Reads a branch or leaf. Its place among the objects comes before those of the objects in it.
-fn member_object<'b>(walker: &mut Walker<'b, '_, Collector<'b>>, class_name: &Rc<str>, id: u64) -> Result<()> {
+fn member_object<'b>(walker: &mut Walker<'b, '_, Collector<'b>>, class_name: &Arc<str>, id: u64) -> Result<()> {
     let objects = &mut walker.visitor.objects;
     if objects.ids.last().is_some_and(|last| *last >= id) {
         return Err(walker.damaged("an object lies before the one that came before it"));
     }
     objects.ids.push(id);
-    objects.members.push(Members::of_class(Rc::clone(class_name)));
+    objects.members.push(Members::of_class(Arc::clone(class_name)));
     let index = objects.members.len() - 1;
     let around = std::mem::replace(&mut walker.visitor.current, index);
     let class = walker.class(class_name);

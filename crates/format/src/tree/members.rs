@@ -1,6 +1,6 @@
 //! The members of TTree, TBranch and TLeaf objects that are read, and their values.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::classes::class_info::Element;
 use crate::cursor::{text_of, Cursor};
@@ -183,7 +183,7 @@ impl<'a> Numbers<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct Members<'a> {
     /// Its class.
-    pub class_name: Rc<str>,
+    pub class_name: Arc<str>,
     numbers: [i64; NUMBERS_COUNT],
     arrays: [Numbers<'a>; ARRAYS_COUNT],
     texts: [&'a [u8]; TEXTS_COUNT],
@@ -195,7 +195,7 @@ pub struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// Nothing known yet but the class.
-    pub fn of_class(class_name: Rc<str>) -> Self {
+    pub fn of_class(class_name: Arc<str>) -> Self {
         Self { class_name, ..Self::default() }
     }
 

@@ -1,9 +1,9 @@
 //! Streamer infos compiled to steps: how each member is read, and whether the visitor wants it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
+use std::sync::Arc;
 
-use crate::classes::class_info::{ClassInfo, Element};
+use crate::classes::class_info::Element;
 use crate::classes::streamer::ClassInfos;
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::numbers::member_kind::{MemberKind, Times};
 use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
 
-use super::description;
+use super::description::{self, Description};
 
 /// The place of a class in [`Programs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,15 +49,17 @@ pub(super) enum Action {
     Pointers(usize),
     /// A container of the standard library, or an object with a streamer of its own.
     Container,
+    /// Objects behind one header, up to its end.
+    CountedObjects(ClassId),
     /// A member that is not read.
     Unknown,
 }
 
 /// One step through an object.
 #[derive(Debug)]
-pub(super) struct Step<'i, M> {
+pub(super) struct Step<M> {
     /// The member; the first one of several that are stepped over together.
-    pub(super) element: &'i Element,
+    pub(super) element: Element,
     /// The visitor's name for the member, if it wants it.
     pub(super) wanted: Option<M>,
     pub(super) action: Action,
@@ -65,18 +67,19 @@ pub(super) struct Step<'i, M> {
 
 /// The steps of a class.
 #[derive(Debug)]
-pub(super) struct Program<'i, M> {
-    pub(super) info: &'i ClassInfo,
+pub(super) struct Program<M> {
+    /// The name of the class, as its description has it.
+    pub(super) name: String,
     /// Whether objects may have members behind those of the description.
     pub(super) is_beginning: bool,
-    steps: Vec<Step<'i, M>>,
+    steps: Vec<Step<M>>,
     /// Steps up to the last one that the visitor needs.
     needed_count: usize,
 }
 
-impl<'i, M> Program<'i, M> {
+impl<M> Program<M> {
     /// The steps to take; those after the last one that is needed only where the object's end is not recorded.
-    pub(super) fn steps(&self, end_is_recorded: bool) -> &[Step<'i, M>] {
+    pub(super) fn steps(&self, end_is_recorded: bool) -> &[Step<M>] {
         if end_is_recorded {
             &self.steps[..self.needed_count]
         } else {
@@ -148,20 +151,19 @@ pub(super) struct Purpose<R, M> {
 
 /// Programs by class, version and role of the object, compiled when they are first needed.
 #[derive(Debug)]
-pub(super) struct Programs<'i, R, M> {
-    pub(super) infos: &'i ClassInfos,
+pub(crate) struct Programs<R, M> {
     purpose: Purpose<R, M>,
-    classes: Vec<Class<'i, R, M>>,
-    by_name: BTreeMap<Rc<str>, ClassId>,
-    counters: HashMap<&'i str, CounterId>,
+    classes: Vec<Class<R, M>>,
+    by_name: BTreeMap<Arc<str>, ClassId>,
+    counters: HashMap<String, CounterId>,
 }
 
 #[derive(Debug)]
-struct Class<'i, R, M> {
-    name: Rc<str>,
+struct Class<R, M> {
+    name: Arc<str>,
     streamer: Streamer,
     /// A class has one version in a file, or few.
-    programs: Vec<(ProgramKey<R>, Rc<Program<'i, M>>)>,
+    programs: Vec<(ProgramKey<R>, Arc<Program<M>>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,10 +174,10 @@ struct ProgramKey<R> {
     has_end: bool,
 }
 
-impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
+impl<R: Copy + Eq, M> Programs<R, M> {
     /// Nothing compiled yet.
-    pub(super) fn new(infos: &'i ClassInfos, purpose: Purpose<R, M>) -> Self {
-        Self { infos, purpose, classes: Vec::new(), by_name: BTreeMap::new(), counters: HashMap::new() }
+    pub(super) fn new(purpose: Purpose<R, M>) -> Self {
+        Self { purpose, classes: Vec::new(), by_name: BTreeMap::new(), counters: HashMap::new() }
     }
 
     /// The number of a class.
@@ -183,16 +185,16 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
         if let Some(known) = self.by_name.get(name) {
             return *known;
         }
-        let name: Rc<str> = name.into();
+        let name: Arc<str> = name.into();
         let class = ClassId(self.classes.len());
         let streamer = Streamer::of_class(&name);
-        self.classes.push(Class { name: Rc::clone(&name), streamer, programs: Vec::new() });
+        self.classes.push(Class { name: Arc::clone(&name), streamer, programs: Vec::new() });
         self.by_name.insert(name, class);
         class
     }
 
     /// The name of a class.
-    pub(super) fn name(&self, class: ClassId) -> &Rc<str> {
+    pub(super) fn name(&self, class: ClassId) -> &Arc<str> {
         &self.classes[class.0].name
     }
 
@@ -202,28 +204,30 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
     }
 
     /// The program of an object whose header was read; None if neither the file nor Branchline describes its class.
+    /// All calls must have the same descriptions.
     pub(super) fn get(
         &mut self,
+        infos: &ClassInfos,
         class: ClassId,
         role: R,
         header: VersionHeader,
         cursor: &mut Cursor<'_>,
-    ) -> Result<Option<Rc<Program<'i, M>>>> {
-        let infos = self.infos;
+    ) -> Result<Option<Arc<Program<M>>>> {
         let Class { name, programs, .. } = &self.classes[class.0];
         let checksum = description::checksum(infos, name, header, cursor)?;
         let key = ProgramKey { role, version: header.version, checksum, has_end: header.end.is_some() };
         if let Some((_, program)) = programs.iter().find(|(of, _)| *of == key) {
-            return Ok(Some(Rc::clone(program)));
+            return Ok(Some(Arc::clone(program)));
         }
         let Some(found) = description::find(infos, name, header, checksum)? else { return Ok(None) };
-        let program = Rc::new(self.compile(found.info, found.is_beginning, role));
-        self.classes[class.0].programs.push((key, Rc::clone(&program)));
+        let program = Arc::new(self.compile(infos, found, role));
+        self.classes[class.0].programs.push((key, Arc::clone(&program)));
         Ok(Some(program))
     }
 
-    fn compile(&mut self, info: &'i ClassInfo, is_beginning: bool, role: R) -> Program<'i, M> {
-        let mut steps: Vec<Step<'i, M>> = Vec::with_capacity(info.elements.len());
+    fn compile(&mut self, infos: &ClassInfos, description: Description<'_>, role: R) -> Program<M> {
+        let Description { info, is_beginning } = description;
+        let mut steps: Vec<Step<M>> = Vec::with_capacity(info.elements.len());
         // An array may come from a base class, whose program is compiled later, as may the number that counts it.
         for element in info.elements.iter().filter(|element| !element.count_name.is_empty()) {
             self.counter(&element.count_name);
@@ -231,38 +235,38 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
         for element in &info.elements {
             let kind = element.kind();
             let wanted = (self.purpose.wanted)(role, element, kind);
-            let action = self.action(element, kind, wanted.is_some());
+            let action = self.action(infos, element, kind, wanted.is_some());
             match (steps.last_mut(), action) {
                 (Some(Step { wanted: None, action: Action::Skip(before), .. }), Action::Skip(more))
                     if wanted.is_none() =>
                 {
                     *before = before.saturating_add(more);
                 }
-                _ => steps.push(Step { element, wanted, action }),
+                _ => steps.push(Step { element: element.clone(), wanted, action }),
             }
         }
-        let is_needed = |step: &Step<'i, M>| step.wanted.is_some() || matches!(step.action, Action::Base(_));
+        let is_needed = |step: &Step<M>| step.wanted.is_some() || matches!(step.action, Action::Base(_));
         let needed_count = match self.purpose.walks_all {
             true => steps.len(),
             false => steps.iter().rposition(is_needed).map_or(0, |last| last + 1),
         };
-        Program { info, is_beginning, steps, needed_count }
+        Program { name: info.name.clone(), is_beginning, steps, needed_count }
     }
 
     /// The number of a counter. Programs that were compiled before it was known skip it: they are compiled again.
-    fn counter(&mut self, name: &'i str) -> CounterId {
+    fn counter(&mut self, name: &str) -> CounterId {
         if let Some(known) = self.counters.get(name) {
             return *known;
         }
         self.classes.iter_mut().for_each(|class| class.programs.clear());
         let counter = CounterId(self.counters.len());
-        self.counters.insert(name, counter);
+        self.counters.insert(name.to_string(), counter);
         counter
     }
 
-    fn action(&mut self, element: &'i Element, kind: MemberKind, is_wanted: bool) -> Action {
+    fn action(&mut self, infos: &ClassInfos, element: &Element, kind: MemberKind, is_wanted: bool) -> Action {
         let walks_all = self.purpose.walks_all;
-        if self.infos.is_left_out(element) {
+        if infos.is_left_out(element) {
             return Action::Skip(0);
         }
         match kind {
@@ -298,6 +302,10 @@ impl<'i, R: Copy + Eq, M> Programs<'i, R, M> {
             MemberKind::Container if walks_all => Action::Container,
             MemberKind::Container => Action::SkipObject,
             MemberKind::Text(Times::Array) | MemberKind::TObject(Times::Array) => Action::Unknown,
+            // Pointers to pointers are stored in another way.
+            MemberKind::ObjectArray if walks_all && !element.type_name.ends_with("**") => {
+                Action::CountedObjects(self.class(element.type_name.trim_end_matches('*')))
+            }
             MemberKind::TNamed(Times::Array) | MemberKind::ObjectArray => Action::Unknown,
             MemberKind::NotStored | MemberKind::Unknown => Action::Unknown,
         }
@@ -321,8 +329,8 @@ mod tests {
         };
         let (nothing, dates) = (element("TQObject"), element("TDatime"));
         let infos = ClassInfos::default();
-        let mut programs = Programs::<(), ()>::new(&infos, Purpose { wanted: |_, _, _| None, walks_all: true });
-        let mut count_of = |element| match programs.action(element, element.kind(), false) {
+        let mut programs = Programs::<(), ()>::new(Purpose { wanted: |_, _, _| None, walks_all: true });
+        let mut count_of = |element: &Element| match programs.action(&infos, element, element.kind(), false) {
             Action::Skip(0) => 0,
             Action::Objects(_, count) => count,
             other => panic!("{other:?}"),

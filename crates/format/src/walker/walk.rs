@@ -1,7 +1,7 @@
 //! The walk through an object, its base classes, and the objects that its pointers lead to.
 
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::classes::buffer::{ObjectBuffer, Pointer};
 use crate::classes::class_info::Element;
@@ -52,7 +52,7 @@ pub(crate) trait Visitor<'b>: Sized {
 
     /// An object that a pointer leads to, from its header up to where it ends. The visitor decides whether it is
     /// walked through.
-    fn pointed(walker: &mut Walker<'b, '_, Self>, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()>;
+    fn pointed(walker: &mut Walker<'b, '_, Self>, class_name: &Arc<str>, id: u64, end: Option<usize>) -> Result<()>;
 
     /// An object that is a member and no base class.
     fn member_object(walker: &mut Walker<'b, '_, Self>, class: ClassId) -> Result<Value<'b>> {
@@ -82,7 +82,7 @@ pub(crate) trait Visitor<'b>: Sized {
     fn seen(&mut self, _at: Range<usize>, _id: u64) {}
 
     /// A pointer to a new object, which follows.
-    fn object_begins(&mut self, _at: Range<usize>, _id: u64, _class_name: &Rc<str>, _has_length: bool) {}
+    fn object_begins(&mut self, _at: Range<usize>, _id: u64, _class_name: &Arc<str>, _has_length: bool) {}
 
     /// The number of pointers in a TObjArray and its lower bound, in front of the pointers. What this returns is passed
     /// on behind each of these.
@@ -98,7 +98,8 @@ pub(crate) trait Visitor<'b>: Sized {
 pub(crate) struct Walker<'b, 'i, V: Visitor<'b>> {
     pub(crate) buffer: ObjectBuffer<'b>,
     pub(crate) visitor: V,
-    programs: Programs<'i, V::Role, V::Member>,
+    infos: &'i ClassInfos,
+    programs: Programs<V::Role, V::Member>,
     /// Numbers that were read and may count arrays: those of the innermost object come last.
     counts: Vec<(CounterId, i64)>,
     /// Where those of the innermost object begin.
@@ -109,20 +110,40 @@ pub(crate) struct Walker<'b, 'i, V: Visitor<'b>> {
 impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
     /// Begins at the plain bytes of an object behind a key of `key_size` bytes.
     pub(crate) fn new(bytes: &'b [u8], key_size: u64, infos: &'i ClassInfos, visitor: V) -> Self {
-        let purpose = Purpose { wanted: V::wanted, walks_all: V::WALKS_ALL };
+        Self::with_programs(bytes, key_size, (infos, Self::no_programs()), visitor)
+    }
+
+    /// The programs of a walk before its first object.
+    pub(crate) fn no_programs() -> Programs<V::Role, V::Member> {
+        Programs::new(Purpose { wanted: V::wanted, walks_all: V::WALKS_ALL })
+    }
+
+    /// Continues with the programs of an earlier walk with these descriptions.
+    pub(crate) fn with_programs(
+        bytes: &'b [u8],
+        key_size: u64,
+        (infos, programs): (&'i ClassInfos, Programs<V::Role, V::Member>),
+        visitor: V,
+    ) -> Self {
         Self {
             buffer: ObjectBuffer::new(bytes, key_size),
             visitor,
-            programs: Programs::new(infos, purpose),
+            infos,
+            programs,
             counts: Vec::new(),
             own_counts: 0,
             depth: 0,
         }
     }
 
+    /// The visitor, and the programs for another walk.
+    pub(crate) fn finish(self) -> (V, Programs<V::Role, V::Member>) {
+        (self.visitor, self.programs)
+    }
+
     /// The classes that the file describes.
     pub(crate) fn infos(&self) -> &'i ClassInfos {
-        self.programs.infos
+        self.infos
     }
 
     /// The number of a class.
@@ -131,7 +152,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
     }
 
     /// The name of a class.
-    pub(crate) fn class_name(&self, class: ClassId) -> &Rc<str> {
+    pub(crate) fn class_name(&self, class: ClassId) -> &Arc<str> {
         self.programs.name(class)
     }
 
@@ -203,7 +224,8 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
 
     fn described(&mut self, class: ClassId) -> Result<()> {
         let header = self.begin()?;
-        let program = self.programs.get(class, self.visitor.role(), header, &mut self.buffer.cursor)?;
+        let role = self.visitor.role();
+        let program = self.programs.get(self.infos, class, role, header, &mut self.buffer.cursor)?;
         let Some(program) = program else {
             if header.end.is_some() && !V::WALKS_ALL {
                 return self.end(header, true); // nothing of it is wanted
@@ -214,17 +236,17 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         };
         let may_have_more = program.is_beginning;
         // What follows in a leaf has no pointers.
-        if V::WALKS_ALL && may_have_more && !program.info.name.starts_with("TLeaf") {
-            let message = format!("only the beginning of {} version {} is known", program.info.name, header.version);
+        if V::WALKS_ALL && may_have_more && !program.name.starts_with("TLeaf") {
+            let message = format!("only the beginning of {} version {} is known", program.name, header.version);
             return Err(FormatError::unsupported(message));
         }
         for step in program.steps(header.end.is_some()) {
-            self.step(step).map_err(|error| named(error, &program.info.name, &step.element.name))?;
+            self.step(step).map_err(|error| named(error, &program.name, &step.element.name))?;
         }
-        self.end(header, may_have_more).map_err(|error| error.in_object(format!("class {}", program.info.name)))
+        self.end(header, may_have_more).map_err(|error| error.in_object(format!("class {}", program.name)))
     }
 
-    fn step(&mut self, step: &Step<'i, V::Member>) -> Result<()> {
+    fn step(&mut self, step: &Step<V::Member>) -> Result<()> {
         let Some(member) = step.wanted else { return self.read(step).map(|_| ()) };
         let begun = self.visitor.member_begins(member, self.position());
         let value = self.read(step)?;
@@ -234,7 +256,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
 
     /// Reads a member.
     #[inline(always)]
-    fn read(&mut self, step: &Step<'i, V::Member>) -> Result<Value<'b>> {
+    fn read(&mut self, step: &Step<V::Member>) -> Result<Value<'b>> {
         match step.action {
             Action::Skip(size) => self.buffer.cursor.skip(size)?,
             Action::Number(number, counter) => {
@@ -270,7 +292,8 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
             }
             Action::Pointers(1) => return self.pointer().map(Value::Link),
             Action::Pointers(count) => (0..count).try_for_each(|_| self.pointer().map(|_| ()))?,
-            Action::Container => self.container(step.element)?,
+            Action::Container => self.container(&step.element)?,
+            Action::CountedObjects(class) => self.counted_objects(class)?,
             Action::Unknown => {
                 let message = format!("members of type code {} are not read", step.element.type_code);
                 return Err(FormatError::unsupported(message));
@@ -287,6 +310,20 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
             .ok_or_else(|| FormatError::unsupported("the length of an array is not among the members before it"))?;
         let count = self.buffer.cursor.checked_count(count, element_size)?;
         self.buffer.cursor.take(count.saturating_mul(element_size))
+    }
+
+    /// Objects behind one header, as many as there are bytes for.
+    fn counted_objects(&mut self, class: ClassId) -> Result<()> {
+        let header = self.begin()?;
+        let Some(end) = header.end else { return Err(self.damaged("an array of objects without its length")) };
+        while self.position() < end {
+            let start = self.position();
+            V::member_object(self, class)?;
+            if self.position() == start {
+                return Err(self.damaged("an array of objects without bytes"));
+            }
+        }
+        self.end(header, false)
     }
 
     fn container(&mut self, element: &Element) -> Result<()> {

@@ -11,5 +11,6 @@ pub(crate) mod graph;
 pub(crate) mod grid;
 pub(crate) mod histogram;
 pub(crate) mod parameter;
+pub(crate) mod polygons;
 pub(crate) mod statistics;
 pub(crate) mod sum;

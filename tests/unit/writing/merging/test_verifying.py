@@ -10,6 +10,7 @@ import pytest
 import uproot
 from tests.command_line import run_command
 
+import branchline
 from branchline.errors import StorageError
 from branchline.reading.access import Access
 from branchline.writing.merging.convert import convert
@@ -109,6 +110,12 @@ def test_merged_rntuples_are_the_same_page_by_page_or_value_by_value(tmp_path: P
 
 def test_an_rntuple_that_is_not_what_was_copied_gets_no_name(tmp_path: Path, ntuples: list[str]) -> None:
     harmed: list[Path] = []
+    # Small records wait in memory until they are written together.
+    with branchline.recreate(ntuples[0]) as file:
+        file.mkrntuple("events", {"x": np.random.default_rng(1).integers(0, 1 << 60, 100_000)})
+    for path in ntuples[1:]:
+        with branchline.recreate(path) as file:
+            file.mkrntuple("events", {"x": np.arange(100)})
 
     def harm(now: MergeProgress) -> None:
         """A byte of a page turns on the disk while other files are merged."""

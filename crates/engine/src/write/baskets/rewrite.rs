@@ -82,7 +82,7 @@ struct Cluster {
 }
 
 /// Is called with the clusters that lie in the output now, so that a merge that is killed can be resumed behind them.
-pub(crate) type Checkpoint<'a> = dyn FnMut(Vec<PlacedCluster>, &Output) -> Result<()> + 'a;
+pub(crate) type Checkpoint<'a> = dyn FnMut(Vec<PlacedCluster>, &mut Output) -> Result<()> + 'a;
 
 impl Rewriter {
     /// For trees with the branches of this one.

@@ -199,7 +199,12 @@ impl<'a> Checkpoints<'a> {
     }
 
     /// Records an input that was added or left out.
-    pub(crate) fn add_input(&mut self, record: InputRecord, bytes_done: u64, output: Option<&Output>) -> Result<()> {
+    pub(crate) fn add_input(
+        &mut self,
+        record: InputRecord,
+        bytes_done: u64,
+        output: Option<&mut Output>,
+    ) -> Result<()> {
         self.waiting.extend(Record::Input(record).bytes());
         self.write_if_due(bytes_done, output)
     }
@@ -211,7 +216,7 @@ impl<'a> Checkpoints<'a> {
         path: &str,
         clusters: Vec<PlacedCluster>,
         bytes_done: u64,
-        output: &Output,
+        output: &mut Output,
     ) -> Result<()> {
         let (input, identity) = self.current.map_or((0, 0), |current| (current.number, current.identity));
         for cluster in clusters {
@@ -221,7 +226,7 @@ impl<'a> Checkpoints<'a> {
         self.write_if_due(bytes_done, Some(output))
     }
 
-    fn write_if_due(&mut self, bytes_done: u64, output: Option<&Output>) -> Result<()> {
+    fn write_if_due(&mut self, bytes_done: u64, output: Option<&mut Output>) -> Result<()> {
         let is_due = bytes_done.saturating_sub(self.written_bytes) >= self.request.limits.journal_bytes
             || self.written_at.elapsed() >= limits::JOURNAL_PAUSE;
         // Outputs before the current one are on the disk since they are whole.

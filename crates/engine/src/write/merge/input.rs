@@ -7,7 +7,7 @@ use std::sync::Arc;
 use branchline_format::file::directory::{is_directory, newest_first, Entry};
 use branchline_format::file::TKey;
 use branchline_format::ntuple::envelope::Locator;
-use branchline_format::write::FileFrame;
+use branchline_format::write::{FileFrame, ObjectPrograms};
 use branchline_storage::{local_paths, was_written_to, Access};
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
@@ -81,12 +81,14 @@ impl Input {
         let mut reader = file.metadata_reader();
         let records = entries.iter().filter(|entry| !is_directory(&entry.key));
         reader.fetch(records.map(|entry| Locator { offset: entry.key.seek, size: entry.key.size }))?;
+        let mut programs = ObjectPrograms::new(file.class_infos());
         for entry in entries {
             if entry.key.class_name == PROCESS_ID {
                 input.add_process_id(&entry, &mut reader)?;
                 continue;
             }
-            let mut opening = Opening { file: &file, reader: &mut reader, branches, known_trees };
+            let (reader, programs) = (&mut reader, &mut programs);
+            let mut opening = Opening { file: &file, reader, branches, known_trees, programs };
             let content = AnyContent::open(&mut opening, &entry)?;
             let remarks = content.remarks();
             input.left_out.extend(remarks.left_out);
@@ -152,11 +154,13 @@ impl Input {
             return Ok(found);
         }
         let (branches, known_trees) = (Branches::new(), KnownTrees::new(UnevenBranches::Unchanged));
+        let mut programs = ObjectPrograms::new(self.file.class_infos());
         let mut reader = self.file.metadata_reader();
         for entry in self.file.entries_below("")? {
             if newest.get(entry.path.as_str()).is_some_and(|cycles| !cycles.contains(&entry.key.cycle)) {
                 let (branches, known_trees) = (&branches, &known_trees);
-                let mut opening = Opening { file: &self.file, reader: &mut reader, branches, known_trees };
+                let (file, reader, programs) = (&self.file, &mut reader, &mut programs);
+                let mut opening = Opening { file, reader, branches, known_trees, programs };
                 let content = AnyContent::open(&mut opening, &entry)?;
                 found.push(Item { entry, content });
             }

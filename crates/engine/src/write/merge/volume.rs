@@ -60,13 +60,14 @@ impl Products {
 
 impl Volume {
     /// Begins an output of which this is the first input.
-    pub(crate) fn begin(output: Output, first: &Input, request: &MergeRequest, infos: InfoLists) -> Result<Self> {
+    pub(crate) fn begin(mut output: Output, first: &Input, request: &MergeRequest, infos: InfoLists) -> Result<Self> {
+        output.write_together();
         let codec = request.codec;
         let mut frame = first.frame(output.path());
         frame.compress = codec.map_or(frame.compress, Setting::as_root);
         let file = NewFile::begin(output, frame)?;
         Ok(Self {
-            output: MergeOutput { file, codec, rewriters: HashMap::new(), is_torn: false },
+            output: MergeOutput { file, codec, rewriters: HashMap::new(), programs: None, is_torn: false },
             products: Products::default(),
             infos,
             process_ids: ProcessIds::behind(0),
@@ -104,7 +105,7 @@ impl Volume {
 
     /// Adds all of an input, or nothing of it.
     pub(crate) fn add(&mut self, mut input: Input, transfer: &mut Transfer<'_, '_>) -> Result<()> {
-        self.check(&input)?;
+        self.fit(&mut input)?;
         self.prepare(&mut input, &transfer.request.branches)?;
         let new_infos = self.infos.new_of(&input)?;
         let mark = self.output.file.mark();
@@ -138,12 +139,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Refuses an input that differs from those before.
-    fn check(&self, input: &Input) -> Result<()> {
-        input.items.iter().try_for_each(|item| match self.products.get(&item.entry.path) {
-            Some(known) => known.product.check(&known.name, &item.content, &item.source(&input.file)),
-            None => Ok(()),
-        })
+    /// Brings the objects of an input into the form of those before, or refuses the input.
+    fn fit(&self, input: &mut Input) -> Result<()> {
+        for Item { entry, content } in &mut input.items {
+            if let Some(known) = self.products.get(&entry.path) {
+                known.product.fit(&known.name, content, &Source { file: &input.file, entry })?;
+            }
+        }
+        Ok(())
     }
 
     /// Prepares the objects of an input that are the first of their paths.

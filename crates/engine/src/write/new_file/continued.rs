@@ -19,14 +19,14 @@ const BIG_VERSION: u16 = 1000;
 
 impl NewFile {
     /// Goes on in `output`, which has all bytes of the file `old`.
-    pub(crate) fn continued(output: Output, old: &File, compress: i32, date: u32) -> Result<Self> {
+    pub(crate) fn continued(mut output: Output, old: &File, compress: i32, date: u32) -> Result<Self> {
         let header = old.header();
         if header.begin != BEGIN {
             return Err(not_here(old, "its header is that of another time"));
         }
         let top = old.metadata_reader().until_known(|loaded| read_key_at(loaded, BEGIN))?;
         let name_size = header.directory_offset() - BEGIN;
-        let record = OldRecord::read(&output, old, header.directory_offset(), top.size.saturating_sub(name_size))?;
+        let record = OldRecord::read(&mut output, old, header.directory_offset(), top.size.saturating_sub(name_size))?;
         let name = output.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let frame = FileFrame { name, date, uuid: record.uuid, root_version: old.root_version(), compress };
         let object =
@@ -51,7 +51,7 @@ impl NewFile {
                 return Err(not_here(old, &format!("the directory of {} is not known", entry.path)));
             };
             if is_directory(key) && self.directory(&entry.path).is_none() {
-                let record = OldRecord::read(&self.output, old, key.seek + key.key_size, key.object_size)?;
+                let record = OldRecord::read(&mut self.output, old, key.seek + key.key_size, key.object_size)?;
                 let made = Directory {
                     object: ObjectName { cycle: key.cycle, ..ObjectName::of_key(key) },
                     seek: key.seek,
@@ -97,7 +97,7 @@ struct OldRecord {
 
 impl OldRecord {
     /// Reads a record at this offset that has room for `room` bytes.
-    fn read(output: &Output, old: &File, offset: u64, room: u64) -> Result<Self> {
+    fn read(output: &mut Output, old: &File, offset: u64, room: u64) -> Result<Self> {
         if room < DIRECTORY_SIZE {
             return Err(not_here(old, "the records of its directories have no room for large places"));
         }

@@ -33,8 +33,7 @@ struct PageToCopy {
     page: Page,
     /// Where its elements begin in the cluster, as a fraction of 2^32.
     position: u64,
-    /// How it is compressed again, if it is.
-    recompressed: Option<Setting>,
+    is_recompressed: bool,
 }
 
 /// Pages with equal keys have the same bytes.
@@ -43,7 +42,7 @@ struct PageKey {
     offset: u64,
     size: u64,
     plain_size: u64,
-    recompressed: Option<Setting>,
+    is_recompressed: bool,
     /// Column of the output, if the page is encoded again.
     column: Option<usize>,
 }
@@ -58,8 +57,13 @@ pub(crate) struct PageCopy<'a> {
     pub(crate) order: Order,
     /// Bytes of pages that are read at a time.
     pub(crate) bundle_bytes: u64,
-    /// Another compression, if it is wanted.
-    pub(crate) setting: Option<Setting>,
+    /// How all pages are compressed. Those that are compressed so already are copied.
+    pub(crate) setting: Setting,
+}
+
+/// How the pages of a column are compressed, if that is known.
+pub(crate) fn setting_of(pages: &ColumnPages) -> Option<Setting> {
+    pages.compression.and_then(|number| Setting::of_root(i64::from(number)))
 }
 
 impl PageCopy<'_> {
@@ -70,8 +74,7 @@ impl PageCopy<'_> {
         date: u32,
         progress: &mut Progress<'_>,
     ) -> Result<Vec<WrittenCluster>> {
-        let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
-        let zeros = ZeroPages::new(self.setting.unwrap_or(setting), date);
+        let zeros = ZeroPages::new(self.setting, date);
         let (mut made, mut wanted) = self.clusters(zeros, &mut Some(&mut *output))?;
         match self.order {
             Order::Offset => wanted.sort_by_key(|one| one.page.locator.offset),
@@ -146,7 +149,8 @@ impl PageCopy<'_> {
             for column in active {
                 let there = pages[*column].clone().unwrap_or_default();
                 let place = self.map[*column];
-                let ColumnPages { compression, .. } = there;
+                // ROOT's RNTupleInspector opens no RNTuple whose columns have several.
+                let compression = Some(self.setting.as_root() as u32);
                 made.columns[place] = ColumnPages { pages: Vec::new(), is_suppressed: false, compression };
                 if let Some(expected) = fixed.get(column) {
                     let before = self.zeros_before(*column, &there, *expected, zeros, output)?;
@@ -181,14 +185,9 @@ impl PageCopy<'_> {
         zeros.pages(&encoding, missing, output)
     }
 
-    /// How the pages of a column are compressed again: where that is wanted, or where they are encoded again.
-    fn recompressed(&self, column: usize, there: &ColumnPages) -> Option<Setting> {
-        let known = there.compression.and_then(|number| Setting::of_root(i64::from(number)));
-        match self.setting {
-            Some(wanted) if known != Some(wanted) => Some(wanted),
-            _ if self.is_reencoded(column) => Some(known.unwrap_or(Setting::NONE)),
-            _ => None,
-        }
+    /// Whether the pages of a column are compressed again.
+    fn is_recompressed(&self, column: usize, there: &ColumnPages) -> bool {
+        setting_of(there) != Some(self.setting) || self.is_reencoded(column)
     }
 
     fn is_reencoded(&self, column: usize) -> bool {
@@ -205,15 +204,12 @@ impl PageCopy<'_> {
         wanted: &mut Vec<PageToCopy>,
     ) {
         let (before, all) = (made.elements_count(), there.elements_count().max(1));
-        let recompressed = self.recompressed(column, there);
-        if let Some(setting) = recompressed {
-            made.compression = Some(setting.as_root() as u32);
-        }
+        let is_recompressed = self.is_recompressed(column, there);
         for page in &there.pages {
             let index = made.pages.len();
             let position = (u128::from(page.first_element) << 32) / u128::from(all);
             let position = position as u64;
-            wanted.push(PageToCopy { cluster, column, index, page: *page, position, recompressed });
+            wanted.push(PageToCopy { cluster, column, index, page: *page, position, is_recompressed });
             made.pages.push(Page { first_element: before + page.first_element, ..*page });
         }
     }
@@ -291,8 +287,8 @@ impl PageCopy<'_> {
         compressor: &mut Compressor,
     ) -> std::result::Result<Bytes, FormatError> {
         let compressed = checked(stored, &one.page)?;
-        match one.recompressed {
-            Some(setting) => {
+        match one.is_recompressed {
+            true => {
                 let known = |column: &Column| column.encoding.clone().map_err(FormatError::unsupported);
                 let encoding = known(&self.input.schema.columns[one.column])?;
                 let mut plain = unpacked(compressed, &one.page, &encoding, decompressor)?;
@@ -300,10 +296,10 @@ impl PageCopy<'_> {
                     let own = known(&self.schema.columns[self.map[one.column]])?;
                     plain = reencoded(&encoding, &plain, one.page.elements_count as usize, &own)?;
                 }
-                Ok(sealed(&plain, setting, compressor).into())
+                Ok(sealed(&plain, self.setting, compressor).into())
             }
-            None if one.page.has_checksum => Ok(stored.clone()),
-            None => {
+            false if one.page.has_checksum => Ok(stored.clone()),
+            false => {
                 let mut bytes = compressed.to_vec();
                 add_checksum(&mut bytes);
                 Ok(bytes.into())
@@ -317,6 +313,6 @@ impl PageCopy<'_> {
         let count = one.page.elements_count;
         let plain_size = encoding.map_or(count, |encoding| encoding.page_size(count));
         let column = self.is_reencoded(one.column).then(|| self.map[one.column]);
-        PageKey { offset, size, plain_size, recompressed: one.recompressed, column }
+        PageKey { offset, size, plain_size, is_recompressed: one.is_recompressed, column }
     }
 }

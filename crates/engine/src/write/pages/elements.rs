@@ -107,11 +107,12 @@ impl<'a> ClusterReader<'a> {
         }
     }
 
-    /// Bytes of all pages before compression.
+    /// Bytes of all elements before compression, with zeros from before a column was added.
     pub(crate) fn plain_bytes(&self) -> u64 {
         let of = |(number, pages): (usize, &Option<ColumnPages>)| {
             let encoding = self.input.schema.columns[number].encoding.as_ref().ok()?;
-            Some(encoding.page_size(pages.as_ref()?.elements_count()))
+            let stored = pages.as_ref().map_or(0, ColumnPages::elements_count);
+            Some(encoding.page_size(stored + self.zeros[number]))
         };
         self.pages.iter().enumerate().filter_map(of).sum()
     }

@@ -131,14 +131,15 @@ impl InputNtuple {
             return Ok(0);
         }
         let bits = info.encoding.as_ref().map_or(1, |encoding| encoding.bits as u64);
-        let most = self.file.size_bytes().saturating_mul(8 * limits::ZEROS_FACTOR_MAX);
+        // Pages of zeros are stored once: of each, memory holds only where it lies.
+        let pages_max = self.file.size_bytes().saturating_mul(limits::ZEROS_FACTOR_MAX) / size_of::<Page>() as u64;
+        let most = pages_max.saturating_mul(8 * limits::PAGE_BYTES);
         let path = || schema.path_of(info.field);
         if !(info.first_element > 0 || info.suppressed_before) {
             return Err(self.damaged(format!("field {} has {there} elements in a cluster of {expected}", path())));
         }
         if missing.saturating_mul(bits) > most {
-            let factor = limits::ZEROS_FACTOR_MAX;
-            let what = format!("field {} lacks {missing} elements, more than {factor} times its file", path());
+            let what = format!("field {} lacks {missing} elements, more than a file of its size can have", path());
             return Err(self.damaged(what));
         }
         Ok(missing)

@@ -64,7 +64,7 @@ impl Product for Directory {
         Ok(())
     }
 
-    fn check(&self, _content: &Self, _source: &Source<'_>) -> Result<()> {
+    fn fit(&self, _content: &mut Self, _source: &Source<'_>) -> Result<()> {
         Ok(())
     }
 

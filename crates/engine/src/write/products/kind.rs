@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use branchline_format::file::directory::Entry;
 use branchline_format::file::TKey;
+use branchline_format::write::ObjectPrograms;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::Result;
@@ -25,6 +26,8 @@ pub(crate) struct Opening<'a, 'r> {
     /// The branches that are wanted.
     pub(crate) branches: &'a Branches,
     pub(crate) known_trees: &'a KnownTrees,
+    /// The classes of objects that add up.
+    pub(crate) programs: &'a mut ObjectPrograms,
 }
 
 /// Sentences for the user on an object of an input.
@@ -78,8 +81,8 @@ pub(crate) trait Product: Sized {
     /// Prepares the first object of a path.
     fn prepare(content: &mut Self::Content, source: &Source<'_>, branches: &Branches) -> Result<()>;
 
-    /// Refuses an object that cannot be added.
-    fn check(&self, content: &Self::Content, source: &Source<'_>) -> Result<()>;
+    /// Brings an object into the form of those before, or refuses it.
+    fn fit(&self, content: &mut Self::Content, source: &Source<'_>) -> Result<()>;
 
     /// Writes baskets, pages, and objects that are copied. `known` is the product that it will be added to.
     fn write(

@@ -133,13 +133,13 @@ macro_rules! kinds {
         }
 
         impl AnyProduct {
-            /// Refuses an object that cannot be added to a product with this name.
-            pub(crate) fn check(&self, name: &ObjectName, content: &AnyContent, source: &Source<'_>) -> Result<()> {
+            /// Brings an object into the form of a product with this name, or refuses it.
+            pub(crate) fn fit(&self, name: &ObjectName, content: &mut AnyContent, source: &Source<'_>) -> Result<()> {
                 match (self, content) {
                     $((Self::$kind(product), AnyContent::$kind(content))
                         if <$product as Product>::HAS_VERSIONS || name.class_name == source.key().class_name =>
                     {
-                        product.check(content, source)
+                        product.fit(content, source)
                     })+
                     _ => {
                         let (path, own, first) = (source.path(), &source.key().class_name, &name.class_name);

@@ -47,6 +47,8 @@ pub(crate) struct MergedNtuple {
     /// The file of the first input.
     first_path: String,
     labels: Labels,
+    /// How the pages of the first input are compressed.
+    page_setting: Setting,
     schema: Schema,
     clusters: Vec<WrittenCluster>,
     entries_count: u64,
@@ -131,7 +133,7 @@ impl Product for MergedNtuple {
         Ok(())
     }
 
-    fn check(&self, content: &NtupleInput, _source: &Source<'_>) -> Result<()> {
+    fn fit(&self, content: &mut NtupleInput, _source: &Source<'_>) -> Result<()> {
         joined(Some(self), content).map(|_| ())
     }
 
@@ -166,6 +168,7 @@ impl Product for MergedNtuple {
             slot: output.file.reserve(source.directory(output)),
             first_path: source.file_path().to_string(),
             labels: Labels { name, description, date: source.key().date, setting },
+            page_setting: content.page_setting,
             schema: Schema::default(),
             clusters: Vec::new(),
             entries_count: 0,
@@ -293,7 +296,7 @@ fn copy(
         schema: &schema,
         order: transfer.request.order,
         bundle_bytes: transfer.request.limits.bundle_bytes(),
-        setting: output.codec,
+        setting: output.codec.or_else(|| known.map(|known| known.page_setting)).unwrap_or(content.page_setting),
     };
     let output = output.file.output();
     let before = output.end();

@@ -8,7 +8,7 @@ use branchline_format::error::{ErrorKind, FormatError, Result as FormatResult};
 use branchline_format::file::directory::Entry;
 use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::file::{read_object, TKey};
-use branchline_format::write::{adds_up, Addend, Changes, Recording, Sum};
+use branchline_format::write::{adds_up, Addend, Changes, ObjectPrograms, Recording, Sum};
 use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_128, Xxh3};
 
@@ -64,11 +64,11 @@ impl Content for ObjectContent {
 
     fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self> {
         let (file, key) = (opening.file, &entry.key);
-        if Self::keeps_cycles(file, key) {
+        if !opening.programs.adds_up(&key.class_name) {
             return Ok(Self::Copy { stored: stored_object(opening.reader, key)?, reason: None });
         }
         let plain = opening.reader.until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
-        match Addend::new(&plain, key.key_size, &key.class_name, file.class_infos()) {
+        match Addend::new(&plain, key.key_size, &key.class_name, opening.programs) {
             Ok(addend) => Ok(Self::Sum { plain, addend: Box::new(addend) }),
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 Ok(Self::Copy { stored: stored_object(opening.reader, key)?, reason: Some(error.message.clone()) })
@@ -143,7 +143,7 @@ impl Product for MergedObject {
     }
 
     /// An object that cannot be added is a version of its own.
-    fn check(&self, _content: &ObjectContent, _source: &Source<'_>) -> Result<()> {
+    fn fit(&self, _content: &mut ObjectContent, _source: &Source<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -199,9 +199,10 @@ impl Product for MergedObject {
 
     /// Writes the sums.
     fn finish(&mut self, path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()> {
+        let MergeOutput { file, programs, .. } = output;
         for ReservedSum { slot, name, sum } in &self.sums {
             let named = |error: FormatError| unmergeable(path, error.in_object(&name.class_name).to_string());
-            output.file.write_object(*slot, name, |key_size| sum.record(key_size).map_err(named))?;
+            file.write_object(*slot, name, |key_size| sum.record(key_size, programs).map_err(named))?;
         }
         merged.notes.extend(self.note(path, &name.class_name));
         merged.objects_count += self.versions_count() as u64;
@@ -296,9 +297,9 @@ fn digest_of(key: &TKey, bytes: &[u8]) -> u128 {
 
 /// The plain bytes of an object for a key of another size.
 fn relocated(stored: &[u8], source: &Source<'_>, key_size: u64) -> Result<Vec<u8>> {
-    let key = source.key();
+    let (key, infos) = (source.key(), source.file.class_infos());
     let moved = plain(stored, key).and_then(|plain| {
-        let recording = Recording::of_object(&plain, key.key_size, &key.class_name, source.file.class_infos())?;
+        let recording = Recording::of_object(&plain, key.key_size, &key.class_name, &mut ObjectPrograms::new(infos))?;
         recording.emit(key_size, &Changes::new())
     });
     moved.map_err(|error| {

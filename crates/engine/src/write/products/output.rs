@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 
 use branchline_format::compress::Setting;
+use branchline_format::write::ObjectPrograms;
 
 use crate::error::Result;
 use crate::write::baskets::recompress::Recompressor;
@@ -21,6 +22,8 @@ pub(crate) struct MergeOutput {
     pub(crate) codec: Option<Setting>,
     /// Of trees whose entries are put into new baskets, by their paths.
     pub(crate) rewriters: HashMap<String, Rewriter>,
+    /// The classes of the sums that were written last.
+    pub(crate) programs: Option<ObjectPrograms>,
     /// Whether it has entries of an input that could not be added whole. Then it cannot become whole any more.
     pub(crate) is_torn: bool,
 }

@@ -123,11 +123,16 @@ impl Product for MergedTree {
         content.take_apart(source, branches.get(source.path()))
     }
 
-    fn check(&self, content: &TreeInput, source: &Source<'_>) -> Result<()> {
+    /// Branches are matched by their names, as by hadd.
+    fn fit(&self, content: &mut TreeInput, source: &Source<'_>) -> Result<()> {
         let (before, own) = (self.totals.entries_count(), content.tree.entries_count);
         if before.saturating_add(own) > ENTRIES_MAX {
             let message = format!("tree {}: {own} entries are too many behind {before}", source.path());
             return Err(unmergeable(source.file_path(), message));
+        }
+        if content.is_reordered(&self.totals.first) {
+            let numbers = self.totals.owner_numbers()?;
+            content.reorder(&self.totals.first, &numbers, source)?;
         }
         let first = TreeOfFile { file: &self.totals.first_path, tree: &self.totals.first };
         check_same(&first, &TreeOfFile { file: source.file_path(), tree: content })
@@ -274,7 +279,7 @@ fn rewrite(
     output.is_torn = true;
     let rewriter = output.rewriters.entry(path.to_string()).or_insert(rewriter);
     let Transfer { progress, checkpoints, volume, bytes_done, .. } = transfer;
-    let mut checkpoint = |clusters, output: &Output| {
+    let mut checkpoint = |clusters, output: &mut Output| {
         checkpoints.add_clusters(*volume, path, clusters, bytes_done.load(Ordering::Relaxed), output)
     };
     rewriter.add(&tree, output.file.output(), *progress, &mut checkpoint)

@@ -1,7 +1,7 @@
 //! Writes the bytes of an object, with new byte counts, class tags and references.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 use crate::marks::{byte_count, BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
@@ -27,7 +27,7 @@ pub(crate) struct Emitter {
     pub(crate) out: Vec<u8>,
     /// Positions of the byte counts of the open objects; None for objects without one.
     open: Vec<Option<usize>>,
-    classes: HashMap<Rc<str>, u32>,
+    classes: HashMap<Arc<str>, u32>,
     /// Old to new.
     references: HashMap<u64, u32>,
 }
@@ -96,7 +96,7 @@ impl Emitter {
         self.out.extend([0; 4]);
     }
 
-    pub(crate) fn object(&mut self, id: u64, class_name: &Rc<str>, is_counted: bool) -> Result<()> {
+    pub(crate) fn object(&mut self, id: u64, class_name: &Arc<str>, is_counted: bool) -> Result<()> {
         self.references.insert(id, self.reference()?);
         if is_counted {
             self.begin();
@@ -107,7 +107,7 @@ impl Emitter {
             self.out.extend((CLASS_MASK | class).to_be_bytes());
             return Ok(());
         }
-        self.classes.insert(Rc::clone(class_name), self.reference()?);
+        self.classes.insert(Arc::clone(class_name), self.reference()?);
         self.out.extend(NEW_CLASS_TAG.to_be_bytes());
         self.out.extend_from_slice(class_name.as_bytes());
         self.out.push(0);
@@ -137,9 +137,9 @@ impl Emitter {
     /// A TObjArray of chunks (THnSparseArrayChunk).
     pub(crate) fn chunks(&mut self, bins: &Sparse) -> Result<()> {
         let all: Vec<_> = bins.chunks().collect();
-        let (chunk, contents_class): (Rc<str>, Rc<str>) =
+        let (chunk, contents_class): (Arc<str>, Arc<str>) =
             ("THnSparseArrayChunk".into(), bins.class_name.as_str().into());
-        let errors_class: Rc<str> = "TArrayD".into();
+        let errors_class: Arc<str> = "TArrayD".into();
         self.begin();
         self.out.extend(3_u16.to_be_bytes());
         self.tobject(0);
@@ -167,7 +167,7 @@ impl Emitter {
     }
 
     /// A pointer to a TArray of this class.
-    fn array(&mut self, class_name: &Rc<str>, stored: &[u8]) -> Result<()> {
+    fn array(&mut self, class_name: &Arc<str>, stored: &[u8]) -> Result<()> {
         self.object(UNNAMED, class_name, true)?;
         self.out.extend_from_slice(stored);
         self.end()
@@ -175,7 +175,7 @@ impl Emitter {
 
     /// A pointer to a list of texts with the numbers of the bins that they name as their unique ids.
     pub(crate) fn labels(&mut self, labels: &[Label]) -> Result<()> {
-        let (list, text): (Rc<str>, Rc<str>) = ("THashList".into(), "TObjString".into());
+        let (list, text): (Arc<str>, Arc<str>) = ("THashList".into(), "TObjString".into());
         self.object(UNNAMED, &list, true)?;
         self.begin();
         self.out.extend(5_u16.to_be_bytes());

@@ -81,6 +81,26 @@ const OF_GRAPHS: &[&str] = &[
 const OF_PARAMETERS: &[&str] = &["TObject", "fVal"];
 const OF_EFFICIENCIES: &[&str] = &["fWeight"];
 
+/// What of a TH2Poly or a TProfile2Poly adds up; its bins are objects of their own.
+const OF_POLYGON_HISTOGRAMS: &[&str] = &[
+    "fOverflow",
+    "fSumw2",
+    "fEntries",
+    "fTsumw",
+    "fTsumw2",
+    "fTsumwx",
+    "fTsumwx2",
+    "fTsumwy",
+    "fTsumwy2",
+    "fTsumwxy",
+    "fTsumwz",
+    "fTsumwz2",
+];
+const OF_POLYGONS: &[&str] = &[
+    "fNumber", "fContent", "fXmin", "fXmax", "fYmin", "fYmax", "fSumw", "fSumvw", "fSumw2", "fSumwv2", "fAverage",
+    "fError",
+];
+
 /// Histograms whose cells are not all in their array of numbers, or mean something else than a sum.
 const OTHER_HISTOGRAMS: [&str; 2] = ["TH2Poly", "TH1K"];
 /// Graphs of which all points are in arrays of the same length.
@@ -117,6 +137,10 @@ owner_kinds! {
     Grid,
     /// The cells of a THn, or their squared errors.
     Cells,
+    /// A TH2Poly or a TProfile2Poly.
+    PolygonHistogram,
+    /// A bin of one.
+    Polygon,
     /// A TAxis of a histogram.
     Axis,
     /// A TGraph, with errors or without.
@@ -140,11 +164,12 @@ impl OwnerKind {
         match self {
             Self::Histogram => inherits(&"TH1") && !OTHER_HISTOGRAMS.iter().any(inherits),
             Self::Grid => inherits(&"THnBase"),
+            Self::PolygonHistogram => ["TH2Poly", "TProfile2Poly"].contains(&class_name),
             Self::Graph => GRAPHS.contains(&class_name),
             Self::Parameter => class_name.starts_with("TParameter<"),
             Self::Efficiency => class_name == "TEfficiency",
             // They add up with the histogram that they belong to.
-            Self::Cells | Self::Axis => false,
+            Self::Cells | Self::Axis | Self::Polygon => false,
             // Trees are merged in another way.
             Self::Tree | Self::Branch | Self::Leaf => false,
         }
@@ -157,6 +182,8 @@ impl OwnerKind {
             Self::Histogram => OF_HISTOGRAMS,
             Self::Grid => OF_GRIDS,
             Self::Cells => OF_CELLS,
+            Self::PolygonHistogram => OF_POLYGON_HISTOGRAMS,
+            Self::Polygon => OF_POLYGONS,
             Self::Axis => OF_AXES,
             Self::Graph => OF_GRAPHS,
             Self::Parameter => OF_PARAMETERS,
@@ -167,8 +194,8 @@ impl OwnerKind {
     /// Whether objects behind its pointers add up, too.
     pub(crate) fn is_open(self) -> bool {
         match self {
-            Self::Efficiency | Self::Grid => true,
-            Self::Histogram | Self::Cells | Self::Axis | Self::Graph | Self::Parameter => false,
+            Self::Efficiency | Self::Grid | Self::PolygonHistogram => true,
+            Self::Histogram | Self::Cells | Self::Polygon | Self::Axis | Self::Graph | Self::Parameter => false,
             Self::Tree | Self::Branch | Self::Leaf => false,
         }
     }

@@ -61,6 +61,7 @@ pub(crate) fn member_storage(element: &Element, kind: MemberKind) -> Option<Memb
         MemberKind::TObject(Times::One) => MemberStorage::Other,
         MemberKind::Base => return counted(&element.name),
         MemberKind::Number(Scalar::Plain(number)) => MemberStorage::Number(number),
+        MemberKind::FixedArray(Scalar::Plain(number)) => MemberStorage::Number(number),
         MemberKind::Bits => MemberStorage::Number(Number::U32),
         MemberKind::CountedArray(Scalar::Plain(number)) => MemberStorage::Array(number),
         // Each array says whether its numbers are larger.

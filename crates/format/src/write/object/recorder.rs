@@ -1,14 +1,15 @@
 //! The record of a tree (or any object of described classes) taken apart: what is copied as it is, and what depends
 //! on where it lies - byte counts, class tags, references between objects - or may be replaced.
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::classes::class_info::Element;
 use crate::classes::streamer::ClassInfos;
 use crate::error::{ErrorKind, Result};
 use crate::numbers::member_kind::MemberKind;
-use crate::walker::{ClassId, Value, Visitor, Walker};
+use crate::walker::{ClassId, Programs, Value, Visitor, Walker};
 
 use super::family::{is_container, OwnerKind};
 use super::record_members::{has_only_numbers, member_storage};
@@ -29,12 +30,57 @@ impl<'a> Recording<'a> {
 
     /// Takes the plain bytes of any object apart, in which what adds up may be replaced. What is not known in it is
     /// kept as it is, and can only be written to the same place behind a key of the same size.
-    pub fn of_object(bytes: &'a [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
-        let mut walker = Walker::new(bytes, key_size, infos, Recorder::new(bytes));
+    pub fn of_object(bytes: &'a [u8], key_size: u64, class_name: &str, programs: &mut ObjectPrograms) -> Result<Self> {
+        let known = programs.programs.take().unwrap_or_else(Walker::<Recorder<'_>>::no_programs);
+        let mut walker = Walker::with_programs(bytes, key_size, (&programs.infos, known), Recorder::new(bytes));
         walker.visitor.adds_up = true;
+        walker.visitor.kinds = std::mem::take(&mut programs.kinds);
         let class = walker.class(class_name);
-        walker.any_object(class, 0)?;
-        Ok(walker.visitor.finish(key_size))
+        let walked = walker.any_object(class, 0);
+        let (mut recorder, known) = walker.finish();
+        programs.programs = Some(known);
+        programs.kinds = std::mem::take(&mut recorder.kinds);
+        walked.map(|()| recorder.finish(key_size))
+    }
+}
+
+/// The compiled descriptions of classes, for all objects of files that describe them alike.
+#[derive(Debug)]
+pub struct ObjectPrograms {
+    infos: Arc<ClassInfos>,
+    programs: Option<Programs<Option<OwnerKind>, (&'static str, MemberStorage)>>,
+    kinds: SumKinds,
+}
+
+/// The kinds of classes whose objects add up, each found once: what a class inherits from is looked up in the infos.
+#[derive(Debug, Default)]
+struct SumKinds(HashMap<String, Option<OwnerKind>>);
+
+impl SumKinds {
+    fn of(&mut self, class_name: &str, infos: &ClassInfos) -> Option<OwnerKind> {
+        if let Some(known) = self.0.get(class_name) {
+            return *known;
+        }
+        let kind = OwnerKind::of_sum(class_name, infos);
+        self.0.insert(class_name.to_string(), kind);
+        kind
+    }
+}
+
+impl ObjectPrograms {
+    /// Nothing compiled yet.
+    pub fn new(infos: &Arc<ClassInfos>) -> Self {
+        Self { infos: Arc::clone(infos), programs: None, kinds: SumKinds::default() }
+    }
+
+    /// Whether objects of this class of several files become one.
+    pub fn adds_up(&mut self, class_name: &str) -> bool {
+        is_container(class_name) || self.kinds.of(class_name, &self.infos).is_some()
+    }
+
+    /// The descriptions.
+    pub fn infos(&self) -> &Arc<ClassInfos> {
+        &self.infos
     }
 }
 
@@ -46,6 +92,21 @@ enum Inside {
     List,
     /// A THnBase, whose axes are objects of their own.
     Grid,
+    /// A TH2Poly, whose bins are objects of their own.
+    PolygonHistogram,
+}
+
+impl Inside {
+    /// Behind the pointers of an object that adds up.
+    fn of(kind: OwnerKind) -> Self {
+        match kind {
+            OwnerKind::Grid => Self::Grid,
+            OwnerKind::PolygonHistogram => Self::PolygonHistogram,
+            OwnerKind::Histogram | OwnerKind::Cells | OwnerKind::Polygon | OwnerKind::Axis => Self::Elsewhere,
+            OwnerKind::Graph | OwnerKind::Parameter | OwnerKind::Efficiency => Self::Elsewhere,
+            OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => Self::Elsewhere,
+        }
+    }
 }
 
 /// Records the pieces of an object.
@@ -62,6 +123,7 @@ pub(crate) struct Recorder<'a> {
     /// Where these stand.
     inside: Inside,
     others: Vec<Range<usize>>,
+    kinds: SumKinds,
     /// Name, version and checksum of the last streamer info, as bytes.
     pub(crate) identity: Option<Vec<u8>>,
     bytes: &'a [u8],
@@ -78,6 +140,7 @@ impl<'a> Recorder<'a> {
             adds_up: false,
             inside: Inside::Elsewhere,
             others: Vec::new(),
+            kinds: SumKinds::default(),
             identity: None,
             bytes,
         }
@@ -168,7 +231,7 @@ impl<'a> Visitor<'a> for Recorder<'a> {
         self.kind()
     }
 
-    fn pointed(walker: &mut Walker<'a, '_, Self>, class_name: &Rc<str>, id: u64, end: Option<usize>) -> Result<()> {
+    fn pointed(walker: &mut Walker<'a, '_, Self>, class_name: &Arc<str>, id: u64, end: Option<usize>) -> Result<()> {
         let kind = match &**class_name {
             "TStreamerInfo" => return walker.streamer_info(),
             // They have no pointers.
@@ -192,7 +255,9 @@ impl<'a> Visitor<'a> for Recorder<'a> {
         let part = match walker.visitor.kind() {
             Some(OwnerKind::Histogram) => (&**class_name == "TAxis").then_some(OwnerKind::Axis),
             Some(OwnerKind::Grid) => class_name.starts_with("TNDArrayT<").then_some(OwnerKind::Cells),
-            Some(OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf | OwnerKind::Cells | OwnerKind::Axis)
+            Some(OwnerKind::PolygonHistogram) => polygon_or_axis(class_name),
+            Some(OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf)
+            | Some(OwnerKind::Cells | OwnerKind::Polygon | OwnerKind::Axis)
             | Some(OwnerKind::Graph | OwnerKind::Parameter | OwnerKind::Efficiency)
             | None => None,
         };
@@ -253,8 +318,8 @@ impl<'a> Visitor<'a> for Recorder<'a> {
         self.replace(at, Token::Seen { id, is_counted });
     }
 
-    fn object_begins(&mut self, at: Range<usize>, id: u64, class_name: &Rc<str>, has_length: bool) {
-        self.replace(at, Token::Object { id, class_name: Rc::clone(class_name), is_counted: has_length });
+    fn object_begins(&mut self, at: Range<usize>, id: u64, class_name: &Arc<str>, has_length: bool) {
+        self.replace(at, Token::Object { id, class_name: Arc::clone(class_name), is_counted: has_length });
     }
 
     fn array_begins(&mut self, at: Range<usize>) -> usize {
@@ -305,25 +370,30 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
 
     /// Reads an object of any class.
     fn any_object(&mut self, class: ClassId, id: u64) -> Result<()> {
-        let class_name = Rc::clone(self.class_name(class));
+        let class_name = Arc::clone(self.class_name(class));
         let infos = self.infos();
         let recorder = &mut self.visitor;
         let before = (recorder.adds_up, recorder.inside);
         let kind = match before {
             (false, _) => None,
             (true, Inside::Grid) => (&*class_name == "TAxis").then_some(OwnerKind::Axis),
-            (true, Inside::List | Inside::Elsewhere) => OwnerKind::of_sum(&class_name, infos),
+            (true, Inside::PolygonHistogram) => polygon_or_axis(&class_name),
+            (true, Inside::List | Inside::Elsewhere) => recorder.kinds.of(&class_name, infos),
         };
         let first = recorder.tokens.len();
         let result = match kind {
             Some(kind) => {
                 recorder.adds_up = kind.is_open();
-                recorder.inside = if kind == OwnerKind::Grid { Inside::Grid } else { Inside::Elsewhere };
+                recorder.inside = Inside::of(kind);
                 self.owned(kind, class, id)
             }
             None => {
                 recorder.adds_up = before.0 && before.1 != Inside::Grid && is_container(&class_name);
-                recorder.inside = if recorder.adds_up { Inside::List } else { Inside::Elsewhere };
+                recorder.inside = match before.1 {
+                    _ if !recorder.adds_up => Inside::Elsewhere,
+                    Inside::PolygonHistogram => Inside::PolygonHistogram,
+                    Inside::List | Inside::Grid | Inside::Elsewhere => Inside::List,
+                };
                 let is_other = before == (true, Inside::List) && !recorder.adds_up;
                 let result = self.unowned(class).map(|_| ());
                 if is_other {
@@ -349,12 +419,21 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
     /// Reads an object whose members may be replaced.
     fn owned(&mut self, kind: OwnerKind, class: ClassId, id: u64) -> Result<()> {
         let owner = self.visitor.owners.len();
-        let class_name = Rc::clone(self.class_name(class));
+        let class_name = Arc::clone(self.class_name(class));
         self.visitor.owners.push(Owner { kind, class_name, id });
         let before = self.visitor.owner.replace(owner);
         let result = self.alone(class);
         self.visitor.owner = before;
         result.map(|_| ())
+    }
+}
+
+/// What an object within a TH2Poly is.
+fn polygon_or_axis(class_name: &str) -> Option<OwnerKind> {
+    match class_name {
+        "TAxis" => Some(OwnerKind::Axis),
+        "TH2PolyBin" | "TProfile2PolyBin" => Some(OwnerKind::Polygon),
+        _ => None,
     }
 }
 

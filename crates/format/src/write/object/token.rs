@@ -2,7 +2,7 @@
 //! class tags, references between objects - and members that may be replaced.
 
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::numbers::number::Number;
 
@@ -24,7 +24,7 @@ pub(crate) enum Token {
     Object {
         /// The number by which it is referred to in the bytes that were taken apart.
         id: u64,
-        class_name: Rc<str>,
+        class_name: Arc<str>,
         is_counted: bool,
     },
     /// The end of the innermost object or version header.
@@ -43,7 +43,7 @@ pub struct Owner {
     /// What it is.
     pub kind: OwnerKind,
     /// Its class.
-    pub class_name: Rc<str>,
+    pub class_name: Arc<str>,
     /// The number by which it is referred to in the bytes that were taken apart; 0 for the outermost object.
     pub id: u64,
 }
@@ -51,7 +51,7 @@ pub struct Owner {
 /// How a member is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberStorage {
-    /// A number.
+    /// A number, or a fixed array of numbers.
     Number(Number),
     /// A byte that is 0 for a null pointer, and the numbers; another member holds their count.
     Array(Number),

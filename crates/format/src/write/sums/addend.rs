@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::classes::streamer::ClassInfos;
 use crate::cursor::Cursor;
 use crate::error::Result;
 
@@ -10,6 +9,7 @@ use super::buffered_fills::Fills;
 use crate::write::object::axis::{Axis, Labels};
 use crate::write::object::family::OwnerKind;
 use crate::write::object::numbers::Numbers;
+use crate::write::object::recorder::ObjectPrograms;
 use crate::write::object::recording::Recording;
 use crate::write::object::sparse::Sparse;
 
@@ -38,8 +38,8 @@ pub struct Addend {
 
 impl Addend {
     /// Takes the plain bytes of an object apart.
-    pub fn new(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
-        let recording = Recording::of_object(bytes, key_size, class_name, infos)?;
+    pub fn new(bytes: &[u8], key_size: u64, class_name: &str, programs: &mut ObjectPrograms) -> Result<Self> {
+        let recording = Recording::of_object(bytes, key_size, class_name, programs)?;
         let owners = recording.owners.iter().map(|owner| (owner.kind, owner.class_name.to_string())).collect();
         let (mut numbers, mut labels, mut bits) = (HashMap::new(), HashMap::new(), HashMap::new());
         let mut sparse = HashMap::new();
@@ -61,7 +61,7 @@ impl Addend {
         let waiting = HashMap::new();
         let mut addend = Self { owners, numbers, axes, relabelled, bits, sparse, waiting, others, is_fixed };
         addend.find_axes(labels);
-        addend.empty_buffers(infos)?;
+        addend.empty_buffers(programs.infos())?;
         Ok(addend)
     }
 

@@ -9,9 +9,10 @@ const SUMS: [&str; 5] = ["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2"]
 
 impl Addend {
     /// Objects of a kind that belong to a histogram, which come behind it and before the next.
-    fn parts(&self, grid: usize, kind: OwnerKind) -> Vec<usize> {
-        let behind = self.owners.iter().enumerate().skip(grid + 1);
-        let its = behind.take_while(|(_, (kind, _))| matches!(kind, OwnerKind::Axis | OwnerKind::Cells));
+    pub(super) fn parts(&self, histogram: usize, kind: OwnerKind) -> Vec<usize> {
+        let is_part = |kind: OwnerKind| matches!(kind, OwnerKind::Axis | OwnerKind::Cells | OwnerKind::Polygon);
+        let behind = self.owners.iter().enumerate().skip(histogram + 1);
+        let its = behind.take_while(|(_, (kind, _))| is_part(*kind));
         its.filter(|(_, (other, _))| *other == kind).map(|(owner, _)| owner).collect()
     }
 

@@ -13,15 +13,25 @@ use super::histogram::SumPlan;
 use crate::write::object::axis::{Axis, Labels};
 use crate::write::object::family::OwnerKind;
 use crate::write::object::numbers::Numbers;
+use crate::write::object::recorder::ObjectPrograms;
 use crate::write::object::recording::Recording;
 use crate::write::object::sparse::Sparse;
 
 impl Addend {
+    /// The classes of its objects, for errors.
+    fn names_of_owners(&self) -> String {
+        let same = self.owners.chunk_by(|(_, one), (_, two)| one == two);
+        let named = same.map(|same| match same {
+            [(_, name)] => name.clone(),
+            _ => format!("{} {}", same.len(), same[0].1),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    }
+
     /// How another one is added, whose objects must be the same; their axes may differ.
     fn plan_of(&self, other: &Self) -> std::result::Result<SumPlan, String> {
         if self.owners != other.owners {
-            let names = |of: &Self| of.owners.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(", ");
-            return Err(format!("it holds {}, not {}", names(other), names(self)));
+            return Err(format!("it holds {}, not {}", other.names_of_owners(), self.names_of_owners()));
         }
         let mut plan = SumPlan { leaves_out: self.others != other.others, ..SumPlan::default() };
         if plan.leaves_out && self.owners.is_empty() {
@@ -31,8 +41,9 @@ impl Addend {
             match kind {
                 OwnerKind::Histogram => self.plan_histogram(other, owner, &mut plan)?,
                 OwnerKind::Grid => plan.ignores_labels |= self.check_grid(other, owner)?,
-                // They belong to the two above.
-                OwnerKind::Cells | OwnerKind::Axis => {}
+                OwnerKind::PolygonHistogram => self.check_polygons(other, owner)?,
+                // They belong to the three above.
+                OwnerKind::Cells | OwnerKind::Axis | OwnerKind::Polygon => {}
                 // They can always be added.
                 OwnerKind::Graph | OwnerKind::Parameter | OwnerKind::Efficiency => {}
                 OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
@@ -114,11 +125,12 @@ impl Sum {
                 OwnerKind::Histogram => self.total.add_histogram(owner, &mut addend),
                 OwnerKind::Grid => self.total.add_grid(owner, &mut addend),
                 OwnerKind::Cells => self.total.add_cells(owner, &addend),
+                OwnerKind::PolygonHistogram => self.total.add_polygons(owner, &mut addend),
                 OwnerKind::Graph => self.total.append_points(owner, &mut addend),
                 OwnerKind::Parameter => self.total.add_parameter(owner, &addend),
                 OwnerKind::Efficiency => self.total.add_weight(owner, &addend),
-                // A histogram's axes were joined with its cells; trees are merged in another way.
-                OwnerKind::Axis | OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
+                // Axes and polygons are added with their histogram; trees are merged in another way.
+                OwnerKind::Axis | OwnerKind::Polygon | OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
             }
         }
     }
@@ -155,12 +167,16 @@ impl Sum {
         total
     }
 
-    /// The plain bytes of the sum behind a key of `key_size` bytes.
-    pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
+    /// The plain bytes of the sum behind a key of `key_size` bytes. `programs` are those of an earlier sum.
+    pub fn record(&self, key_size: u64, programs: &mut Option<ObjectPrograms>) -> Result<Vec<u8>> {
         if self.is_single() && key_size == self.key_size {
             return Ok(self.bytes.clone());
         }
-        let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, &self.infos)?;
+        let programs = match programs.take().filter(|known| Arc::ptr_eq(known.infos(), &self.infos)) {
+            Some(known) => programs.insert(known),
+            None => programs.insert(ObjectPrograms::new(&self.infos)),
+        };
+        let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, programs)?;
         let mut changes = Changes::new();
         let total = self.settled();
         for (index, member) in recording.members.iter().enumerate() {
@@ -175,7 +191,7 @@ impl Sum {
         }
         let record = recording.emit(key_size, &changes)?;
         // A damaged description may name a counter that does not count the array.
-        let again = Recording::of_object(&record, key_size, &self.class_name, &self.infos);
+        let again = Recording::of_object(&record, key_size, &self.class_name, programs);
         if again.is_err_and(|error| error.kind == ErrorKind::Damaged) {
             return Err(FormatError::damaged(0, "its sum could not be read again"));
         }

@@ -1,7 +1,7 @@
 //! Makes the record of a new TTree: branches of numbers, and of the C++ collections that ROOT knows without a
 //! dictionary. Members and versions are those of the streamer infos in `classes`.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::error::{FormatError, Result};
 use crate::numbers::leaf_class::LeafClass;
@@ -220,7 +220,7 @@ impl Writer {
 
     /// An object behind a pointer.
     fn pointed(&mut self, id: u64, class_name: &str, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        self.emitter.object(id, &Rc::from(class_name), true)?;
+        self.emitter.object(id, &Arc::from(class_name), true)?;
         fill(self)?;
         self.emitter.end()
     }

@@ -13,6 +13,7 @@ use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::limits;
 use crate::write::pages::cluster::Layout;
+use crate::write::pages::copy::setting_of;
 use crate::write::pages::input::InputNtuple;
 use crate::write::pages::union::NtupleUnion;
 use crate::write::pages::zeros::ZeroPages;
@@ -31,6 +32,8 @@ pub(crate) struct NtupleInput {
     pub(crate) page_bytes: u64,
     /// Bytes of memory that it takes.
     pub(crate) held_bytes: u64,
+    /// How its first pages are compressed.
+    pub(crate) page_setting: Setting,
 }
 
 /// The pages of a field at the top, in the order of its columns and clusters.
@@ -61,15 +64,17 @@ impl NtupleInput {
         if let Some(union) = union {
             input = input.united(union)?;
         }
-        let (mut page_bytes, mut held_bytes) = (0u64, 0);
+        let (mut page_bytes, mut held_bytes, mut page_setting) = (0u64, 0, None);
         for cluster in input.clusters()? {
             held_bytes += COLUMN_BYTES * cluster.columns_count() as u64;
             for pages in input.pages(cluster)?.into_iter().flatten() {
                 held_bytes += (pages.pages.len() * size_of::<Page>()) as u64;
+                page_setting = page_setting.or_else(|| setting_of(&pages));
                 page_bytes = pages.pages.iter().fold(page_bytes, |sum, page| sum.saturating_add(page.stored().size));
             }
         }
-        Ok(Self { input, union_digest: union.map_or(0, |union| union.digest), page_bytes, held_bytes })
+        let page_setting = page_setting.unwrap_or_else(|| file_setting(file));
+        Ok(Self { input, union_digest: union.map_or(0, |union| union.digest), page_bytes, held_bytes, page_setting })
     }
 
     /// Its entries.
@@ -87,8 +92,7 @@ impl NtupleInput {
         };
         let physical = schema.top.iter().filter(|field| schema.fields[**field].source.is_none());
         let mut all: Vec<(usize, Vec<PageDigest>)> = physical.map(|field| (*field, Vec::new())).collect();
-        let setting = Setting::of_root(i64::from(self.input.file.compress())).unwrap_or(Setting::NONE);
-        let mut zeros = ZeroPages::new(setting, 0);
+        let mut zeros = ZeroPages::new(self.page_setting, 0);
         for cluster in self.input.clusters()? {
             check()?;
             let pages = self.input.pages(cluster)?;
@@ -119,8 +123,7 @@ impl NtupleInput {
 
     /// How values are laid out in new clusters. They are compressed as they were, if no codec is wanted.
     pub(crate) fn layout(&self, wanted: BasketLayout, codec: Option<Setting>) -> Layout {
-        let setting =
-            codec.or_else(|| Setting::of_root(i64::from(self.input.file.compress()))).unwrap_or(Setting::NONE);
+        let setting = codec.unwrap_or(self.page_setting);
         let (cluster_entries, cluster_bytes) = match wanted.clusters {
             Some(ClusterSize::Entries(entries)) => (Some(entries), limits::NTUPLE_CLUSTER_BYTES),
             Some(ClusterSize::Bytes(bytes)) => (None, bytes),
@@ -129,4 +132,9 @@ impl NtupleInput {
         let page_bytes = wanted.basket_bytes.map_or(limits::PAGE_BYTES, u64::from);
         Layout { setting, cluster_entries, cluster_bytes, page_bytes }
     }
+}
+
+/// How the objects of a file are compressed.
+fn file_setting(file: &File) -> Setting {
+    Setting::of_root(i64::from(file.compress())).unwrap_or(Setting::NONE)
 }

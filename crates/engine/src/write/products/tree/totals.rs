@@ -14,7 +14,7 @@ use crate::write::baskets::rewrite::NewBaskets;
 use crate::write::merged::filled::{FilledColumn, FilledColumns};
 use crate::write::placed::{Placed, Places};
 use crate::write::products::source::Source;
-use crate::write::products::tree_input::facts::{ClusterRange, Maximum, TREE};
+use crate::write::products::tree_input::facts::{ClusterRange, Maximum, OwnerNumbers, TREE};
 use crate::write::products::tree_input::input::TreeInput;
 
 /// The least number of baskets that a branch has room for (TBranch::Streamer).
@@ -207,6 +207,11 @@ impl Totals {
             self.clusters.push(ClusterRange { last, size: rest });
         }
         self.auto_flush = auto_flush;
+    }
+
+    /// The branches and leaves of the record that is written.
+    pub(crate) fn owner_numbers(&self) -> Result<OwnerNumbers> {
+        self.first.owner_numbers(&self.class_name, &self.infos, &self.first_path)
     }
 
     /// The plain bytes of the tree's record behind a key of this size.

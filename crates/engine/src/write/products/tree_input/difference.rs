@@ -17,6 +17,11 @@ pub(crate) fn difference(one: &TBranch, two: &TBranch) -> Option<String> {
             let length = if leaf.class_name == "TLeafC" { 0 } else { leaf.length };
             (names, length, leaf.is_unsigned)
         };
+        if left.is_unsigned != right.is_unsigned && left.class_name == right.class_name {
+            let words = |leaf: &TLeaf| if leaf.is_unsigned { "unsigned" } else { "signed" };
+            let name = &right.name;
+            return Some(format!("has {} instead of {} integers in the leaf {name}", words(right), words(left)));
+        }
         if of(left) != of(right) {
             return Some(format!("has the leaf {} ({}, {})", right.name, right.class_name, right.title));
         }

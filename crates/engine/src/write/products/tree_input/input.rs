@@ -14,6 +14,7 @@ use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::write::errors::unmergeable;
 use crate::write::products::source::Source;
+use crate::write::products::tree_input::difference::difference;
 use crate::write::products::tree_input::facts::{renumbered, OwnerNumbers, TreeFacts, TREE};
 use crate::write::products::tree_input::filling::filled;
 use crate::write::products::tree_input::missing::{complete, has_uneven_branches};
@@ -192,6 +193,42 @@ impl TreeInput {
             *self = Self::new(source, plain, branches, &KnownTrees::new(UnevenBranches::Unchanged))?;
         }
         Ok(())
+    }
+
+    /// Whether it has the branches of another tree in another order.
+    pub(crate) fn is_reordered(&self, other: &Self) -> bool {
+        let (own, others) = (&self.tree.branches, &other.tree.branches);
+        let is_other = |(one, two): (&TBranch, &TBranch)| !Arc::ptr_eq(&one.info, &two.info) && one.path != two.path;
+        if own.len() != others.len() || !own.iter().zip(others).any(is_other) {
+            return false;
+        }
+        let paths: HashSet<&str> = own.iter().map(|branch| branch.path.as_str()).collect();
+        others.iter().all(|branch| paths.contains(branch.path.as_str()))
+    }
+
+    /// Brings its branches into the order of a tree with the same branches, whose record has these objects.
+    pub(crate) fn reorder(&mut self, first: &Self, numbers: &OwnerNumbers, source: &Source<'_>) -> Result<()> {
+        let class_name = &source.key().class_name;
+        let own = self.owner_numbers(class_name, source.file.class_infos(), source.file_path())?;
+        let mut by_path: HashMap<String, TBranch> =
+            self.tree.branches.drain(..).map(|branch| (branch.path.clone(), branch)).collect();
+        let in_order = first.tree.branches.iter().filter_map(|known| {
+            let branch = by_path.remove(&known.path)?;
+            // A branch of another kind is refused, with its own description.
+            let info = if difference(known, &branch).is_none() { &known.info } else { &branch.info };
+            Some(TBranch { info: Arc::clone(info), ..branch })
+        });
+        self.tree.branches = in_order.collect();
+        self.facts.maxima = renumbered(&self.facts.maxima, &own.numbers_in(numbers));
+        self.facts.owners = Arc::clone(&first.facts.owners);
+        Ok(())
+    }
+
+    /// The branches and leaves of its record.
+    pub(crate) fn owner_numbers(&self, class_name: &str, infos: &ClassInfos, file: &str) -> Result<OwnerNumbers> {
+        let recording = Recording::of_tree(&self.plain, self.key_size, class_name, infos);
+        let recording = recording.map_err(|error| ReadError::from_format(file, &error.in_object(&self.tree.name)))?;
+        Ok(OwnerNumbers::of(&recording, &self.tree))
     }
 
     /// An empty tree, the placeholder of one that is moved out.
