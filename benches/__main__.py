@@ -12,6 +12,7 @@ from typing import Any
 
 from benches import data, tables
 from benches.arms import one_core_arms, sensor_arms, two_core_arms
+from benches.histograms import histograms_page
 from benches.layouts import JOBS, layouts_page
 from benches.merging import merging_page
 from benches.ntuple import ntuple_page
@@ -27,7 +28,8 @@ from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
 BENCHES = (
-    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "storages", "merging", "layouts",
+    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "storages", "merging", "histograms",
+    "layouts",
     "access", "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
     "cluster-peers", "serving", "control-room", "lab", "lab-storages", "writing",
     "forecasts", "simulation", "advice",
@@ -52,6 +54,7 @@ class Size:
     storages: int
     large_file_bytes: int
     local_disk_bytes: int
+    histograms: int
     esd_files: int
     tracing_pairs: int
     reported_files: int
@@ -88,6 +91,7 @@ FULL = Size(
     storages=5,
     large_file_bytes=500_000_000,
     local_disk_bytes=1_000_000_000,
+    histograms=10_000,
     esd_files=20,
     tracing_pairs=170,
     reported_files=200,
@@ -124,6 +128,7 @@ QUICK = Size(
     storages=3,
     large_file_bytes=20_000_000,
     local_disk_bytes=4_000_000,
+    histograms=60,
     esd_files=2,
     tracing_pairs=2,
     reported_files=6,
@@ -238,9 +243,11 @@ def main() -> None:
 
 
 def run_events(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int) -> None:
-    """RNTuples, and queries of events."""
+    """RNTuples, histograms, and queries of events."""
     if "ntuple" in chosen:
         write_rows(results, {"ntuple": ntuple_page(cache, size.ntuple_events, repeats, say)})
+    if "histograms" in chosen:
+        write_rows(results, {"histograms": histograms_page(cache, size.histograms, repeats, say)})
     if "queries" in chosen:
         write_rows(results, {"queries": queries_page(cache, size.query_events, repeats, say)})
 

@@ -66,6 +66,7 @@ TABLES = {
     "objects": "Objects",
     "open": "Opening a file",
     "merging": "Merging",
+    "histograms": "Many histograms",
     "writing": "Writing",
     "layouts": "Layouts",
     "access": "Ways of reading",

@@ -195,6 +195,15 @@ def test_each_way_of_reading_a_local_disk_is_measured(cache: Path, run_benches: 
     assert all(row["bytes_per_second"] > 0 for row in rows)
 
 
+@pytest.mark.peer
+@pytest.mark.long
+def test_files_of_many_histograms_are_compared(root: Any, run_benches: RunBenches) -> None:
+    rows = json.loads((run_benches("histograms") / "histograms.json").read_text())["rows"]
+    arms = {(row["task"].split()[0], row["arm"]) for row in rows}
+    assert arms >= {("open", "Branchline"), ("open", "uproot"), ("merge", "Branchline"), ("merge", "hadd")}
+    assert all(row["cpu_seconds"] > 0 for row in rows)
+
+
 @pytest.mark.long
 def test_a_control_room_under_load_answers_all(run_benches: RunBenches) -> None:
     rows = json.loads((run_benches("serving") / "serving.json").read_text())["rows"]
