@@ -79,9 +79,9 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     rng = Random(seed)
     layout = random_layout(rng)
     outcome = Outcome(seed, str(layout))
+    stages.begin(stages.ROOT_WRITES)
     chosen = [one for one in random_fields(rng, family, layout) if is_written_by_root(root, family, one, outcome)]
     path = folder / f"case{seed}.root"
-    stages.begin(stages.ROOT_WRITES)
     write(root, family, path, chosen, layout, rng)
     name = f"{layout.folder}/{TREE}" if layout.folder else TREE
     stages.begin(stages.ROOT_READS)

@@ -39,7 +39,7 @@ def in_children(case: Callable[[int], Outcome], seeds: Sequence[int]) -> Iterato
                 if line.startswith("{"):
                     done += 1
                     yield line
-                stage = line
+                stage = "it began" if line.startswith("{") else line
         _, status = os.waitpid(child, 0)
         seeds = seeds[done:]
         if seeds:

@@ -21,7 +21,7 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
     if layout.is_unknown:
         return Column.Flat("unknown", np.empty(0, dtype="u1"))
     if layout.is_option:
-        return _optional(layout, name)
+        return _option(layout, name)
     if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
         whole = lists_of(layout)
         return Column.Text(_memory(whole.offsets.data), _memory(whole.content.data[: whole.offsets[-1]]))
@@ -40,18 +40,19 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
     return _numbers(layout, name)
 
 
-def _optional(layout: ak.contents.Content, name: str) -> Column:
-    """The column of values that may be missing. ROOT has optional numbers and texts, but no optional records."""
+def _option(layout: ak.contents.Content, name: str) -> Column:
+    """The column of values that may be missing: of records and what holds them a column without an option."""
     content = layout.content
-    if is_list(content) and holds_records(content.content):
-        return column_of(filled_with_empty(layout), name)
-    if content.is_regular and holds_records(content.content):
-        if not np.asarray(layout.mask_as_bool(valid_when=True)).all():
-            raise UnsupportedBranchError(f"branch {name}: arrays of records are missing", hint=HINT)
-        return column_of(layout.project(), name)
     if content.is_record and not content.is_tuple:
         return column_of(with_missing_members(layout), name)
-    return Column.Option(_memory(layout.mask_as_bool(valid_when=True)), column_of(layout.project(), name))
+    are_there = layout.mask_as_bool(valid_when=True)
+    if not content.is_list or not holds_records(content.content):
+        return Column.Option(_memory(are_there), column_of(layout.project(), name))
+    if is_list(content):
+        return column_of(filled_with_empty(layout), name)
+    if not np.asarray(are_there).all():
+        raise UnsupportedBranchError(f"branch {name}: arrays of records are missing", hint=HINT)
+    return column_of(layout.project(), name)
 
 
 def lists_of(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
