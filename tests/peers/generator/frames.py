@@ -149,9 +149,10 @@ def draw_frame(rng: Random) -> Drawn:
         parts = [whole[1 : 1 + cut], whole[1 + cut : 1 + rows]] if rng.random() < 0.3 else [whole[1 : 1 + rows]]
         columns[name], types[name] = pa.chunked_array(parts, of), of
     table = pa.table(columns)
-    has_maps = any("map<" in str(of) for of in types.values())
-    # pandas makes lists of tuples of maps, unless it keeps them as Arrow.
-    make = rng.choice([one for one in SOURCES if not has_maps or one not in (as_pandas_of_numpy, as_nullable_pandas)])
+    has_records = any("map<" in str(of) or "struct<" in str(of) for of in types.values())
+    # Unless it keeps them as Arrow, pandas makes tuples and dicts of records, which have no types.
+    makes_objects = (as_pandas_of_numpy, as_nullable_pandas)
+    make = rng.choice([one for one in SOURCES if not has_records or one not in makes_objects])
     if make is as_pandas_of_numpy or make is as_nullable_pandas:
         frame = make(table)
         values = {name: frame[name].tolist() for name in columns}
