@@ -38,6 +38,11 @@ REASONS_WRITING = (
 )
 
 
+def writes(path: Path) -> bool:
+    """Return whether a file has a test that writes."""
+    return WRITES.search(path.read_text().replace("from uproot", "uproot")) is not None
+
+
 def reasons_of(path: Path, *, writing: bool = False) -> dict[str, str]:
     """Return why tests of a file do not count, by test name. Tests that count are missing from it."""
     source = path.read_text()

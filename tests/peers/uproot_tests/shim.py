@@ -54,8 +54,11 @@ def replace_uproot() -> None:
 
 
 def replace_writers() -> None:
-    """Put Branchline's `recreate`, `create` and `update` into uproot, which reads what they write."""
+    """Put Branchline's `recreate`, `create` and `update` into uproot, which reads what they write.
+
+    `uproot.writing.writable` keeps its own: Branchline has uproot write uproot's objects.
+    """
     uproot = imported("uproot")
     for name in ("recreate", "create", "update"):
-        for module in (uproot, uproot.writing, uproot.writing.writable):
+        for module in (uproot, uproot.writing):
             setattr(module, name, getattr(branchline, name))

@@ -49,9 +49,9 @@ def _writer_of(value: Any) -> Write | None:
 
 
 def _by_uproot(value: Any, name: str, path: Path) -> None:
-    import uproot
+    from uproot.writing.writable import recreate
 
-    with uproot.recreate(path, compression=None) as file:
+    with recreate(path, compression=None) as file:
         file[name] = value
 
 
