@@ -72,6 +72,10 @@ class StorageError(BranchlineError, OSError):
     """Reading from or writing to a storage failed."""
 
 
+class TakenNameError(StorageError, FileExistsError):
+    """There is a file of this name already, and it is not to be replaced."""
+
+
 class StuckError(BranchlineError):
     """A part of the job has not come back within any time that it could need; the message says what it was at."""
 

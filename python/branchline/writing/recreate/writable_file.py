@@ -7,7 +7,6 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -24,10 +23,10 @@ from branchline.errors import (
 )
 from branchline.reading.trees.file import Directory, File
 from branchline.reading.trees.tree import Tree
-from branchline.writing.columns.root_files import check_root_name
 from branchline.writing.objects.written_object import object_bytes
 from branchline.writing.recreate.codecs import USUAL, codec_of
 from branchline.writing.recreate.counters import given_counters, without
+from branchline.writing.recreate.destinations import Destination, begin_file, begin_update, destination_of
 from branchline.writing.recreate.differences import Differences
 from branchline.writing.recreate.foreign import foreign_file
 from branchline.writing.recreate.from_tree import StreamedTree, not_copied_error
@@ -42,8 +41,11 @@ _OPEN: weakref.WeakValueDictionary[str, WritableFile] = weakref.WeakValueDiction
 """Files that are open for writing, by their real paths."""
 
 
-def recreate(path: str | os.PathLike[str], *, compression: Any = USUAL) -> WritableFile:
+def recreate(path: Any, *, compression: Any = USUAL) -> WritableFile:
     """Begins a ROOT file. An existing file is replaced as soon as the first object or tree is written.
+
+    ``path`` is a path, whose folders are made, a URL that fsspec writes to, or an open file; to the latter two the
+    finished file is copied when it is closed.
 
     From then on the path is a valid file with everything that was written, also if the program is killed or the disk
     is full. Only the last entries of a tree that grows by many small `WritableTree.extend` may be missing until the
@@ -54,21 +56,23 @@ def recreate(path: str | os.PathLike[str], *, compression: Any = USUAL) -> Writa
         ...     file["events"] = {"x": np.arange(3), "pt": ak.Array([[1.5], [], [2.5, 3.5]])}
         ...     file["plots/h"] = np.histogram([1, 2, 2])
     """
-    return WritableFile(path, _begun(path, compression, replace=True), codec=codec_of(compression))
+    codec, destination = codec_of(compression), _free_destination(path)
+    return WritableFile(destination, begin_file(destination, codec, replace=True), codec=codec)
 
 
-def create(path: str | os.PathLike[str], *, compression: Any = USUAL) -> WritableFile:
+def create(path: Any, *, compression: Any = USUAL) -> WritableFile:
     """Begins a ROOT file like `recreate`, and replaces none.
 
-    Raises StorageError if there is a file of this name already, and OptionError.
+    Raises TakenNameError, a FileExistsError, if there is a file of this name already, StorageError and OptionError.
 
         >>> with branchline.create("new.root") as file:
         ...     file["events"] = {"x": [1.0, 2.0]}
     """
-    return WritableFile(path, _begun(path, compression, replace=False), codec=codec_of(compression))
+    codec, destination = codec_of(compression), _free_destination(path)
+    return WritableFile(destination, begin_file(destination, codec, replace=False), codec=codec)
 
 
-def update(path: str | os.PathLike[str], *, compression: Any = None) -> WritableFile:
+def update(path: Any, *, compression: Any = None) -> WritableFile:
     """Begins a copy of a ROOT file to which things are added. The copy replaces the file when the first of them is
     written, and is a valid file from then on.
 
@@ -84,44 +88,31 @@ def update(path: str | os.PathLike[str], *, compression: Any = None) -> Writable
         'TObjString'
     """
     codec = None if compression is None else codec_of(compression)
-    check_root_name(path)
-    _close_earlier(path)
-    try:
-        made = _core.WritableFile.update(Path(path).absolute(), codec)
-    except ValueError as error:
-        raise OptionError(str(error)) from None
-    return WritableFile(path, made, codec=codec)
+    destination = _free_destination(path)
+    return WritableFile(destination, begin_update(destination, codec), codec=codec)
 
 
-def _close_earlier(path: str | os.PathLike[str]) -> None:
-    """Closes a file of this path that this process left open, as when a cell of a notebook is run again."""
-    earlier = _OPEN.pop(os.path.realpath(path), None)
+def _free_destination(path: Any) -> Destination:
+    """Return the destination of a file. One of the same path that this process left open, as when a cell of a notebook
+    is run again, is closed.
+    """
+    destination = destination_of(path)
+    earlier = _OPEN.pop(os.path.realpath(destination.path), None)
     if earlier is not None:
         earlier.close()
+    return destination
 
 
-def _finish(core: _core.WritableFile, path: str, process: int) -> None:
+def _finish(core: _core.WritableFile, destination: Destination, process: int) -> None:
     """Closes a file that was never closed, unless this is a child process that inherited it."""
     if os.getpid() == process:
         try:
             core.finish()
+            destination.deliver()
         except StorageError as error:
-            warn(f"{path} is not complete: {error}", BranchlineWarning)
-
-
-def _begun(path: str | os.PathLike[str], compression: Any, *, replace: bool) -> _core.WritableFile:
-    check_root_name(path)
-    codec = codec_of(compression)
-    _close_earlier(path)
-    try:
-        return _core.WritableFile(Path(path).absolute(), replace, codec)
-    except StorageError as error:
-        if error.hint is None or "--force" not in error.hint:
-            raise
-        # The engine's own hint names an option of a command.
-        raise StorageError(error.what, path=error.path, hint="branchline.recreate replaces it") from None
-    except ValueError as error:
-        raise OptionError(str(error)) from None
+            warn(f"{destination.name} is not complete: {error}", BranchlineWarning)
+        finally:
+            destination.discard()
 
 
 class WritableDirectory(Mapping[str, Any]):
@@ -470,16 +461,17 @@ class WritableFile(WritableDirectory):
         3
     """
 
-    __slots__ = ("__weakref__", "_codec", "_core", "_finalizer", "_name", "_real_path", "_trees")
+    __slots__ = ("__weakref__", "_codec", "_core", "_destination", "_finalizer", "_name", "_real_path", "_trees")
 
-    def __init__(self, path: str | os.PathLike[str], core: _core.WritableFile, *, codec: str | None) -> None:
+    def __init__(self, destination: Destination, core: _core.WritableFile, *, codec: str | None) -> None:
         self._core: _core.WritableFile | None = core
-        self._name = os.fspath(path)
+        self._destination = destination
+        self._name = destination.name
         self._codec = codec
         self._trees: dict[str, WritableTree] = {}
-        self._finalizer = weakref.finalize(self, _finish, core, self._name, os.getpid())
+        self._finalizer = weakref.finalize(self, _finish, core, destination, os.getpid())
         super().__init__(None, "")
-        self._real_path = os.path.realpath(path)
+        self._real_path = os.path.realpath(destination.path)
         _OPEN[self._real_path] = self
 
     @property
@@ -566,7 +558,12 @@ class WritableFile(WritableDirectory):
         """
         if self._core is None:
             return
-        self._released().finish()
+        core = self._released()
+        try:
+            core.finish()
+            self._destination.deliver()
+        finally:
+            self._destination.discard()
 
     def abandon(self) -> None:
         """Closes the file as it was published last. If nothing was published, what was there before stays.
@@ -577,6 +574,7 @@ class WritableFile(WritableDirectory):
         """
         if self._core is not None:
             self._released().abandon()
+            self._destination.discard()
 
     def _released(self) -> _core.WritableFile:
         core, self._core = self.written(), None

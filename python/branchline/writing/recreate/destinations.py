@@ -1,0 +1,177 @@
+"""Where a ROOT file is written to: a local path, any other place that fsspec knows, or an open file of Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from branchline import _core
+from branchline.errors import MissingFileError, MissingPackageError, OptionError, StorageError, TakenNameError
+from branchline.writing.columns.root_files import check_root_name
+
+_OBJECT_CALLS = ("write", "seek", "tell", "flush")
+
+
+@dataclass
+class Destination:
+    """A local file to write, at its place or in a temporary folder from which `deliver` copies it to its place."""
+
+    name: str
+    path: Path
+    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    def is_taken(self) -> bool:
+        """Return whether there is a file already, where the engine does not check it."""
+        return False
+
+    def fetch(self) -> None:
+        """Copy the file from its place for an update. Raises MissingFileError and StorageError."""
+
+    def deliver(self) -> None:
+        """Copy the closed file to its place. Raises StorageError."""
+
+    def discard(self) -> None:
+        """Remove the temporary folder, if there is one."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+class _Remote(Destination):
+    """A file at a URL that fsspec writes to."""
+
+    def is_taken(self) -> bool:
+        system, place = _file_system(self.name)
+        return bool(system.exists(place))
+
+    def fetch(self) -> None:
+        system, place = _file_system(self.name)
+        try:
+            system.get_file(place, str(self.path))
+        except FileNotFoundError as error:
+            raise MissingFileError("there is no such file", path=self.name) from error
+        except OSError as error:
+            raise StorageError(f"cannot read: {error}", path=self.name) from error
+
+    def deliver(self) -> None:
+        system, place = _file_system(self.name)
+        try:
+            system.makedirs(place.rpartition("/")[0], exist_ok=True)
+            with self.path.open("rb") as source, system.open(place, "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+        except OSError as error:
+            raise StorageError(f"cannot write: {error}", path=self.name) from error
+
+
+@dataclass
+class _OpenFile(Destination):
+    """A file that the caller opened, and closes."""
+
+    file: BinaryIO | Any = None
+
+    def fetch(self) -> None:
+        self.file.seek(0)
+        with self.path.open("wb") as target:
+            shutil.copyfileobj(self.file, target, 1 << 20)
+
+    def deliver(self) -> None:
+        self.file.seek(0)
+        with self.path.open("rb") as source:
+            shutil.copyfileobj(source, self.file, 1 << 20)
+        if hasattr(self.file, "truncate"):
+            self.file.truncate()
+        self.file.flush()
+
+
+def destination_of(target: Any) -> Destination:
+    """Return the destination of a path, URL or open file; folders of a local path are made.
+
+    Raises OptionError for anything else, and MissingPackageError without fsspec for a URL that needs it.
+    """
+    if all(callable(getattr(target, call, None)) for call in _OBJECT_CALLS):
+        folder, path = _temporary()
+        return _OpenFile(str(getattr(target, "name", None) or repr(target)), path, folder, target)
+    if not isinstance(target, str | os.PathLike):
+        hint = "give a path, a URL, or a file that is open for writing"
+        raise OptionError(f"{type(target).__name__} cannot be written to", hint=hint)
+    name = os.fspath(target)
+    local = _local_path(name)
+    check_root_name(name if local is None else local)
+    if local is None:
+        _file_system(name)
+        folder, path = _temporary()
+        return _Remote(name, path, folder)
+    try:
+        local.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make the folder: {error}", path=str(local)) from error
+    return Destination(str(local), local)
+
+
+def begin_file(destination: Destination, codec: str, *, replace: bool) -> _core.WritableFile:
+    """Begin a file. Raises TakenNameError, StorageError and OptionError."""
+    hint = "branchline.recreate replaces it"
+    taken = TakenNameError("there is a file of this name already", path=destination.name, hint=hint)
+    with _discarded_if_it_fails(destination):
+        if not replace and destination.is_taken():
+            raise taken
+        try:
+            return _core.WritableFile(destination.path.absolute(), replace, codec)
+        except StorageError as error:
+            # The engine's own hint names an option of a command.
+            raise (taken if error.hint and "--force" in error.hint else error) from None
+
+
+def begin_update(destination: Destination, codec: str | None) -> _core.WritableFile:
+    """Begin a copy of a file to which things are added. Raises what reading raises, StorageError and OptionError."""
+    with _discarded_if_it_fails(destination):
+        destination.fetch()
+        return _core.WritableFile.update(destination.path.absolute(), codec)
+
+
+@contextmanager
+def _discarded_if_it_fails(destination: Destination) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        destination.discard()
+        if type(error) is ValueError:
+            raise OptionError(str(error)) from None
+        raise
+
+
+def _local_path(name: str) -> Path | None:
+    """Return the path of a local file; None for a URL of any other place."""
+    scheme, is_url, rest = name.partition(":")
+    if not is_url or not scheme.isalnum() or len(scheme) == 1:
+        return Path(name)
+    if scheme.lower() == "file":
+        path = re.sub(r"^//(localhost)?(?=/)", "", rest)
+        if path.startswith("//") and not path.startswith("///") and rest.startswith("//") and path == rest:
+            hint = "write it like file:///data/f.root"
+            raise OptionError("a file URL names a file of this machine with its full path", path=name, hint=hint)
+        return Path(path)
+    return None if rest.startswith(("//", ":")) else Path(name)
+
+
+def _temporary() -> tuple[tempfile.TemporaryDirectory[str], Path]:
+    folder = tempfile.TemporaryDirectory(prefix="branchline-")
+    return folder, Path(folder.name) / "file.root"
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        hint = "pip install 'branchline[fsspec]', or write a local file and copy it"
+        raise MissingPackageError("files at URLs are written by fsspec", path=url, hint=hint) from error
+    try:
+        return url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise OptionError(f"fsspec cannot write there: {error}", path=url, hint="write a local file") from error
