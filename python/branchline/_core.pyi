@@ -658,6 +658,14 @@ class WritableFile:
     def add_table(self, directories: list[str], table: NewTable) -> int:
         """Begins a tree or an RNTuple, and returns its number. Raises UnsupportedBranchError, StorageError."""
 
+    def resume_table(self, old: File, path: str, table: NewTable, counts: dict[str, int]) -> int:
+        """Continues a tree or an RNTuple that the file had before, which ``old`` still has, and returns its number.
+        ``counts`` are the largest numbers of its counters. Raises UnsupportedBranchError for what is only read.
+        """
+
+    def add_columns(self, table: int, names: list[str], columns: list[Column], counters: list[str | None]) -> None:
+        """Adds branches or fields, with a value for each entry so far. Raises UnsupportedBranchError."""
+
     def fill(self, table: int, columns: list[Column], count: int) -> None:
         """Adds ``count`` entries to a tree, with a column of each field."""
 

@@ -1,10 +1,11 @@
 //! Files that a program fills with objects, trees and RNTuples, for Python.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use branchline_engine::error::{ReadError, ReadErrorKind, Result};
-use branchline_engine::write::columns::Shown;
+use branchline_engine::write::columns::{NamedColumn, Shown};
 use branchline_engine::write::{Differences, NewObject, NewTable, WritableFile as Writable};
 use branchline_format::compress::Setting;
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::column::Column;
+use crate::column::{Column, Given};
 use crate::convert::{all_given, all_values, fields_of, layout_of, now, FileLayout, ShownField};
 use crate::errors::{closed, detached};
 use crate::files::File;
@@ -42,6 +43,7 @@ struct Table {
     names: Vec<String>,
     columns: Vec<Py<Column>>,
     counters: Vec<Option<String>>,
+    codecs: HashMap<String, String>,
     shown: Option<Vec<ShownField>>,
 }
 
@@ -54,6 +56,18 @@ pub struct WritableFile {
 
 fn setting_of(codec: &str) -> PyResult<Setting> {
     codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))
+}
+
+fn named_columns<'a>(
+    names: Vec<String>,
+    given: &'a [Given],
+    counters: Vec<Option<String>>,
+) -> PyResult<Vec<NamedColumn<'a>>> {
+    let mut fields = fields_of(names, given)?;
+    for (field, counter) in fields.iter_mut().zip(counters) {
+        field.counter = counter;
+    }
+    Ok(fields)
 }
 
 impl WritableFile {
@@ -163,15 +177,44 @@ impl WritableFile {
 
     /// Begins a tree or an RNTuple. Returns the number by which it is filled.
     fn add_table(&self, py: Python<'_>, directories: Vec<String>, table: Table) -> PyResult<usize> {
-        let Table { name, title, layout, names, columns, counters, shown } = table;
+        let Table { name, title, layout, names, columns, counters, codecs, shown } = table;
         let given = all_given(py, &columns)?;
-        let mut fields = fields_of(names, &given)?;
-        for (field, counter) in fields.iter_mut().zip(counters) {
-            field.counter = counter;
-        }
+        let fields = named_columns(names, &given, counters)?;
         let shown = shown.map(|shown| shown.into_iter().map(Shown::from).collect());
-        let table = NewTable { name, title, layout: layout_of(layout)?, fields, ntuple: shown };
+        let setting = |(name, codec): (String, String)| Ok((name, setting_of(&codec)?));
+        let codecs = codecs.into_iter().map(setting).collect::<PyResult<_>>()?;
+        let table = NewTable { name, title, layout: layout_of(layout)?, fields, codecs, ntuple: shown };
         self.with(py, |file| file.add_table(&directories, table))
+    }
+
+    /// Continues a tree or an RNTuple that the file had before, which `old` still has, to fill it with columns like
+    /// these. `counts` are the largest numbers of its counters. Returns the number by which it is filled.
+    fn resume_table(
+        &self,
+        py: Python<'_>,
+        old: &File,
+        path: &str,
+        table: Table,
+        counts: HashMap<String, i32>,
+    ) -> PyResult<usize> {
+        let given = all_given(py, &table.columns)?;
+        let fields = named_columns(table.names, &given, table.counters)?;
+        let layout = layout_of(table.layout)?;
+        self.with(py, |file| file.resume_table(&old.0, path, layout, &fields, &counts))
+    }
+
+    /// Adds branches to a tree, or fields to an RNTuple, with columns of values for all entries so far.
+    fn add_columns(
+        &self,
+        py: Python<'_>,
+        table: usize,
+        names: Vec<String>,
+        columns: Vec<Py<Column>>,
+        counters: Vec<Option<String>>,
+    ) -> PyResult<()> {
+        let given = all_given(py, &columns)?;
+        let fields = named_columns(names, &given, counters)?;
+        self.with(py, |file| file.add_columns(table, &fields))
     }
 
     /// Adds entries to a tree, with a column of each field.

@@ -7,6 +7,8 @@ mod fields;
 mod file;
 mod fill;
 mod ntuple;
+mod resumed_ntuple;
+mod resumed_tree;
 mod tree;
 mod writer;
 

@@ -2,6 +2,7 @@
 //! a file has.
 
 mod copied_tree;
+mod resumed;
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,6 +11,7 @@ use branchline_format::compress::{Decompressor, Setting};
 use branchline_format::error::FormatError;
 use branchline_format::file::read_object;
 use branchline_format::write::object::classes::{joined_infos, Described};
+use branchline_format::write::tree::tree_record::BranchKind;
 use branchline_format::write::{Changes, FileFrame, InfoList, ObjectPrograms, Recording};
 use branchline_storage::Access;
 use bytes::Bytes;
@@ -70,6 +72,8 @@ pub struct NewTable<'a> {
     pub layout: Layout,
     /// Its branches or fields, with values of which only the types count.
     pub fields: Vec<NamedColumn<'a>>,
+    /// How branches of a TTree are compressed, by their names, if not as the layout says.
+    pub codecs: HashMap<String, Setting>,
     /// Fields of an RNTuple that show members of collections; None makes a TTree.
     pub ntuple: Option<Vec<Shown>>,
 }
@@ -191,7 +195,9 @@ impl WritableFile {
         let is_grid = class_name.starts_with("THn") || class_name == "TEfficiency";
         self.described.graphs |= is_graph;
         self.described.grids |= is_grid;
-        self.described.objects |= !is_graph;
+        let is_string = class_name == "TObjString";
+        self.described.strings |= is_string;
+        self.described.objects |= !is_graph && !is_string;
         self.write(directories, class_name, name, title, |_| Ok(bytes))
     }
 
@@ -268,13 +274,18 @@ impl WritableFile {
     /// Begins a tree or an RNTuple. Returns the number by which it is filled.
     pub fn add_table(&mut self, directories: &[String], table: NewTable<'_>) -> Result<usize> {
         let directory = self.directory(directories)?;
-        let NewTable { name, title, layout, fields, ntuple } = table;
+        let NewTable { name, title, layout, fields, codecs, ntuple } = table;
         let path = path_of(directories, &name);
         let cycle = self.next_cycle(&path)?;
-        let new = NewColumns { directory, name, description: title.clone(), cycle, date: self.date, layout };
+        let (description, date) = (title.clone(), self.date);
+        let new = NewColumns { directory, name, description, cycle, date, layout, codecs };
         let (columns, class_name): (Box<dyn OpenColumns>, _) = match ntuple {
             Some(shown) => (Box::new(OpenNtuple::begin(&mut self.output.file, new, &fields, &shown)?), "ROOT::RNTuple"),
-            None => (Box::new(OpenTree::begin(&mut self.output.file, new, &fields)?), "TTree"),
+            None => {
+                // As uproot writes texts, and as ROOT reads them into a `char[]`.
+                let tree = OpenTree::begin(&mut self.output.file, new, &fields, &BranchKind::Characters)?;
+                (Box::new(tree), "TTree")
+            }
         };
         match class_name {
             "TTree" => self.described.trees = true,

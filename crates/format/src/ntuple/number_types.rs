@@ -85,7 +85,7 @@ impl ColumnType {
 }
 
 /// The number that a field's type name stands for, in the normalised form of RNTuple.
-pub(super) fn number_of_type(name: &str) -> Option<Number> {
+pub fn number_of_type(name: &str) -> Option<Number> {
     match name.strip_prefix("std::").unwrap_or(name) {
         "byte" | "char" => Some(Number::U8),
         "Double32_t" => Some(Number::F64),

@@ -81,9 +81,10 @@ pub enum LinkField {
     Aliases,
     TreeIndex,
     Friends,
+    UserInfo,
 }
 
-const LINKS_COUNT: usize = LinkField::Friends as usize + 1;
+const LINKS_COUNT: usize = LinkField::UserInfo as usize + 1;
 
 /// A member that is read, by the kind of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +150,7 @@ fn wanted_name(name: &str) -> Option<Wanted> {
         "fAliases" => L(LinkField::Aliases),
         "fTreeIndex" => L(LinkField::TreeIndex),
         "fFriends" => L(LinkField::Friends),
+        "fUserInfo" => L(LinkField::UserInfo),
         _ => return None,
     })
 }

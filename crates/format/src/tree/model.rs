@@ -16,6 +16,8 @@ pub struct TTree {
     pub entries_count: u64,
     /// Whether it has aliases, an index or friends.
     pub has_relatives: bool,
+    /// Whether its author added objects to it (TTree::GetUserInfo).
+    pub has_user_info: bool,
     /// Its branches; a parent comes before its children.
     pub branches: Vec<TBranch>,
 }

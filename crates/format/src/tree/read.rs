@@ -44,6 +44,7 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
         has_relatives: [LinkField::Aliases, LinkField::TreeIndex, LinkField::Friends]
             .iter()
             .any(|which| tree.link(*which) != 0),
+        has_user_info: tree.link(LinkField::UserInfo) != 0,
         branches: builder.branches,
     })
 }

@@ -36,7 +36,7 @@ def check_counters(filled: Sequence[BranchValues], given: Columns, path: str, fi
         # Both begin at 0: `branches_of` made them so.
         if first is not one and not np.array_equal(first.layout.offsets.data, one.layout.offsets.data):
             raise OptionError(
-                f"tree {path}: {one.counter} cannot count both {first.name} and {one.name}: their lengths differ",
+                f"tree {path}: {one.counter} cannot count both {first.name} and {one.name}: their lengths disagree",
                 path=file_path,
                 hint="give them counters of their own, by counter_name",
             )
@@ -49,7 +49,8 @@ def check_counters(filled: Sequence[BranchValues], given: Columns, path: str, fi
         numbers = np.asarray(ak.Array(layout))
         if not np.array_equal(numbers, lengths):
             row = int(np.argmax(numbers != lengths))
-            what = f"{name} is {numbers[row]} in row {row}, where {counted[name].name} has {lengths[row]} elements"
+            counts = f"{name} is {numbers[row]} in row {row}, where {counted[name].name} has {lengths[row]} elements"
+            what = f"{counts}: they disagree"
             hint = f"leave {name} out, which is written with the lists, or rename it"
             raise OptionError(f"tree {path}: {what}", path=file_path, hint=hint)
 

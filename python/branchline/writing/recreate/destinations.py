@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -84,7 +85,7 @@ class _OpenFile(Destination):
         self.file.seek(0)
         with self.path.open("rb") as source:
             shutil.copyfileobj(source, self.file, 1 << 20)
-        if hasattr(self.file, "truncate"):
+        with suppress(AttributeError, io.UnsupportedOperation):
             self.file.truncate()
         self.file.flush()
 
@@ -172,6 +173,7 @@ def _file_system(url: str) -> tuple[Any, str]:
         hint = "pip install 'branchline[fsspec]', or write a local file and copy it"
         raise MissingPackageError("files at URLs are written by fsspec", path=url, hint=hint) from error
     try:
-        return url_to_fs(url)
+        system, place = url_to_fs(url)
+        return system, str(place)
     except (ImportError, ValueError) as error:
         raise OptionError(f"fsspec cannot write there: {error}", path=url, hint="write a local file") from error

@@ -45,13 +45,20 @@ def whole_columns(columns: Columns) -> Columns:
 
 
 def _is_array(kind: Any) -> bool:
+    if isinstance(kind, Mapping):
+        return bool(kind) and all(_is_array(member) for member in kind.values())
     # A class of NumPy has these methods as well, and is a type.
     has_values = hasattr(kind, "__getitem__") and hasattr(kind, "__array__") and not isinstance(kind, type)
     return isinstance(kind, list) or has_values
 
 
-def is_table(value: Any) -> bool:
-    """Return whether a value is a table, which is written as a tree."""
+def table_of(value: Any) -> tuple[Columns, Columns] | None:
+    """Return the columns that define the types of a table, or of its form, and its data; None for anything else."""
+    if isinstance(value, ak.forms.RecordForm):
+        return types_or_data(value)
     is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
     is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
-    return type(value) is dict or is_named or is_structured or is_frame(value) or is_arrow_table(value)
+    if not (type(value) is dict or is_named or is_structured or is_frame(value) or is_arrow_table(value)):
+        return None
+    data = named_columns(value)
+    return whole_columns(data), data

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from branchline.reading.objects.object_record import KeyPlace
-from branchline.reading.trees.file import File
+from branchline.reading.trees.file import Directory, File
 from branchline.writing.recreate.differences import Differences
 
 
@@ -36,6 +37,14 @@ class ReadObject:
         if getattr(again, "classname", None) != self.classname or not self.value.was_read_like(again):
             raise ValueError("its file has another histogram there now")
         return differences_of(self.value, again)
+
+
+def opened_directory(source: Any) -> Directory:
+    """Return the directory of a path, or of a file or directory of uproot."""
+    file = File(os.fspath(getattr(source, "file_path", source)))
+    inside = "/".join(getattr(source, "path", ()))
+    directory: Directory = file[inside] if inside else file
+    return directory
 
 
 def source_of(value: Any) -> ReadObject | None:

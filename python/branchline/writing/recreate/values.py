@@ -40,11 +40,15 @@ class BranchValues:
 
 
 def named_columns(values: Any) -> dict[str, ak.contents.Content]:
-    """The columns of a table, in their order. Raises OptionError for what is no table."""
+    """The columns of a table, in their order; lists of records are one column without a name, as in uproot, whose
+    members become branches. Raises OptionError for what is no table.
+    """
     values = as_arrow(values)
     if isinstance(values, ak.Array):
-        if not values.fields or values.ndim != 1:
+        if not values.fields:
             raise OptionError("an awkward array without names is no table", hint=HINT)
+        if values.ndim > 1:
+            return {"": layout_of(values, "")}
         return {name: layout_of(values[name], name) for name in values.fields}
     if isinstance(values, np.ndarray):
         if values.dtype.names is None:
@@ -56,11 +60,20 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
         twice = next((name for name, count in Counter(map(str, values.columns)).items() if count > 1), None)
         if twice is not None:
             raise OptionError(f"there are several columns {twice!r}", hint="rename them")
-        values = {str(name): _of_series(values[name]) for name in values.columns}
+        values = _index_of(values) | {str(name): _of_series(values[name]) for name in values.columns}
     if not isinstance(values, Mapping):
         raise OptionError(f"a {type(values).__name__} is no table", hint=HINT)
     check_names(values)
     return {name: layout_of(column, name) for name, column in values.items()}
+
+
+def _index_of(frame: Any) -> dict[str, Any]:
+    """The index of a DataFrame as the column ``index``, as uproot writes it. Raises OptionError for several levels."""
+    index: Any = getattr(frame, "index", None)
+    if getattr(index, "nlevels", 0) > 1:
+        hint = "frame.reset_index() makes columns of them, frame.reset_index(drop=True) leaves them out"
+        raise OptionError(f"the index of the DataFrame has {index.nlevels} levels", hint=hint)
+    return {} if index is None else {"index": _of_series(index)}
 
 
 def is_frame(value: Any) -> bool:
@@ -94,6 +107,13 @@ def _of_series(series: Any) -> Any:
 def layout_of(values: Any, name: str) -> ak.contents.Content:
     """The layout of an array, or of what can become one; of a DataFrame that of records. Raises OptionError."""
     values = as_arrow(values)
+    if isinstance(values, Mapping):
+        columns = {member: layout_of(column, f"{name}.{member}") for member, column in values.items()}
+        check_names(columns)
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) != 1:
+            raise OptionError(f"branch {name}: its members have different lengths", hint="give each as many values")
+        return ak.contents.RecordArray(list(columns.values()), list(columns), length=lengths.pop())
     if is_frame(values) or is_arrow_table(values):
         columns = named_columns(values)
         return ak.contents.RecordArray(list(columns.values()), list(columns), length=len(values))

@@ -28,17 +28,18 @@ from branchline.writing.recreate.codecs import USUAL, codec_of
 from branchline.writing.recreate.counters import given_counters, without
 from branchline.writing.recreate.destinations import Destination, begin_file, begin_update, destination_of
 from branchline.writing.recreate.differences import Differences
+from branchline.writing.recreate.existing_tree import object_in_file
 from branchline.writing.recreate.foreign import foreign_file
 from branchline.writing.recreate.from_tree import StreamedTree, not_copied_error
-from branchline.writing.recreate.given import Columns, is_table, types_or_data, whole_columns
-from branchline.writing.recreate.sources import source_of
+from branchline.writing.recreate.given import Columns, table_of, types_or_data, whole_columns
+from branchline.writing.recreate.sources import opened_directory, source_of
 from branchline.writing.recreate.values import Naming, named_columns
 from branchline.writing.recreate.writable_tree import WritableTree, new_table
 
 _CYCLE = re.compile(r";(-?\d+)$")
 _TABLES = ("ROOT::RNTuple", "TTree")
+#: Files that are open for writing, by their real paths.
 _OPEN: weakref.WeakValueDictionary[str, WritableFile] = weakref.WeakValueDictionary()
-"""Files that are open for writing, by their real paths."""
 
 
 def recreate(path: Any, *, compression: Any = USUAL) -> WritableFile:
@@ -128,8 +129,7 @@ class WritableDirectory(Mapping[str, Any]):
         ['plots', 'plots/note']
     """
 
-    # Any other attribute that a script sets would have no effect, and raises.
-    __slots__ = ("_owner", "_path")
+    __slots__ = ("_owner", "_path")  # any other attribute that a script sets would have no effect, and raises
 
     def __init__(self, file: WritableFile | None, path: str) -> None:
         self._owner = file
@@ -219,7 +219,7 @@ class WritableDirectory(Mapping[str, Any]):
         return self.file.object_of(key)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Writes a tree, a histogram, a text or an object that was read, under a name such as ``"h"`` or ``"dir/h"``.
+        """Writes a table, a histogram, a text or an object that was read, under a name such as ``"h"`` or ``"dir/h"``.
 
         A tree that was opened, ``file["t"] = other["t"]``, is copied with all its branches, basket by basket.
         Raises OptionError, UnsupportedBranchError, StorageError, and what reading raises.
@@ -232,9 +232,10 @@ class WritableDirectory(Mapping[str, Any]):
         if isinstance(value, Tree):
             self._copy_tree(name, value)
             return
-        if is_table(value):
-            given = named_columns(value)
-            self._filled(name, self._table(name, whole_columns(given), "", Naming(), is_ntuple=False), given)
+        table = table_of(value)
+        if table is not None:
+            columns, data = table
+            self._filled(name, self._table(name, columns, "", Naming(), is_ntuple=False), data)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):
@@ -277,9 +278,10 @@ class WritableDirectory(Mapping[str, Any]):
 
     def _filled(self, name: str, written: WritableTree, given: Columns) -> WritableTree:
         """A tree that was just made, with its first entries; it is removed where they cannot be written."""
-        with self._removed_if_it_fails(name, written):
-            if given:
+        if given:
+            with self._removed_if_it_fails(name, written):
                 written._extend(given)
+            self.file.written().publish()
         return written
 
     @contextmanager
@@ -322,9 +324,10 @@ class WritableDirectory(Mapping[str, Any]):
         ('a', 'b')
         """
         directories, own = self._place(name)
-        self.file.written().add_directory([*directories, own])
+        places = [*directories, own]
+        self.file.written().add_directory(places)
         self.file.written().publish()
-        return WritableDirectory(self.file, "/".join([*directories, own]))
+        return WritableDirectory(self.file, "/".join(places))
 
     def mktree(
         self,
@@ -354,10 +357,7 @@ class WritableDirectory(Mapping[str, Any]):
         columns, data = types_or_data(branch_types)
         columns = whole_columns(columns) if data else columns
         written = self._table(name, columns, title, naming, is_ntuple=False, compression=compression)
-        self._filled(name, written, data)
-        if data:
-            self.file.written().publish()
-        return written
+        return self._filled(name, written, data)
 
     def mkrntuple(self, name: str, field_types: Any, description: str = "", *, compression: Any = ...) -> WritableTree:
         """Makes an RNTuple; ``field_types`` are types by the names of fields, or its first data, as for `mktree`.
@@ -368,21 +368,19 @@ class WritableDirectory(Mapping[str, Any]):
         """
         columns, data = types_or_data(field_types)
         written = self._table(name, columns, description, Naming(), is_ntuple=True, compression=compression)
-        self._filled(name, written, data)
-        if data:
-            self.file.written().publish()
-        return written
+        return self._filled(name, written, data)
 
-    def copy_from(self, source: Directory | str, *, filter_name: Any = None, filter_classname: Any = None) -> None:
+    def copy_from(self, source: Any, *, filter_name: Any = None, filter_classname: Any = None) -> None:
         """Copies objects of another file as they are, with their directories and names; trees are left out.
 
-        ``filter_name`` and ``filter_classname`` choose them as in ``source.keys``; a tree is written by
+        ``source`` is a path, or a file or directory that was opened by Branchline or uproot. ``filter_name`` and
+        ``filter_classname`` choose them as in ``source.keys``; a tree is written by
         ``file["t"] = source["t"]``. Raises NoSuchKeyError if there are none.
 
             >>> with branchline.recreate("copy.root") as file:
             ...     file.copy_from("file.root", filter_name="folder/*")
         """
-        opened = File(source) if isinstance(source, str) else source
+        opened = source if isinstance(source, Directory) else opened_directory(source)
         chosen = {
             path: name
             for path, name in opened.classnames(filter_name=filter_name, filter_classname=filter_classname).items()
@@ -520,11 +518,15 @@ class WritableFile(WritableDirectory):
         """The trees of this path are removed."""
         self._trees.pop(path, None)
 
+    def remembered(self, path: str) -> WritableTree | None:
+        """Return the tree that `remember` keeps."""
+        return self._trees.get(path)
+
     def object_of(self, key: _core.WrittenKey) -> Any:
         """The tree that is being filled, or the object as it is read from the file."""
         if key.path in self._trees:
             return self._trees[key.path]
-        return File(self._real_path)[f"{key.path};{key.cycle}"]
+        return object_in_file(self, self._real_path, key)
 
     def copied(self, source: Any, directories: list[str], name: str) -> bool:
         """Copies an object that was read, with what was changed since, if its file still has it."""

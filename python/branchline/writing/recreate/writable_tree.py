@@ -7,17 +7,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import awkward as ak
+import numpy as np
 
 from branchline import _core
 from branchline.base.limits import parse_bytes
-from branchline.errors import BranchlineWarning, OptionError, UnsupportedBranchError, warn
+from branchline.errors import BranchlineWarning, NoSuchKeyError, OptionError, UnsupportedBranchError, warn
 from branchline.reading.arrays.missing import misses, whole
-from branchline.writing.columns.columns import column_of, missing_error
+from branchline.writing.columns.columns import column_of, lists_of, missing_error
 from branchline.writing.columns.fields import NOT_IN_NAMES, ShownField
 from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, Layout
+from branchline.writing.recreate.added_columns import AddedColumns, zeros_of
 from branchline.writing.recreate.codecs import codec_of
 from branchline.writing.recreate.counters import check_counters
-from branchline.writing.recreate.values import BranchValues, Naming, branches_of, fitting, is_like, named_columns
+from branchline.writing.recreate.given import types_or_data
+from branchline.writing.recreate.values import (
+    BranchValues,
+    Naming,
+    branches_of,
+    fitting,
+    is_frame,
+    is_like,
+    named_columns,
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class NewTable:
     names: list[str]
     columns: list[_core.Column]
     counters: list[str | None]
+    codecs: dict[str, str]
     shown: list[ShownField] | None
 
 
@@ -84,30 +96,45 @@ class WritableTree:
     def __repr__(self) -> str:
         return f"<WritableTree {self.path!r} of {len(self._names)} branches, {self.num_entries} entries>"
 
+    def __getitem__(self, name: str) -> WritableBranch:
+        """Return a branch, to set its compression. Raises NoSuchKeyError."""
+        if name not in self._names:
+            hint = f"there are {', '.join(self._names)}"
+            raise NoSuchKeyError(f"tree {self.path} has no branch {name!r}", path=self.file_path, hint=hint)
+        return WritableBranch(self, name)
+
     @property
     def compression(self) -> str:
-        """The codec of all branches. It can be set until the first entry is added."""
+        """The codec of all branches that have none of their own. It can be set until the first entry is added; a
+        mapping sets those of branches of a TTree by their names.
+        """
         return self._table.layout.codec
 
     @compression.setter
     def compression(self, compression: Any) -> None:
-        given = list(compression.values()) if isinstance(compression, Mapping) else [compression]
-        codecs = {codec_of(one) for one in given}
-        if len(codecs) != 1:
-            what = f"tree {self.path}: its branches have one codec, and are given {', '.join(sorted(codecs))}"
-            raise OptionError(what, path=self.file_path, hint="set one compression for the tree, or make two trees")
+        codec, codecs = self.compression, {}
+        given = compression if isinstance(compression, Mapping) else dict.fromkeys(self._names, compression)
+        own = {self[name].name: codec_of(one) for name, one in given.items()}
+        if len({*own.values()}) == 1 and (len(own) == len(self._names) or self.classname != "TTree"):
+            codec = next(iter(own.values()))
+        elif self.classname != "TTree":
+            what = f"RNTuple {self.path}: its fields have one codec"
+            raise OptionError(what, path=self.file_path, hint="set one compression for all of them")
+        else:
+            codecs = self._table.codecs | own
         if self.num_entries:
             what = f"tree {self.path} has {self.num_entries} entries with the codec {self.compression}"
             raise OptionError(what, path=self.file_path, hint="set the compression before the first entry")
-        table = replace(self._table, layout=replace(self._table.layout, codec=codecs.pop()))
+        table = replace(self._table, layout=replace(self._table.layout, codec=codec), codecs=codecs)
         cycle = max(key.cycle for key in self._core_file.keys() if key.path == self.path)
         self._core_file.remove(self.path, cycle)
         self._number = self._core_file.add_table(self.path.split("/")[:-1], table)
         self._table = table
 
-    def extend(self, values: Any) -> None:
+    def extend(self, values: Any, *, accept_new_fields: bool = False) -> None:
         """Adds entries: a mapping of the same columns as before, an awkward array of records, a DataFrame. Counters of
-        lists may be among them.
+        lists may be among them. With ``accept_new_fields`` further columns are added, which are 0 or empty in the
+        entries before.
 
         Raises OptionError, which is a ValueError, for missing or other columns, for columns of different lengths, and
         for values that the branch cannot hold; the tree goes on without these entries. Raises StorageError where the
@@ -120,15 +147,85 @@ class WritableTree:
             ...     tree.num_entries
             6
         """
-        self._extend(named_columns(values))
+        given = named_columns(values)
+        if is_frame(values) and "index" not in self._columns:
+            given.pop("index", None)  # the tree was made without one
+        given = self._flat(given)
+        if accept_new_fields:
+            self._add({name: zeros_of(layout, self.num_entries) for name, layout in self._new(given).items()})
+        self._extend(given)
         self._core_file.publish()
+
+    def add_branches(self, values: Any) -> None:
+        """Add branches or fields with their values for all entries so far.
+
+        Raises OptionError for names that are there already and for other numbers of values, and UnsupportedBranchError.
+
+            >>> with branchline.recreate("out.root") as file:
+            ...     tree = file.mktree("events", {"x": [1, 2]})
+            ...     tree.add_branches({"y": [0.5, 1.5]})
+            ...     tree.keys()
+            ['x', 'y']
+        """
+        self._add(named_columns(values))
+        self._core_file.publish()
+
+    def add_fields(self, types: Any) -> None:
+        """Add fields or branches of these types, which are 0 or empty in the entries so far. In an RNTuple a name such
+        as ``"jet.pt"`` adds a member to the record ``jet``.
+
+        Raises OptionError for names that are there already or lead to no record, and UnsupportedBranchError.
+
+            >>> with branchline.recreate("out.root") as file:
+            ...     ntuple = file.mkrntuple("events", {"x": [1, 2]})
+            ...     ntuple.add_fields({"weight": "float32"})
+            ...     ntuple.extend({"x": [3], "weight": [0.5]})
+        """
+        columns, _ = types_or_data(types)
+        self._add({name: zeros_of(layout, self.num_entries) for name, layout in columns.items()})
+        self._core_file.publish()
+
+    def _new(self, given: Mapping[str, ak.contents.Content]) -> dict[str, ak.contents.Content]:
+        known = {*self._columns, *self._counters}
+        return {name: layout for name, layout in given.items() if name not in known}
+
+    def _flat(self, given: dict[str, ak.contents.Content]) -> dict[str, ak.contents.Content]:
+        """Records as the branches of a tree that was made from records and opened again."""
+        if self.classname != "TTree":
+            return given
+        for name, layout in self._new(given).items():
+            members = {one.name: one.layout for one in branches_of(name, layout, self._naming)}
+            if members and all(member in self._columns for member in members):
+                given = {one: value for one, value in given.items() if one != name} | members
+        return given
+
+    def _add(self, columns: Mapping[str, ak.contents.Content]) -> None:
+        is_ntuple = self.classname != "TTree"
+        added = AddedColumns(dict(self._columns), self.path, self.file_path)
+        for name, layout in columns.items():
+            if len(layout) != self.num_entries:
+                what = f"tree {self.path} has {self.num_entries} entries, and {name} has {len(layout)} values"
+                raise OptionError(what, path=self.file_path, hint="give a value for each entry")
+            added.add(name, layout[:0], is_nested=is_ntuple)
+        made = list(branches(columns, self._naming, is_ntuple=is_ntuple))
+        counters = list(dict.fromkeys(one.counter for one in made if one.counter is not None))
+        twice = next((one for one in [*(one.name for one in made), *counters] if one in self._names), None)
+        if twice is not None:
+            raise added.taken_error(twice)
+        check_counters(made, {}, self.path, self.file_path)
+        laid_out = [column_of(one.layout, one.name) for one in made]
+        self._core_file.add_columns(self._number, [one.name for one in made], laid_out, [one.counter for one in made])
+        self._columns = added.columns
+        self._names = [*self._names, *(one.name for one in made if "." not in one.name or not is_ntuple), *counters]
+        self._counters |= frozenset(counters)
 
     def _extend(self, given: dict[str, ak.contents.Content]) -> None:
         """Adds entries that are columns already."""
         missing = [name for name in self._columns if name not in given]
-        other = [name for name in given if name not in self._columns and name not in self._counters]
+        other = list(self._new(given))
         if missing or other:
-            what = [f"there is no {name}" for name in missing] + [f"{name} is not of the tree" for name in other]
+            kind = "tree" if self.classname == "TTree" else "RNTuple"
+            what = [f"missing {name}" for name in missing] + [f"{name} is not in this {kind}" for name in other]
             hint = f"the columns are {', '.join(self._columns)}"
             raise OptionError(f"tree {self.path}: {'; '.join(what)}", path=self.file_path, hint=hint)
         count = length_of(given, self.path, self.file_path)
@@ -147,11 +244,40 @@ class WritableTree:
                 have, wanted = (one.form.type for one in (given[name], sample))
                 refused = f"tree {self.path}: branch {name} holds {wanted}, and is given {have}"
                 raise OptionError(refused, path=self.file_path, hint="convert the values; no entry was added")
+        if self.classname == "TTree":
+            check_texts(columns, self.path, self.file_path)
         filled = list(branches(columns, self._naming, is_ntuple=self.classname != "TTree"))
         counts = {name: given[name] for name in self._counters if name in given}
         check_counters(filled, counts, self.path, self.file_path)
         self._core_file.fill(self._number, [column_of(one.layout, one.name) for one in filled], count)
         self.num_entries += count
+
+
+@dataclass
+class WritableBranch:
+    """A branch of a tree that is being written."""
+
+    tree: WritableTree
+    name: str
+
+    @property
+    def compression(self) -> str:
+        """The codec of its baskets. It can be set until the first entry is added."""
+        return self.tree._table.codecs.get(self.name, self.tree.compression)
+
+    @compression.setter
+    def compression(self, compression: Any) -> None:
+        self.tree.compression = {self.name: compression}
+
+
+def check_texts(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> None:
+    """Raises OptionError for texts with a zero character, at which ROOT ends the text of a leaf."""
+    for name, layout in columns.items():
+        if layout.parameter("__array__") == "string":
+            whole = lists_of(layout)
+            if not np.all(whole.content.data[: whole.offsets[-1]]):
+                what = f"tree {path}: a text of branch {name} has a zero character, at which ROOT would end it"
+                raise OptionError(what, path=file_path, hint="write an RNTuple, with mkrntuple, or remove it")
 
 
 def branches(columns: Mapping[str, ak.contents.Content], naming: Naming, *, is_ntuple: bool) -> Iterator[BranchValues]:
@@ -191,10 +317,18 @@ def _field_names(columns: Mapping[str, ak.contents.Content]) -> Iterator[str]:
                 contents.append(one.content)
 
 
+def layout_with(codec: str) -> Layout:
+    """Return how trees are laid out that are compressed like this."""
+    return Layout(codec, None, parse_bytes(CLUSTER_BYTES), parse_bytes(PAGE_BYTES))
+
+
 def new_table(
     name: str, title: str, columns: Mapping[str, ak.contents.Content], naming: Naming, codec: str, *, is_ntuple: bool
 ) -> NewTable:
     """The tree for columns like these. Raises OptionError for names that are there twice, or types that are unknown."""
+    if is_ntuple and "" in columns:
+        hint = "name it, as in {'jets': array}, or write a TTree, with mktree"
+        raise OptionError(f"RNTuple {name}: a list of records is a column without a name", hint=hint)
     made = list(branches({one: layout[:0] for one, layout in columns.items()}, naming, is_ntuple=is_ntuple))
     names = [one.name for one in made]
     unparsable = next((one for one in names if "[" in one or "]" in one), None)
@@ -210,7 +344,8 @@ def new_table(
     all_names = names + sorted({one.counter for one in made if one.counter is not None})
     twice = next((one for one in all_names if all_names.count(one) > 1), None)
     if twice is not None:
-        raise OptionError(f"tree {name}: there would be two branches {twice}", hint="rename one of them")
+        what = f"tree {name}: {twice} collides with another branch, there would be two branches {twice}"
+        raise OptionError(what, hint="rename one of them")
     empty = next((one.name for one in made if _is_of_nothing(one.layout)), None)
     if empty is not None:
         raise UnsupportedBranchError(f"tree {name}: {empty}: arrays of 0 elements hold nothing", hint="leave it out")
@@ -220,10 +355,9 @@ def new_table(
         raise UnsupportedBranchError(
             f"tree {name}: the type of {unknown} is not known, for it has no values", hint=hint
         )
-    layout = Layout(codec, None, parse_bytes(CLUSTER_BYTES), parse_bytes(PAGE_BYTES))
     columns_made = [column_of(one.layout, one.name) for one in made]
     counters = [one.counter for one in made]
-    return NewTable(name, title, layout, names, columns_made, counters, [] if is_ntuple else None)
+    return NewTable(name, title, layout_with(codec), names, columns_made, counters, {}, [] if is_ntuple else None)
 
 
 def _is_of_nothing(layout: ak.contents.Content) -> bool:

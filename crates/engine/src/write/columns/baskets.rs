@@ -20,6 +20,8 @@ const BASKET_FROM_SHARE: usize = 2;
 #[derive(Clone)]
 pub(crate) struct BranchForm {
     pub(crate) name: String,
+    /// Its title, if it is not what the kind makes of it.
+    pub(crate) title: Option<String>,
     pub(crate) kind: BranchKind,
     pub(crate) source: Source,
     pub(crate) frame: BasketFrame,

@@ -28,11 +28,11 @@ pub(crate) struct PlannedBranches {
     pub(crate) refused: Vec<RefusedField>,
 }
 
-/// The branches of these fields.
-pub(crate) fn branches_of(fields: &[NamedColumn<'_>]) -> PlannedBranches {
+/// The branches of these fields, in which texts are of the kind `text`.
+pub(crate) fn branches_of(fields: &[NamedColumn<'_>], text: &BranchKind) -> PlannedBranches {
     let mut planned = PlannedBranches { branches: Vec::new(), refused: Vec::new() };
     for (field, NamedColumn { name, values, counter }) in fields.iter().enumerate() {
-        let mut planner = Planner { field, members: Vec::new(), branches: &mut planned.branches };
+        let mut planner = Planner { field, members: Vec::new(), branches: &mut planned.branches, text };
         let added = match counter {
             Some(counter) => planner.add_counted(name, values, counter),
             None => planner.add(name, values, false),
@@ -48,6 +48,7 @@ struct Planner<'a> {
     field: usize,
     members: Vec<usize>,
     branches: &'a mut Vec<PlannedBranch>,
+    text: &'a BranchKind,
 }
 
 impl Planner<'_> {
@@ -71,7 +72,7 @@ impl Planner<'_> {
             }
             _ => {}
         }
-        let Some((kind, dtype)) = kind_of(values, in_list) else { return none() };
+        let Some((kind, dtype)) = kind_of(values, in_list, self.text) else { return none() };
         let source = Source { field: self.field, members: self.members.clone(), dtype };
         self.branches.push(PlannedBranch { name: name.to_string(), kind, source });
         Ok(())
@@ -115,7 +116,7 @@ fn holds_records(content: &Values<'_>) -> bool {
 }
 
 /// The kind of a branch, and NumPy's name of its numbers.
-fn kind_of(values: &Values<'_>, in_list: bool) -> Option<(BranchKind, &'static str)> {
+fn kind_of(values: &Values<'_>, in_list: bool, text: &BranchKind) -> Option<(BranchKind, &'static str)> {
     let list = |content: &Values| match content {
         Values::Flat { dtype, .. } => leaf(dtype).map(|kind| (BranchKind::List(kind), *dtype)),
         Values::Text { .. } => Some((BranchKind::Texts, "")),
@@ -129,7 +130,7 @@ fn kind_of(values: &Values<'_>, in_list: bool) -> Option<(BranchKind, &'static s
         return list(values);
     }
     match values {
-        Values::Text { .. } => Some((BranchKind::Text, "")),
+        Values::Text { .. } => Some((text.clone(), "")),
         Values::List { content, .. } => list(content),
         _ => {
             let (dtype, dimensions) = fixed(values)?;

@@ -131,7 +131,7 @@ impl<'a> BranchValues<'a> {
     /// Bytes of an entry of a branch whose entries are streamed one by one.
     fn size(&self, entry: usize) -> Result<usize, Mismatch> {
         let text = |bytes: &[u8], span| bytes.get(span).map(|text| string_size(text) as usize).ok_or(TOO_FEW);
-        if let (BranchKind::Text, Values::Text { offsets, bytes }) = (self.kind, self.values) {
+        if let (BranchKind::Text | BranchKind::Characters, Values::Text { offsets, bytes }) = (self.kind, self.values) {
             return text(bytes, span(offsets, entry)?);
         }
         let (offsets, content) = self.lists()?;
@@ -191,7 +191,7 @@ impl<'a> BranchValues<'a> {
 
     /// Adds a text or a collection.
     fn add_entry(&self, entry: usize, out: &mut Vec<u8>) -> Result<(), Mismatch> {
-        if let BranchKind::Text = self.kind {
+        if let BranchKind::Text | BranchKind::Characters = self.kind {
             let Values::Text { offsets, bytes } = self.values else { return Err(OTHER_TYPE) };
             return add_text(bytes, span(offsets, entry)?, out);
         }
@@ -245,9 +245,13 @@ impl<'a> BranchValues<'a> {
         }
     }
 
-    /// The largest number of elements that one of these entries has.
+    /// The largest number of elements, or characters of a text, that one of these entries has.
     pub(crate) fn longest(&self, wanted: &Range<usize>) -> Result<i32, Mismatch> {
-        let bounds = bounds_of(self.lists()?.0, wanted)?;
+        let offsets = match (self.kind, self.values) {
+            (BranchKind::Characters, Values::Text { offsets, .. }) => offsets,
+            _ => self.lists()?.0,
+        };
+        let bounds = bounds_of(offsets, wanted)?;
         let longest = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or(0);
         i32::try_from(longest).map_err(|_| TOO_MANY)
     }

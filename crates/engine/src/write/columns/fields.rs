@@ -69,7 +69,12 @@ pub(crate) struct SchemaBuilder {
 
 impl SchemaBuilder {
     pub(crate) fn new(is_split: bool) -> Self {
-        Self { schema: Schema::default(), is_split }
+        Self::of(Schema::default(), is_split)
+    }
+
+    /// Builds on what a schema has.
+    pub(crate) fn of(schema: Schema, is_split: bool) -> Self {
+        Self { schema, is_split }
     }
 
     /// Adds a field at the top for values like these.
@@ -77,6 +82,21 @@ impl SchemaBuilder {
         let (number, sink) = self.field(name, None, values).map_err(|reason| format!("{name}: {reason}"))?;
         self.schema.top.push(number);
         Ok(sink)
+    }
+
+    /// Adds a field for values like these: at the top, or as a member of the record that the name leads to.
+    pub(crate) fn add_at(&mut self, path: &str, values: &Values<'_>) -> Result<FieldSink, Reason> {
+        let Some((record, name)) = path.rsplit_once('.') else { return self.add(path, values) };
+        let is_plain = |number: usize| {
+            self.schema.fields[number].role == Role::Record && self.schema.fields[number].type_name.is_empty()
+        };
+        // Within a collection there are not as many values as entries.
+        let is_record =
+            |number: &usize| std::iter::successors(Some(*number), |one| self.schema.fields[*one].parent).all(is_plain);
+        let mut fields = 0..self.schema.fields.len();
+        let parent = fields.find(|number| self.schema.path_of(*number) == record).filter(is_record);
+        let parent = parent.ok_or_else(|| format!("{record} is not a record to which members can be added"))?;
+        Ok(self.field(name, Some(parent), values)?.1)
     }
 
     fn field(&mut self, name: &str, parent: Option<usize>, values: &Values<'_>) -> Result<(usize, FieldSink), Reason> {

@@ -1,7 +1,10 @@
 //! A file of one TTree or RNTuple, made from columns of values.
 
+use std::collections::HashMap;
+
 use branchline_format::error::Result as FormatResult;
 use branchline_format::write::object::classes::{ntuple_infos, tree_infos};
+use branchline_format::write::tree::tree_record::BranchKind;
 
 use crate::error::{ReadError, Result};
 use crate::write::columns::fields::Shown;
@@ -24,7 +27,7 @@ impl ColumnsFile {
     /// Begins a file with a TTree that has branches for values like these.
     pub fn tree(new: NewColumnsFile, fields: &[NamedColumn<'_>]) -> Result<Self> {
         let (mut file, new) = begin(new)?;
-        let columns = Box::new(OpenTree::begin(&mut file, new, fields)?);
+        let columns = Box::new(OpenTree::begin(&mut file, new, fields, &BranchKind::Text)?);
         Ok(Self { file, columns, infos: tree_infos })
     }
 
@@ -54,5 +57,5 @@ impl ColumnsFile {
 fn begin(new: NewColumnsFile) -> Result<(NewFile, NewColumns)> {
     let file = NewFile::begin(Output::create(&new.output, new.replace, &new.inputs)?, frame(&new))?;
     let NewColumnsFile { name, description, date, layout, .. } = new;
-    Ok((file, NewColumns { directory: TOP, name, description, cycle: 1, date, layout }))
+    Ok((file, NewColumns { directory: TOP, name, description, cycle: 1, date, layout, codecs: HashMap::new() }))
 }

@@ -16,21 +16,21 @@ use crate::write::pages::metadata::{write_metadata, Labels, WrittenCluster};
 /// An RNTuple that is being written.
 #[derive(Clone)]
 pub(crate) struct OpenNtuple {
-    new: NewColumns,
-    slot: SlotId,
-    schema: Schema,
-    clusters: Vec<WrittenCluster>,
-    columns: ClusterColumns,
-    sinks: Vec<NamedSink>,
+    pub(super) new: NewColumns,
+    pub(super) slot: SlotId,
+    pub(super) schema: Schema,
+    pub(super) clusters: Vec<WrittenCluster>,
+    pub(super) columns: ClusterColumns,
+    pub(super) sinks: Vec<NamedSink>,
     /// Entries of the cluster that is being filled.
-    open_entries: u64,
+    pub(super) open_entries: u64,
 }
 
 /// A field with what takes its values.
 #[derive(Clone)]
-struct NamedSink {
-    name: String,
-    sink: FieldSink,
+pub(super) struct NamedSink {
+    pub(super) name: String,
+    pub(super) sink: FieldSink,
 }
 
 impl OpenNtuple {
@@ -60,7 +60,7 @@ impl OpenNtuple {
         Ok(Self { new, slot, schema, clusters: Vec::new(), columns, sinks, open_entries: 0 })
     }
 
-    fn close_cluster(&mut self, file: &mut NewFile) -> Result<()> {
+    pub(super) fn close_cluster(&mut self, file: &mut NewFile) -> Result<()> {
         if self.open_entries == 0 {
             return Ok(());
         }
@@ -141,5 +141,9 @@ impl OpenColumns for OpenNtuple {
         file.write_object(self.slot, &key, |_| Ok(anchor))?;
         let entries_count = self.clusters.iter().map(|cluster| cluster.entries_count).sum();
         Ok(Filled { entries_count, clusters_count: self.clusters.len() as u64 })
+    }
+
+    fn add_columns(&mut self, file: &mut NewFile, fields: &[NamedColumn<'_>]) -> Result<()> {
+        self.add_fields(file, fields)
     }
 }

@@ -17,13 +17,13 @@ use crate::write::spare::{Lent, Spare};
 
 /// A TTree that is being written.
 pub(crate) struct OpenTree {
-    new: NewColumns,
-    slot: SlotId,
-    forms: Vec<BranchForm>,
-    branches: Vec<OpenBranch>,
-    fields_count: usize,
-    entries_count: u64,
-    cluster: Cluster,
+    pub(super) new: NewColumns,
+    pub(super) slot: SlotId,
+    pub(super) forms: Vec<BranchForm>,
+    pub(super) branches: Vec<OpenBranch>,
+    pub(super) fields_count: usize,
+    pub(super) entries_count: u64,
+    pub(super) cluster: Cluster,
     /// Baskets that are full, in the order in which they are written.
     waiting: Vec<Waiting>,
     /// Bytes of all that waits, and of what is streamed already and takes memory.
@@ -35,14 +35,14 @@ pub(crate) struct OpenTree {
 
 /// A branch that is being written.
 #[derive(Clone, Default)]
-struct OpenBranch {
-    open: OpenBasket,
+pub(super) struct OpenBranch {
+    pub(super) open: OpenBasket,
     /// Entries of all baskets that were written.
-    entries_before: u64,
-    baskets: Vec<WrittenBasket>,
-    plain_bytes: u64,
-    stored_bytes: u64,
-    count_max: i32,
+    pub(super) entries_before: u64,
+    pub(super) baskets: Vec<WrittenBasket>,
+    pub(super) plain_bytes: u64,
+    pub(super) stored_bytes: u64,
+    pub(super) count_max: i32,
 }
 
 /// A basket that is full, and the number of its branch.
@@ -53,42 +53,37 @@ struct Waiting {
 
 /// The cluster that is being filled.
 #[derive(Clone, Default)]
-struct Cluster {
+pub(super) struct Cluster {
     entries_count: u64,
     /// Bytes of the values in it.
     plain_bytes: u64,
     clusters_count: u64,
     /// Entries of each, once that is known.
-    size: Option<u64>,
+    pub(super) size: Option<u64>,
     /// Of all baskets so far.
     ratio: CompressionRatio,
 }
 
 impl OpenTree {
     /// Begins a tree with branches for values like these.
-    pub(crate) fn begin(file: &mut NewFile, new: NewColumns, fields: &[NamedColumn<'_>]) -> Result<Self> {
-        let PlannedBranches { branches, refused } = branches_of(fields);
-        refuse(&file.path(), &refused)?;
+    pub(crate) fn begin(
+        file: &mut NewFile,
+        new: NewColumns,
+        fields: &[NamedColumn<'_>],
+        text: &BranchKind,
+    ) -> Result<Self> {
+        let forms = forms_of(file, &new, fields, text)?;
         let slot = file.reserve(new.directory);
-        let seek_directory = file.seek_of(new.directory);
-        let path = file.path();
-        let form = |PlannedBranch { name, kind, source }: PlannedBranch| {
-            let frame = BasketFrame {
-                branch: name.clone().into_bytes(),
-                tree: new.name.clone().into_bytes(),
-                date: new.date,
-                seek_directory,
-            };
-            let (basket_bytes, setting) = (new.layout.page_bytes as usize, new.layout.setting);
-            let key_size = frame.key_size().map_err(|error| ReadError::from_format(&path, &error))?.into();
-            Ok(BranchForm { name, kind, source, frame, key_size, basket_bytes, setting })
-        };
-        let forms = branches.into_iter().map(form).collect::<Result<Vec<BranchForm>>>()?;
+        Ok(Self::of(new, slot, forms, fields.len()))
+    }
+
+    /// A tree without entries.
+    pub(super) fn of(new: NewColumns, slot: SlotId, forms: Vec<BranchForm>, fields_count: usize) -> Self {
         let branches = forms.iter().map(|_| OpenBranch::default()).collect();
         let cluster = Cluster { size: new.layout.cluster_entries, ..Cluster::default() };
         let (waiting, waiting_bytes, streamed_bytes) = (Vec::new(), 0, 0);
-        let (fields_count, entries_count) = (fields.len(), 0);
-        Ok(Self {
+        let (entries_count, spare) = (0, Spare::default());
+        Self {
             new,
             slot,
             forms,
@@ -99,8 +94,8 @@ impl OpenTree {
             waiting,
             waiting_bytes,
             streamed_bytes,
-            spare: Spare::default(),
-        })
+            spare,
+        }
     }
 
     /// Takes entries of all branches, none of them beyond the end of the cluster.
@@ -116,7 +111,7 @@ impl OpenTree {
             };
             let taken = branch.open.take(form, &own, wanted.clone(), &mut full);
             let longest = taken.and_then(|()| match form.kind {
-                BranchKind::Counter => own.longest(wanted),
+                BranchKind::Counter | BranchKind::Characters => own.longest(wanted),
                 _ => Ok(0),
             });
             let longest = longest.map_err(|reason| form.mismatch(reason, path))?;
@@ -138,7 +133,7 @@ impl OpenTree {
     }
 
     /// All branches begin a new basket.
-    fn end_cluster(&mut self) {
+    pub(super) fn end_cluster(&mut self) {
         if self.cluster.entries_count == 0 {
             return;
         }
@@ -169,7 +164,7 @@ impl OpenTree {
     }
 
     /// Makes baskets of what waits, on all cores, and writes them in their order.
-    fn write_waiting(&mut self, file: &mut NewFile, values: &[Values<'_>]) -> Result<()> {
+    pub(super) fn write_waiting(&mut self, file: &mut NewFile, values: &[Values<'_>]) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         (self.waiting_bytes, self.streamed_bytes) = (0, 0);
         let (forms, branches, ratio) = (&self.forms, &mut self.branches, &mut self.cluster.ratio);
@@ -205,6 +200,32 @@ impl OpenTree {
         let bytes = if self.cluster.size.is_some() { self.streamed_bytes } else { self.waiting_bytes };
         bytes > limits::PAGES_AT_ONCE_BYTES
     }
+}
+
+/// The forms of the branches for values like these. Values that have none are refused.
+pub(super) fn forms_of(
+    file: &NewFile,
+    new: &NewColumns,
+    fields: &[NamedColumn<'_>],
+    text: &BranchKind,
+) -> Result<Vec<BranchForm>> {
+    let path = file.path();
+    let PlannedBranches { branches, refused } = branches_of(fields, text);
+    refuse(&path, &refused)?;
+    let seek_directory = file.seek_of(new.directory);
+    let form = |PlannedBranch { name, kind, source }: PlannedBranch| {
+        let frame = BasketFrame {
+            branch: name.clone().into_bytes(),
+            tree: new.name.clone().into_bytes(),
+            date: new.date,
+            seek_directory,
+        };
+        let setting = new.codecs.get(&name).copied().unwrap_or(new.layout.setting);
+        let basket_bytes = new.layout.page_bytes as usize;
+        let key_size = frame.key_size().map_err(|error| ReadError::from_format(&path, &error))?.into();
+        Ok(BranchForm { name, title: None, kind, source, frame, key_size, basket_bytes, setting })
+    };
+    branches.into_iter().map(form).collect()
 }
 
 impl OpenColumns for OpenTree {
@@ -274,7 +295,9 @@ impl OpenColumns for OpenTree {
         let path = file.path();
         let made = |(form, branch): (BranchForm, OpenBranch)| NewBranch {
             name: form.name,
+            title: form.title,
             kind: form.kind,
+            compress: form.setting.as_root(),
             baskets: branch.baskets,
             plain_bytes: branch.plain_bytes,
             stored_bytes: branch.stored_bytes,
@@ -285,8 +308,7 @@ impl OpenColumns for OpenTree {
             name: self.new.name.clone(),
             title: self.new.description.clone(),
             entries_count: self.entries_count,
-            cluster_entries: self.cluster.size.unwrap_or(1),
-            compress: self.new.layout.setting.as_root(),
+            cluster_entries: self.cluster.size.unwrap_or(self.entries_count).max(1),
             branches: self.forms.into_iter().zip(self.branches).map(made).collect(),
         };
         let key = ObjectName {
@@ -299,5 +321,9 @@ impl OpenColumns for OpenTree {
         let named = |error| ReadError::from_format(&path, &error);
         file.write_object(self.slot, &key, |key_size| tree.record(key_size).map_err(named))?;
         Ok(Filled { entries_count: self.entries_count, clusters_count: self.cluster.clusters_count })
+    }
+
+    fn add_columns(&mut self, file: &mut NewFile, fields: &[NamedColumn<'_>]) -> Result<()> {
+        self.add_branches(file, fields)
     }
 }

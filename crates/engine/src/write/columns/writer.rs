@@ -1,8 +1,10 @@
 //! What RNTuples and TTrees that are written share: the request, the trait, and the records of the file itself.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use branchline_format::column::Column;
+use branchline_format::compress::Setting;
 use branchline_format::write::FileFrame;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -61,6 +63,8 @@ pub(crate) struct NewColumns {
     pub(crate) date: u32,
     /// How it is laid out.
     pub(crate) layout: Layout,
+    /// How branches of a TTree are compressed, by their names, if not as the layout says.
+    pub(crate) codecs: HashMap<String, Setting>,
 }
 
 /// What a tree or an RNTuple holds.
@@ -86,6 +90,9 @@ pub(crate) trait OpenColumns: Send {
 
     /// Writes the open cluster and the metadata.
     fn finish(self: Box<Self>, file: &mut NewFile) -> Result<Filled>;
+
+    /// Adds branches or fields, with their values for all entries so far.
+    fn add_columns(&mut self, file: &mut NewFile, fields: &[NamedColumn<'_>]) -> Result<()>;
 }
 
 /// Values with the name of their field or branch.

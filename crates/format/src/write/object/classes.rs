@@ -8,6 +8,8 @@ use super::infos::{join_infos, InfoList};
 
 static OF_NTUPLES: InfoList<'_> = InfoList { plain: include_bytes!("classes/ntuple.infos"), key_size: 72 };
 static OF_TREES: InfoList<'_> = InfoList { plain: include_bytes!("classes/tree.infos"), key_size: 64 };
+/// Of TObjString.
+static OF_STRINGS: InfoList<'_> = InfoList { plain: include_bytes!("classes/strings.infos"), key_size: 64 };
 /// Of TH1D, TH2D, TH3D and TProfile.
 static OF_HISTOGRAMS: InfoList<'_> = InfoList { plain: include_bytes!("classes/histograms.infos"), key_size: 64 };
 /// Of TGraph, TGraphErrors, TGraphAsymmErrors, TProfile2D and TProfile3D.
@@ -28,6 +30,8 @@ pub fn tree_infos(key_size: u64) -> Result<Vec<u8>> {
 /// What a file holds of which the classes are to be described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Described {
+    /// Texts: TObjString.
+    pub strings: bool,
     /// Histograms: TH1D, TH2D, TH3D and TProfile.
     pub objects: bool,
     /// Graphs, and profiles over several axes.
@@ -42,8 +46,9 @@ pub struct Described {
 
 /// The list of streamer infos of a file that has objects of other files, which these lists describe, and new ones.
 pub fn joined_infos(lists: &[InfoList<'_>], described: Described, key_size: u64) -> Result<Vec<u8>> {
-    let nothing = lists.is_empty() && !described.trees && !described.ntuples;
+    let nothing = lists.is_empty() && described == Described::default();
     let own = [
+        (described.strings, OF_STRINGS),
         (described.objects || nothing, OF_HISTOGRAMS),
         (described.graphs, OF_GRAPHS),
         (described.grids, OF_GRIDS),

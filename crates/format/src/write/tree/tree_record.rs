@@ -76,6 +76,8 @@ pub enum BranchKind {
     Counted(Number, Vec<usize>, usize),
     /// A `std::string`.
     Text,
+    /// The characters of a text behind their number, as in C.
+    Characters,
     /// A `std::vector` of numbers.
     List(Number),
     /// A `std::vector` of vectors of numbers.
@@ -103,7 +105,7 @@ impl BranchKind {
     fn class(&self) -> Result<Option<Class>> {
         let of = |name: String, checksum| Class { name, version: 6, checksum, branch_type: 0, split_level: 99 };
         Ok(Some(match self {
-            Self::Numbers(..) | Self::Counter | Self::Counted(..) => return Ok(None),
+            Self::Numbers(..) | Self::Counter | Self::Counted(..) | Self::Characters => return Ok(None),
             Self::Text => {
                 let (name, checksum) = ("string".to_string(), 0x6e6f_1604);
                 Class { name, version: 2, checksum, branch_type: NO_ID, split_level: 0 }
@@ -137,8 +139,12 @@ pub struct WrittenBasket {
 pub struct NewBranch {
     /// Its name.
     pub name: String,
+    /// Its title, if its author gave it one; otherwise it lists the leaf.
+    pub title: Option<String>,
     /// What its entries are.
     pub kind: BranchKind,
+    /// Compression setting of its baskets.
+    pub compress: i32,
     /// Its baskets, in the order of their entries.
     pub baskets: Vec<WrittenBasket>,
     /// Bytes of all baskets before compression, with their keys.
@@ -147,7 +153,7 @@ pub struct NewBranch {
     pub stored_bytes: u64,
     /// Bytes of a basket before compression, at most (TBranch::fBasketSize).
     pub basket_size: u64,
-    /// The largest number of a counter (TLeafI::fMaximum); 0 for all others.
+    /// The largest number of a counter (TLeafI::fMaximum), or the most characters of a text; 0 for all others.
     pub count_max: i32,
 }
 
@@ -162,8 +168,6 @@ pub struct NewTree {
     pub entries_count: u64,
     /// Entries of a cluster; the last one has the rest.
     pub cluster_entries: u64,
-    /// Compression setting of its baskets.
-    pub compress: i32,
     /// Its branches.
     pub branches: Vec<NewBranch>,
 }
@@ -336,7 +340,7 @@ impl Writer {
         self.class(13, |writer| {
             writer.named(BRANCH_BITS, &branch.name, &title(tree, branch)?)?;
             writer.fill_attributes()?;
-            writer.i32(tree.compress);
+            writer.i32(branch.compress);
             push_i32(&mut writer.emitter.out, branch.basket_size)?;
             writer.i32(if branch.kind.is_fixed() { 0 } else { ENTRY_OFFSET_LENGTH });
             writer.i32(count as i32);
@@ -366,6 +370,19 @@ impl Writer {
     }
 
     fn leaf(&mut self, tree: &NewTree, number: usize, branch: &NewBranch) -> Result<()> {
+        if branch.kind == BranchKind::Characters {
+            // TLeafC counts the zero behind the characters.
+            let length = branch.count_max.saturating_add(1);
+            let form = LeafForm { length, size: 1, ..LeafForm::default() };
+            return self.pointed(leaf_id(number), "TLeafC", |writer| {
+                writer.class(1, |writer| {
+                    writer.plain_leaf(&branch.name, &branch.name, &form)?;
+                    writer.i32(0); // minimum
+                    writer.i32(length); // maximum
+                    Ok(())
+                })
+            });
+        }
         let Some(numbers) = LeafNumbers::of(tree, branch) else {
             return self.pointed(leaf_id(number), "TLeafElement", |writer| {
                 writer.class(1, |writer| {
@@ -442,7 +459,11 @@ impl<'a> LeafNumbers<'a> {
             BranchKind::Numbers(number, dimensions) => (*number, dimensions.as_slice(), None),
             BranchKind::Counter => (Number::I32, [].as_slice(), None),
             BranchKind::Counted(number, dimensions, counter) => (*number, dimensions.as_slice(), Some(*counter)),
-            BranchKind::Text | BranchKind::List(_) | BranchKind::Lists(_) | BranchKind::Texts => return None,
+            BranchKind::Text
+            | BranchKind::Characters
+            | BranchKind::List(_)
+            | BranchKind::Lists(_)
+            | BranchKind::Texts => return None,
         };
         let counter_name = counter.and_then(|counter| tree.branches.get(counter)).map(|branch| branch.name.as_str());
         Some(Self { number, dimensions, counter, counter_name })
@@ -459,6 +480,12 @@ fn leaf_id(number: usize) -> u64 {
 }
 
 fn title(tree: &NewTree, branch: &NewBranch) -> Result<String> {
+    if let Some(title) = &branch.title {
+        return Ok(title.clone());
+    }
+    if branch.kind == BranchKind::Characters {
+        return Ok(format!("{}/C", branch.name));
+    }
     match LeafNumbers::of(tree, branch) {
         Some(numbers) => Ok(format!("{}{}/{}", branch.name, numbers.brackets(), leaf_class(numbers.number)?.letter)),
         None => Ok(branch.name.clone()),
@@ -483,10 +510,13 @@ mod tests {
             BranchKind::Texts,
             BranchKind::Counter,
             BranchKind::Counted(Number::F32, vec![2], 6),
+            BranchKind::Characters,
         ];
         let branch = |(number, kind): (usize, BranchKind)| NewBranch {
             name: format!("b{number}"),
+            title: (number == 1).then(|| "of its author".to_string()),
             kind,
+            compress: 505,
             baskets: vec![
                 WrittenBasket { size: 100, first_entry: 0, seek: 300 },
                 WrittenBasket { size: 90, first_entry: 40, seek: 1 << 40 },
@@ -498,12 +528,12 @@ mod tests {
         };
         let branches = kinds.into_iter().enumerate().map(branch).collect();
         let (name, title) = ("events".to_string(), "of a test".to_string());
-        let tree = NewTree { name, title, entries_count: 70, cluster_entries: 40, compress: 505, branches };
+        let tree = NewTree { name, title, entries_count: 70, cluster_entries: 40, branches };
         let infos = ClassInfos::read(&tree_infos(64).unwrap(), 64).unwrap();
         for key_size in [50, 71] {
             let plain = tree.record(key_size).unwrap();
             let read = read_tree(&plain, key_size, "TTree", &infos).unwrap();
-            assert_eq!((read.name.as_str(), read.entries_count, read.branches.len()), ("events", 70, 8));
+            assert_eq!((read.name.as_str(), read.entries_count, read.branches.len()), ("events", 70, 9));
             for (number, branch) in read.branches.iter().enumerate() {
                 assert_eq!(branch.path, format!("b{number}"));
                 let baskets: Vec<(u64, u64)> =
@@ -511,7 +541,10 @@ mod tests {
                 assert_eq!(baskets, [(0, 40), (40, 70)]);
                 assert_eq!(branch.leaves.len(), 1);
             }
+            assert_eq!(read.branches[1].title, "of its author");
             assert_eq!(read.branches[7].title, "b7[b6][2]/F");
+            let leaf = &read.branches[8].leaves[0];
+            assert_eq!((leaf.class_name.as_str(), leaf.length), ("TLeafC", 6));
         }
     }
 }

@@ -238,6 +238,7 @@ impl TreeInput {
             title: String::new(),
             entries_count: 0,
             has_relatives: false,
+            has_user_info: false,
             branches: Vec::new(),
         };
         Self {

@@ -1,0 +1,96 @@
+//! Trees and RNTuples that the file had before, and that get entries, branches and fields.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use branchline_format::compress::Decompressor;
+use branchline_format::file::read_object;
+use branchline_format::tree::read_tree;
+
+use crate::error::{ReadError, ReadErrorKind, Result};
+use crate::file::rntuple_metadata::Ntuple;
+use crate::file::File;
+use crate::write::columns::{Layout, NamedColumn, NewColumns, OpenColumns, OpenNtuple, OpenTree};
+use crate::write::writable::{Listed, OpenTable, WritableFile};
+
+impl WritableFile {
+    /// Continues the newest tree or RNTuple of this path, which `old`, the file before the update, has: its baskets or
+    /// pages stay where they are. `fields` have values of which only the types count, and `counts` the largest numbers
+    /// of its counters. Returns the number by which it is filled. Nothing is changed if it cannot be continued.
+    pub fn resume_table(
+        &mut self,
+        old: &Arc<File>,
+        path: &str,
+        layout: Layout,
+        fields: &[NamedColumn<'_>],
+        counts: &HashMap<String, i32>,
+    ) -> Result<usize> {
+        let found = self.listed.iter().rposition(|(listed, slot)| listed.path == path && slot.is_some());
+        let missing = || ReadError::new(ReadErrorKind::NoSuchKey, old.path(), format!("there is no tree {path:?}"));
+        let place = found.ok_or_else(missing)?;
+        let (listed, slot) = (self.listed[place].0.clone(), self.listed[place].1);
+        let slot = slot.ok_or_else(missing)?;
+        let entry = old.find_tree(Some(&format!("{path};{}", listed.cycle)))?;
+        let named = |error: branchline_format::error::FormatError| {
+            ReadError::from_format(old.path(), &error.in_object(&entry.path))
+        };
+        let new = |description: &str| NewColumns {
+            directory: slot.directory,
+            name: entry.key.name.clone(),
+            description: description.to_string(),
+            cycle: listed.cycle,
+            date: self.date,
+            layout,
+            codecs: HashMap::new(),
+        };
+        let (columns, entries_count): (Box<dyn OpenColumns>, u64) = match entry.key.class_name.as_str() {
+            "TTree" => {
+                let plain = old
+                    .metadata_reader()
+                    .until_known(|loaded| read_object(loaded, &entry.key, &mut Decompressor::new()))?;
+                let tree = read_tree(&plain, entry.key.key_size, "TTree", old.class_infos()).map_err(named)?;
+                let new = (new(&tree.title), slot);
+                let resumed = OpenTree::resume(&self.output.file, new, fields, &tree, counts)?;
+                (Box::new(resumed), tree.entries_count)
+            }
+            "ROOT::RNTuple" => {
+                let ntuple = Ntuple::open(&mut old.metadata_reader(), &entry, old.whole_classes())?;
+                let resumed = OpenNtuple::resume((new(ntuple.description()), slot), old, &ntuple)?;
+                (Box::new(resumed), ntuple.entries_count)
+            }
+            other => {
+                let message = format!("{path} is a {other}, which cannot be extended");
+                let error = ReadError::new(ReadErrorKind::Unsupported, old.path(), message);
+                return Err(error.with_hint("write a new tree with the entries of both"));
+            }
+        };
+        match listed.class_name.as_str() {
+            "TTree" => self.described.trees = true,
+            _ => self.described.ntuples = true,
+        }
+        let Listed { path, cycle, .. } = listed;
+        let (published, is_broken) = (None, false);
+        self.open.push(Some(OpenTable { path, cycle, slot, columns, entries_count, published, is_broken }));
+        Ok(self.open.len() - 1)
+    }
+
+    /// Adds branches to a tree, or fields to an RNTuple, with their values for all entries so far.
+    pub fn add_columns(&mut self, table: usize, fields: &[NamedColumn<'_>]) -> Result<()> {
+        match self.open.get_mut(table) {
+            Some(Some(OpenTable { is_broken: true, path, .. })) => {
+                let message = format!("tree {path} is not whole, as entries could not be added to it before");
+                Err(self.refused(&message))
+            }
+            Some(Some(open)) => {
+                let added = open.columns.add_columns(&mut self.output.file, fields);
+                // What was published has all entries, and not all columns.
+                if let Some(before) = open.published.take() {
+                    self.output.file.supersede(before.bytes);
+                }
+                open.is_broken = added.as_ref().is_err_and(|error| error.kind != ReadErrorKind::Unsupported);
+                added
+            }
+            _ => Err(self.refused("this tree is removed or finished")),
+        }
+    }
+}
