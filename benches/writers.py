@@ -85,7 +85,7 @@ def branchline_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
         def write() -> None:
             with branchline.recreate(order.path, compression=order.codec) as file:
                 if order.kind == "TTree":
-                    file[TREE] = columns
+                    file.mktree(TREE, columns)
                 else:
                     file.mkrntuple(TREE, columns)
 

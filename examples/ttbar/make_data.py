@@ -52,9 +52,9 @@ def events_of(name: str, count: int, random: np.random.Generator) -> dict[str, a
 def write(path: Path, events: dict[str, ak.Array], sum_of_weights: float | None) -> None:
     """Writes a file with Events, and Runs for simulation."""
     with branchline.recreate(path) as file:
-        file["Events"] = events
+        file.mktree("Events", events)
         if sum_of_weights is not None:
-            file["Runs"] = {"genEventSumw": np.array([sum_of_weights])}
+            file.mktree("Runs", {"genEventSumw": np.array([sum_of_weights])})
 
 
 def main(folder: Path, events_count: int, files_count: int = 2) -> Path:

@@ -66,7 +66,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
     folder = tmp_path_factory.mktemp("notebook")
     for name in "ab":
         with branchline.recreate(folder / f"{name}.root") as file:
-            file["events"] = {"x": np.arange(1000.0)}
+            file.mktree("events", {"x": np.arange(1000.0)})
     (folder / "wagons.py").write_text(WAGONS)
     moves: dict[int, list[str]] = {}
 

@@ -198,7 +198,7 @@ def test_files_without_the_tree_are_left_out_where_that_is_asked_for(
 ) -> None:
     other = tmp_path / "other.root"
     with branchline.recreate(other) as file:
-        file["others"] = {"x": np.arange(3)}
+        file.mktree("others", {"x": np.arange(3)})
     files = [f"{paths[0]}:events", f"{other}:events"]
     with pytest.raises(KeyError, match="no"):
         computed(branchline.dask(files, open_files=open_files))

@@ -82,7 +82,7 @@ def as_list(value: Any) -> Any:
 def test_trees_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: str | None) -> None:
     path, given = tmp_path / "a.root", columns()
     with branchline.recreate(path, compression=codec) as file:
-        file["dir/tree"] = given
+        file.mktree("dir/tree", given)
         file["dir/tree"].extend(given)
     wanted = flat(given)
     with uproot.open(path) as file:
@@ -196,7 +196,7 @@ def test_hadd_adds_what_is_written(root: Any, tmp_path: Path) -> None:
     given = columns()
     for number in range(2):
         with branchline.recreate(tmp_path / f"{number}.root") as file:
-            file["tree"] = given
+            file.mktree("tree", given)
             file.mkrntuple("ntuple", {"x": "f4"}).extend({"x": np.arange(10)})
             file["h"] = np.histogram([1, 2, 2], bins=3)
     hadd = Path(root.__file__).parent / "bin" / "hadd"
@@ -484,7 +484,7 @@ def test_files_of_others_are_updated(root: Any, tmp_path: Path, writer: str) -> 
             made["d/h"] = np.histogram([1, 2], bins=3)
             made["d/tree"] = {"x": np.arange(10)}
     with branchline.update(path) as file:
-        file["d/new"] = {"y": np.arange(5)}
+        file.mktree("d/new", {"y": np.arange(5)})
         file["d/e/h"] = np.histogram([1], bins=2)
         file["top"] = "text"
     opened = root.TFile.Open(str(path))

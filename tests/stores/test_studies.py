@@ -161,7 +161,7 @@ def test_the_ranges_of_a_server_are_repeated_on_the_disk_behind_it(server: tuple
     (data / "one.root").unlink()
     for name in "ab":
         with branchline.create(data / f"{name}.root") as file:
-            file["events"] = {"x": np.random.default_rng(1).random(30_000)}
+            file.mktree("events", {"x": np.random.default_rng(1).random(30_000)})
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "other.root").write_bytes(b"of another server")
     text = BLOCKS.format(data=data, elsewhere=tmp_path / "elsewhere", url=f"http://127.0.0.1:{nginx.port}")

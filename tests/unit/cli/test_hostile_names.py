@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if kind == "rntuple":
                 file.mkrntuple(f"T{ESCAPES}", dict.fromkeys(NAMES, "float64")).extend(columns)
             else:
-                file[f"T{ESCAPES}"] = columns
+                file.mktree(f"T{ESCAPES}", columns)
     (folder / f"name\u202e{ESCAPES.replace('/', '')}.root").write_bytes((folder / "ttree.root").read_bytes())
     message = f"{ESCAPES}\nbranchline: forged\u202e"
     wagon = f"class W:\n    name = 'w'\n\n    def process(self, events):\n        raise ValueError({message!r})\n"

@@ -37,7 +37,7 @@ def faults() -> Callable[[Any], Any]:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is of the C library of GNU")
 def test_arrays_get_the_memory_of_those_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
-        file["events"] = {"x": [1.0, 2.0]}
+        file.mktree("events", {"x": [1.0, 2.0]})
     all_pages = ROUNDS * SIZE // 4096
     # A Dask cluster that lived in this process leaves its own setting in the environment.
     for name in CHOSEN_BY_USERS:

@@ -28,7 +28,7 @@ class Count:
 @pytest.fixture
 def request_of_train(tmp_path: Path) -> JobRequest:
     with branchline.create(tmp_path / "a.root") as file:
-        file["events"] = {"x": list(range(1000))}
+        file.mktree("events", {"x": list(range(1000))})
     (tmp_path / "wagons.py").write_text(WAGON, encoding="utf-8")
     wagons = str(tmp_path / "wagons.py")
     return JobRequest(0, "train", [str(tmp_path / "a.root")], str(tmp_path), "events", train=wagons)

@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> str:
 
 def written(path: Path, entries: int = ENTRIES) -> str:
     with branchline.create(path) as file:
-        file["events"] = {"px": list(range(entries)), "py": list(range(entries)), "n": list(range(entries))}
+        file.mktree("events", {"px": list(range(entries)), "py": list(range(entries)), "n": list(range(entries))})
     return str(path)
 
 

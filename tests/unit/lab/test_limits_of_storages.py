@@ -43,7 +43,7 @@ def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: 
     data.mkdir()
     for name in "ab":
         with branchline.create(data / f"{name}.root") as file:
-            file["events"] = {"x": list(range(30_000)), "y": list(range(30_000))}
+            file.mktree("events", {"x": list(range(30_000)), "y": list(range(30_000))})
     (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
     out = tmp_path / "out"
     study = load_study(tmp_path / "study.toml", {"HERE": str(data)})
@@ -76,7 +76,7 @@ def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: 
 
 def test_it_is_said_that_there_was_no_time_to_record_what_arms_read(tmp_path: Path) -> None:
     with branchline.create(tmp_path / "a.root") as file:
-        file["events"] = {"x": list(range(1000))}
+        file.mktree("events", {"x": list(range(1000))})
     text = STUDY.replace("2 min", "0.01 s").replace("jobs = 2", "jobs = 1")
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     study, said = load_study(tmp_path / "study.toml", {"HERE": str(tmp_path)}), list[str]()
@@ -98,7 +98,7 @@ def test_the_ranges_of_copies_are_repeated_on_copies(tmp_path: Path) -> None:
     stage.mkdir()
     for name in "ab":
         with branchline.create(data / f"{name}.root") as file:
-            file["events"] = {"x": list(range(30_000))}
+            file.mktree("events", {"x": list(range(30_000))})
     text = STUDY.replace("jobs = 2", f'jobs = 1\nstage = "{stage}"')
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     out = tmp_path / "out"

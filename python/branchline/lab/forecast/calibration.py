@@ -150,7 +150,7 @@ def _codecs() -> tuple[float, dict[str, float]]:
         for codec, level in CODECS.items():
             path = Path(folder) / f"{codec}.root"
             with recreate(path, compression=level) as file:
-                file["events"] = values
+                file.mktree("events", values)
             rates = measured([DataFile(str(path), "events")], None, Access())
             decompress[codec] = rates.decompress_s_per_byte[codec]
             decode.append(rates.decode_s_per_byte)
@@ -166,7 +166,7 @@ def _file_s() -> float:
     with tempfile.TemporaryDirectory(prefix="branchline-calibration-") as folder:
         paths = [Path(folder) / f"{number}.root" for number in range(SMALL_FILES)]
         with recreate(paths[0], compression=CODECS["zstd"]) as file:
-            file["events"] = {f"b{number}": np.arange(SMALL_ENTRIES, dtype="f4") for number in range(BRANCHES)}
+            file.mktree("events", {f"b{number}": np.arange(SMALL_ENTRIES, dtype="f4") for number in range(BRANCHES)})
         for path in paths[1:]:
             shutil.copyfile(paths[0], path)
         times = [(_read_s(paths), _read_s(paths[:1])) for _ in range(SMALL_ROUNDS)]

@@ -221,7 +221,8 @@ class WritableDirectory(Mapping[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         """Writes a table, a histogram, a text or an object that was read, under a name such as ``"h"`` or ``"dir/h"``.
 
-        A tree that was opened, ``file["t"] = other["t"]``, is copied with all its branches, basket by basket.
+        A table becomes an RNTuple, as in uproot from version 5.7 on; `mktree` makes a TTree of it. A tree that was
+        opened, ``file["t"] = other["t"]``, is copied with all its branches, basket by basket.
         Raises OptionError, UnsupportedBranchError, StorageError, and what reading raises.
         """
         self._write(name, value)
@@ -235,7 +236,7 @@ class WritableDirectory(Mapping[str, Any]):
         table = table_of(value)
         if table is not None:
             columns, data = table
-            self._filled(name, self._table(name, columns, "", Naming(), is_ntuple=False), data)
+            self._filled(name, self._table(name, columns, "", Naming(), is_ntuple=True), data)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):

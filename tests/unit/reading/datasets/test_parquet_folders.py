@@ -139,7 +139,7 @@ def test_a_folder_without_parts_says_so(tmp_path: Path) -> None:
 def test_a_folder_of_root_files_is_as_it_was(tmp_path: Path) -> None:
     for name in ("x10.root", "x2.root", "_x.root"):
         with branchline.recreate(tmp_path / name) as file:
-            file["events"] = {"x": [1.0]}
+            file.mktree("events", {"x": [1.0]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [Path(one.path).name for one in Dataset.of(tmp_path)] == ["_x.root", "x10.root", "x2.root"]

@@ -307,7 +307,7 @@ def test_options_of_opening_are_known(sample: Sample, tmp_path: Path) -> None:
 def test_names_in_letters_that_python_spells_otherwise_are_found(tmp_path: Path) -> None:
     micro = "\N{MICRO SIGN}_pt"
     with branchline.recreate(tmp_path / "a.root") as file:
-        file["events"] = {micro: [1.5, 2.5], "\u03b7": [1.0, 2.0]}
+        file.mktree("events", {micro: [1.5, 2.5], "\u03b7": [1.0, 2.0]})
     tree = branchline.open(tmp_path / "a.root")["events"]
     found = tree.arrays(f"{micro} * 2", cut=f"({micro} > 2) & (\u03b7 > 1)", aliases={"twice": f"2 * {micro}"})
     assert found.to_list() == [{f"{micro} * 2": 5.0}]

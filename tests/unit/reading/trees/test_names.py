@@ -128,7 +128,7 @@ def test_an_error_names_the_only_object(sample: Sample) -> None:
 
 def test_an_error_names_what_is_beside_the_only_tree(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
-        file["events"] = {"x": [1.0]}
+        file.mktree("events", {"x": [1.0]})
         file["plots/mass"] = np.histogram([1.0, 2.0])
     file = branchline.open(tmp_path / "a.root")
     with pytest.raises(branchline.NoSuchKeyError, match=r"did you mean plots/mass or"):

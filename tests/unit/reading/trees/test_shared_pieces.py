@@ -21,7 +21,7 @@ def small_baskets(tmp_path: Path) -> Path:
     """A tree of lists in lists in baskets of about 1 kB."""
     whole, small = tmp_path / "whole.root", tmp_path / "small.root"
     with branchline.recreate(whole, compression="zlib:1") as file:
-        file["events"] = {"hits": _hits()}
+        file.mktree("events", {"hits": _hits()})
     merged = run_command(["merge", str(whole), "-o", str(small), "--basket-size", "1 kB"])
     assert merged.exit_code == 0, merged.output
     return small

@@ -312,7 +312,7 @@ def test_a_wrong_cut_is_refused() -> None:
 
 def test_a_run_prints_the_first_cutflows_and_says_how_many_more_there_are(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "events.root") as file:
-        file["events"] = {"x": np.arange(10.0)}
+        file.mktree("events", {"x": np.arange(10.0)})
     lines = ["import branchline", "def flow(events):"]
     lines += ["    return {f'region {number}': branchline.Cutflow.of(len(events)) for number in range(9)}"]
     (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -353,7 +353,7 @@ def test_numbers_of_jets_are_drawn_by_sample(data: Path, tmp_path: Path) -> None
 
 def test_a_run_prints_cutflows_with_numbers_as_everything_else(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "events.root") as file:
-        file["events"] = {"x": np.arange(12345.0)}
+        file.mktree("events", {"x": np.arange(12345.0)})
     lines = ["import branchline", "class Flow:", "    name = 'flow'", "    def process(self, events):"]
     lines += ["        found = branchline.Cutflow.of(len(events))", "        found.cut('large', events.x >= 10000)"]
     lines += ["        return {'of': {'x': found}}"]
@@ -385,7 +385,7 @@ def test_a_record_has_cutflows_with_weights_that_json_can_have() -> None:
 
 def test_cutflows_that_a_record_leaves_out_are_counted_in_record_report_and_terminal(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "events.root") as file:
-        file["events"] = {"x": np.arange(10.0)}
+        file.mktree("events", {"x": np.arange(10.0)})
     lines = ["import branchline", "class Flow:", "    name = 'flow'", "    def process(self, events):"]
     lines += ["        return {f'of{n}': branchline.Cutflow.of(len(events)) for n in range(23)}"]
     (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -116,7 +116,7 @@ def test_a_function_that_raises_is_named_with_its_line(folder: Path, tmp_path: P
 )
 def test_a_field_that_is_not_there_is_answered_with_the_near_ones(tmp_path: Path, ask: Callable[[Any], Any]) -> None:
     with branchline.recreate(tmp_path / "jets.root") as file:
-        file["events"] = {"Jet": ak.Array([[{"pt": 1.0, "eta": 2.0}], []])}
+        file.mktree("events", {"Jet": ak.Array([[{"pt": 1.0, "eta": 2.0}], []])})
 
     def asking(events: Any) -> int:
         ask(events.Jet)
@@ -132,7 +132,7 @@ def muons(tmp_path: Path) -> str:
     """A file with a collection of muons."""
     members = {"pt": [20.0, 30.0], "eta": [0.5, -0.5], "phi": [0.0, 3.0], "mass": [0.1, 0.1]}
     with branchline.recreate(tmp_path / "muons.root") as file:
-        file["events"] = {"Muon": ak.zip({name: [values, []] for name, values in members.items()})}
+        file.mktree("events", {"Muon": ak.zip({name: [values, []] for name, values in members.items()})})
     return str(tmp_path / "muons.root")
 
 

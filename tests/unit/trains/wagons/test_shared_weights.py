@@ -136,7 +136,7 @@ def test_what_a_variation_assigns_stays_there(tmp_path: Path) -> None:
 
     with branchline.recreate(tmp_path / "a.root") as file:
         pt = ak.Array([[1.0, 2.0], [], [3.0]])
-        file["events"] = {"Jet": ak.zip({"pt": pt, "eta": pt}), "met": np.arange(3.0)}
+        file.mktree("events", {"Jet": ak.zip({"pt": pt, "eta": pt}), "met": np.arange(3.0)})
     met = {"met": lambda events: events.met + 1}
     varied = branchline.varied(assigning, columns={"a_up": met, "b_up": met, "jes_up": {"Jet.pt": lambda e: e.Jet.pt}})
     found = run_in_chunks(varied, f"{tmp_path}/a.root").outputs["assigning"]

@@ -23,7 +23,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("files")
     jets, met = ak.zip({"pt": PT, "eta": PT}), np.arange(3.0)
     with branchline.recreate(folder / "tree.root") as file:
-        file["events"] = {"Jet": jets, "MET_pt": met, "MET_phi": met}
+        file.mktree("events", {"Jet": jets, "MET_pt": met, "MET_phi": met})
     with branchline.recreate(folder / "ntuple.root") as file:
         ntuple = file.mkrntuple(
             "events", {"Jet": jets.type.content, "MET": ak.zip({"pt": met, "phi": met}).type.content}

@@ -116,10 +116,10 @@ def test_tables_of_pyarrow_are_written(tmp_path: Path, form: str) -> None:
         "sliced": pa.concat_tables([TABLE, TABLE]).slice(3),
     }[form]
     with branchline.recreate(tmp_path / "out.root") as file:
-        file["tree"] = given
+        file.mktree("tree", given)
         file["tree"].extend(given)
         file.mkrntuple("ntuple", given)
-        file["none"] = TABLE.slice(0, 0)
+        file.mktree("none", TABLE.slice(0, 0))
     opened = branchline.open(tmp_path / "out.root")
     assert opened["tree"].num_entries == 6
     assert opened["tree"]["lists"].array().to_list() == 2 * TABLE["lists"].to_pylist()
@@ -134,16 +134,16 @@ def test_tables_of_pyarrow_are_written(tmp_path: Path, form: str) -> None:
 
 def test_what_is_missing_in_a_table_is_named(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "out.root") as file:
-        file["tree"] = TABLE.select(["x"])
+        file.mktree("tree", TABLE.select(["x"]))
         with pytest.raises(OptionError, match="x: values are missing, which no branch of a TTree"):
             file["tree"].extend(pa.table({"x": [1.0, None]}))
         for name, values in MISSING.items():
             with pytest.raises(UnsupportedBranchError, match=f"{name}: no branch of a TTree can hold values that may"):
-                file[name] = pa.table({name: values})
+                file.mktree(name, pa.table({name: values}))
         with pytest.raises(UnsupportedBranchError, match="the type of empty is not known"):
-            file["unknown"] = pa.table({"empty": UNKNOWN["empty"]})
+            file.mktree("unknown", pa.table({"empty": UNKNOWN["empty"]}))
         with pytest.raises(UnsupportedBranchError, match="may be missing"):
             file.mktree("typed", {"x": "?float32"})
         with pytest.raises(OptionError, match="price: there are no arrays of decimal"):
-            file["decimals"] = pa.table({"price": pa.array([1, 2], pa.decimal128(5))})
+            file.mktree("decimals", pa.table({"price": pa.array([1, 2], pa.decimal128(5))}))
     assert branchline.open(tmp_path / "out.root")["tree"].num_entries == 3

@@ -13,7 +13,7 @@ import branchline
 
 def write(target: Any, **options: Any) -> None:
     with branchline.recreate(target, **options) as file:
-        file["t"] = {"x": [1, 2, 3]}
+        file.mktree("t", {"x": [1, 2, 3]})
 
 
 def read(target: Any) -> list[int]:
@@ -24,7 +24,7 @@ def test_folders_of_a_path_are_made(tmp_path: Path) -> None:
     for call in (branchline.recreate, branchline.create):
         path = tmp_path / call.__name__ / "deep" / "a.root"
         with call(path) as file:
-            file["t"] = {"x": [1, 2, 3]}
+            file.mktree("t", {"x": [1, 2, 3]})
         assert read(path) == [1, 2, 3]
 
 
@@ -64,12 +64,19 @@ def test_a_missing_file_at_a_url_is_not_updated() -> None:
         branchline.update("memory://nowhere/a.root")
 
 
-def test_nothing_is_delivered_if_the_program_fails() -> None:
+def _write_and_fail(file: branchline.WritableFile) -> None:
+    file["t"] = {"x": [1]}
+    raise ZeroDivisionError
+
+
+def test_what_was_written_before_a_failure_is_delivered() -> None:
     fsspec = pytest.importorskip("fsspec")
-    with pytest.raises(ZeroDivisionError), branchline.recreate("memory://failed/a.root") as file:
-        file["t"] = {"x": [1]}
+    with pytest.raises(ZeroDivisionError), branchline.recreate("memory://empty/a.root"):
         raise ZeroDivisionError
-    assert not fsspec.filesystem("memory").exists("/failed/a.root")
+    assert not fsspec.filesystem("memory").exists("/empty/a.root")
+    with pytest.raises(ZeroDivisionError), branchline.recreate("memory://failed/a.root") as file:
+        _write_and_fail(file)
+    assert read("memory://failed/a.root") == [1]
 
 
 def test_an_open_file_gets_the_whole_file_and_stays_open(tmp_path: Path) -> None:

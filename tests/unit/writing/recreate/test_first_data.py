@@ -102,3 +102,55 @@ def test_tuples_are_written(tmp_path: Path, make: Callable[[Any, Any], Any]) -> 
     found = branchline.open(tmp_path / "out.root")
     assert found["typed"].arrays().pair.tolist() == [(1, 2.5), (3, 4.5)]
     assert found["n"].num_entries == 2
+
+
+@pytest.mark.parametrize("call", ["mktree", "mkrntuple"])
+def test_a_mapping_of_arrays_is_a_record(tmp_path: Path, call: str) -> None:
+    record = {"a": np.array([1.5, 2.5]), "b": [[1], []]}
+    with branchline.recreate(tmp_path / "out.root") as file:
+        tree = getattr(file, call)("t", {"x": [1, 2], "r": record})
+        tree.extend({"x": [3, 4], "r": record})
+        with pytest.raises(branchline.OptionError, match="different lengths"):
+            tree.extend({"x": [3], "r": {"a": [1.0], "b": [[1], []]}})
+    found = uproot.open(tmp_path / "out.root")["t"].arrays()
+    a, b = (found["r_a"], found["r_b"]) if call == "mktree" else (found["r"]["a"], found["r"]["b"])
+    assert a.tolist() == [1.5, 2.5] * 2
+    assert b.tolist() == [[1], []] * 2
+
+
+def test_lists_of_records_alone_become_branches_of_their_members(tmp_path: Path) -> None:
+    lists = ak.Array([[{"x": 1, "y": 1.5}, {"x": 2, "y": 2.5}], []])
+    with branchline.recreate(tmp_path / "out.root") as file:
+        file.mktree("t", lists).extend(lists)
+        with pytest.raises(branchline.OptionError, match="without a name"):
+            file.mkrntuple("n", lists)
+    found = uproot.open(tmp_path / "out.root")["t"].arrays()
+    assert found.n.tolist() == [2, 0] * 2
+    assert found.x.tolist() == [[1, 2], []] * 2
+    assert found.y.tolist() == [[1.5, 2.5], []] * 2
+
+
+@pytest.mark.parametrize("call", ["mktree", "mkrntuple"])
+def test_the_index_of_a_frame_is_a_column(tmp_path: Path, call: str) -> None:
+    frame = pd.DataFrame({"x": [1, 2]}, index=[7, 9])
+    with branchline.recreate(tmp_path / "out.root") as file:
+        getattr(file, call)("t", frame).extend(frame)
+        getattr(file, call)("without", {"x": "int64"}).extend(frame)
+        getattr(file, call)("text", frame.set_index(pd.Index(["a", "b"])))
+        with pytest.raises(branchline.OptionError, match="2 levels"):
+            getattr(file, call)("levels", frame.set_index([[1, 2], [3, 4]]))
+    found = branchline.open(tmp_path / "out.root")
+    assert found["t"].arrays(["index"])["index"].tolist() == [7, 9, 7, 9]
+    assert found["without"].keys() == ["x"]
+    assert found["text"].arrays(["index"])["index"].tolist() == ["a", "b"]
+
+
+def test_assigned_tables_and_forms_are_ntuples(tmp_path: Path) -> None:
+    data = ak.Array({"x": [1, 2, 3], "pt": PT})
+    with branchline.recreate(tmp_path / "out.root") as file:
+        file["filled"] = data
+        file["empty"] = data.layout.form
+    found = uproot.open(tmp_path / "out.root")
+    assert found.classnames(cycle=False) == dict.fromkeys(("filled", "empty"), "ROOT::RNTuple")
+    assert found["filled"].arrays().tolist() == data.tolist()
+    assert found["empty"].num_entries == 0

@@ -21,7 +21,7 @@ X = ak.Array([[1.5], [], [2.5, 3.5]])
 
 def written(path: Path, values: Any) -> branchline.Tree:
     with branchline.recreate(path) as file:
-        file["t"] = values
+        file.mktree("t", values)
     return branchline.open(path)["t"]
 
 
@@ -48,12 +48,12 @@ def test_counters_are_taken_with_lists_by_the_name_that_counter_name_gives(tmp_p
 def test_a_counter_that_counts_something_else_is_refused_with_its_row(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         with pytest.raises(OptionError, match="nx is 5 in row 2, where x has 2 elements") as error:
-            file["t"] = {"nx": [1, 0, 5], "x": X}
+            file.mktree("t", {"nx": [1, 0, 5], "x": X})
         assert "leave nx out" in str(error.value)
         with pytest.raises(OptionError, match="two branches nx"):
-            file["u"] = {"nx": ["a", "b", "c"], "x": X}
+            file.mktree("u", {"nx": ["a", "b", "c"], "x": X})
         with pytest.raises(OptionError, match="different lengths: nx has 2, x has 3"):
-            file["v"] = {"nx": [1, 0], "x": X}
+            file.mktree("v", {"nx": [1, 0], "x": X})
         # Nothing of them is left behind.
         assert file.keys() == []
         tree = file.mktree("w", {"x": "var * float32"})
@@ -89,13 +89,13 @@ def test_whole_numbers_up_to_those_of_uint64_are_kept_to_the_last_digit(tmp_path
 @pytest.mark.parametrize("values", [[2**70], [2**63 + 1, -1], [2**63 + 1, 0.5], [[2**63 + 1], [1]], [2**63 + 1, "a"]])
 def test_whole_numbers_that_no_branch_can_hold_are_refused(tmp_path: Path, values: list[Any]) -> None:
     with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: .*64 bits"):
-        file["t"] = {"x": values}
+        file.mktree("t", {"x": values})
 
 
 def test_a_frame_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
     frame = pandas.DataFrame([[1, 2]], columns=["a", "a"])
     with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match="several columns 'a'"):
-        file["t"] = frame
+        file.mktree("t", frame)
 
 
 def test_arrays_of_no_elements_have_no_branch(tmp_path: Path) -> None:
@@ -111,16 +111,16 @@ def test_missing_values_of_a_frame_are_not_made_numbers(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"x": pandas.array([2**60 + 1, None, 3], dtype="Int64"), "s": ["a", None, "c"]})
     with branchline.recreate(tmp_path / "a.root") as file:
         with pytest.raises(UnsupportedBranchError, match="may be missing"):
-            file["t"] = frame
+            file.mktree("t", frame)
         file.mkrntuple("n", frame)
-        file["whole"] = frame[["x"]].dropna()
+        file.mktree("whole", frame[["x"]].dropna())
     opened = branchline.open(tmp_path / "a.root")
     assert opened["n"].arrays().to_list() == [
-        {"x": 2**60 + 1, "s": "a"},
-        {"x": None, "s": None},
-        {"x": 3, "s": "c"},
+        {"index": 0, "x": 2**60 + 1, "s": "a"},
+        {"index": 1, "x": None, "s": None},
+        {"index": 2, "x": 3, "s": "c"},
     ]
-    assert opened["whole"].typenames() == {"x": "int64_t"}
+    assert opened["whole"].typenames() == {"index": "int64_t", "x": "int64_t"}
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def test_the_compression_of_an_empty_tree_can_be_set(tmp_path: Path, kind: str) 
     assert sizes["none"] > numbers.nbytes > sizes["zlib:5"] * 2
 
 
-def test_branches_with_different_codecs_are_refused(tmp_path: Path) -> None:
+def test_fields_with_different_codecs_are_refused(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
-        tree = file.mktree("t", {"a": "i4", "b": "i4"})
+        tree = file.mkrntuple("t", {"a": "i4", "b": "i4"})
         with pytest.raises(branchline.OptionError, match="have one codec"):
             tree.compression = {"a": "zlib", "b": None}
         tree.extend({"a": [1], "b": [2]})
@@ -83,7 +83,7 @@ def test_a_growing_category_axis_may_be_empty(tmp_path: Path, category: type, st
 @pytest.mark.parametrize("dtype", ["str", "object", "category"])
 def test_columns_of_pandas_hold_texts(tmp_path: Path, make: type, dtype: str) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
-        file["t"] = {"s": make(["x", "y"], dtype=dtype)}
+        file.mktree("t", {"s": make(["x", "y"], dtype=dtype)})
     assert branchline.open(tmp_path / "a.root")["t"]["s"].array().tolist() == ["x", "y"]
 
 
@@ -93,4 +93,4 @@ def test_branches_that_root_cannot_name_are_told(tmp_path: Path, name: str) -> N
         pytest.warns(branchline.BranchlineWarning, match="for dimensions"),
         branchline.recreate(tmp_path / "a.root") as file,
     ):
-        file["t"] = {name: [1.5]}
+        file.mktree("t", {name: [1.5]})

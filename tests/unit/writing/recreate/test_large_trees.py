@@ -61,7 +61,7 @@ def test_bytes_do_not_depend_on_the_number_of_cores(tmp_path: Path, kind: str) -
         try:
             with branchline.recreate(path, compression="lz4:1") as file:
                 if kind == "TTree":
-                    file["events"] = given
+                    file.mktree("events", given)
                 else:
                     file.mkrntuple("events", given)
         finally:
@@ -80,7 +80,7 @@ def test_bytes_do_not_depend_on_the_number_of_cores(tmp_path: Path, kind: str) -
 def test_a_tree_of_several_clusters_is_read_back(tmp_path: Path) -> None:
     values = np.arange(9_000_000, dtype="f8")
     with branchline.recreate(tmp_path / "a.root", compression=None) as file:
-        file["events"] = {"x": values, "y": values[::-1]}
+        file.mktree("events", {"x": values, "y": values[::-1]})
     tree = branchline.open(tmp_path / "a.root")["events"]
     read = tree.arrays(["x", "y"], library="np")
     assert np.array_equal(read["x"], values)

@@ -314,7 +314,7 @@ def test_a_file_that_is_updated_is_replaced_by_the_first_addition(tmp_path: Path
     path = tmp_path / "a.root"
     with branchline.recreate(path) as file:
         file["d/text"] = "one"
-        file["t"] = {"x": np.arange(10)}
+        file.mktree("t", {"x": np.arange(10)})
     before = path.read_bytes()
     with branchline.update(path) as file:
         assert file["d/text"] == "one"

@@ -58,7 +58,7 @@ def test_refused_entries_cost_only_themselves(tmp_path: Path, call: str, name: s
         assert isinstance(refused.value, branchline.BranchlineError)
         assert tree.num_entries == 2
         tree.extend(GOOD)
-        file["after"] = {"x": [1, 2, 3]}
+        file.mktree("after", {"x": [1, 2, 3]})
     found = branchline.open(path)
     assert found["note"] == "before"
     assert found["after"].num_entries == 3

@@ -65,7 +65,7 @@ def test_an_rntuple_stays_one_with_its_records(tmp_path: Path) -> None:
 def test_names_that_other_branches_have_are_no_names_of_counters(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         values = {"hits": ak.Array([["a"], [], ["b", "c"]]), "nhits": [1, 0, 2], "n_": [5, 6, 7]}
-        file["events"] = values
+        file.mktree("events", values)
     with branchline.recreate(tmp_path / "b.root") as file, branchline.open(tmp_path / "a.root") as source:
         file["events"] = source["events"]
     assert branchline.open(tmp_path / "b.root:events").arrays(list(values)).to_list() == ak.zip(values, 1).to_list()
@@ -73,13 +73,13 @@ def test_names_that_other_branches_have_are_no_names_of_counters(tmp_path: Path)
 
 def test_a_tree_that_cannot_be_read_to_its_end_is_not_written(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root", compression="zstd") as file:
-        file["events"] = {"x": np.random.default_rng(1).normal(size=100_000)}
+        file.mktree("events", {"x": np.random.default_rng(1).normal(size=100_000)})
     damaged = bytearray((tmp_path / "a.root").read_bytes())
     middle = damaged.find(b"ZS\x01", len(damaged) // 2)
     damaged[middle : middle + 2] = b"??"
     (tmp_path / "bad.root").write_bytes(damaged)
     with branchline.recreate(tmp_path / "b.root") as file:
-        file["events"] = {"x": [1.0]}
+        file.mktree("events", {"x": [1.0]})
         with branchline.open(tmp_path / "bad.root") as source, pytest.raises(branchline.BranchlineError):
             file["events"] = source["events"]
         assert file.keys() == ["events;1"]

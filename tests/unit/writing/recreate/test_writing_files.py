@@ -44,7 +44,7 @@ COLUMNS = {
 def test_a_tree_is_read_as_it_was_given(tmp_path: Path, compression: object) -> None:
     path = tmp_path / "a.root"
     with branchline.recreate(path, compression=compression) as file:
-        file["events"] = COLUMNS
+        file.mktree("events", COLUMNS)
         assert file["events"].num_entries == 3
         file["events"].extend(COLUMNS)
         assert path.exists()
@@ -133,13 +133,13 @@ def test_an_update_adds_to_a_copy(tmp_path: Path) -> None:
     path = tmp_path / "a.root"
     with branchline.recreate(path) as file:
         file["d/t"] = "one"
-        file["tree"] = {"x": np.arange(10)}
+        file.mktree("tree", {"x": np.arange(10)})
     with branchline.update(path) as file:
         assert file["d/t"] == "one"
         assert file["tree"]["x"].array().to_list() == list(range(10))
         file["d/t"] = "two"
         file["d/e/t"] = "three"
-        file["more"] = {"x": [1.5]}
+        file.mktree("more", {"x": [1.5]})
         del file["tree"]
     read = branchline.open(path)
     assert (read["d/t;1"], read["d/t;2"], read["d/e/t"]) == ("one", "two", "three")
@@ -173,8 +173,8 @@ def test_histograms_of_python_are_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"x": [1.0]}, "there is no y"),
-        ({"x": [1.0], "y": [1], "z": [1]}, "z is not of the tree"),
+        ({"x": [1.0]}, "missing y"),
+        ({"x": [1.0], "y": [1], "z": [1]}, "z is not in this tree"),
         ({"x": [1.0], "y": [1, 2]}, "different lengths: x has 1, y has 2"),
         ({"x": [1.0], "y": [1.5]}, "branch y holds int32, and is given float64"),
         ("text", "a str is no table"),
@@ -275,15 +275,18 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         for value, text in (
             (object(), "an object of the type object cannot be written"),
-            ({"x": ak.Array([1, None])}, "may be missing"),
             ({"x": ak.Array([[], []])}, "type of x is not known"),
             ((np.arange(3), np.arange(3)), "no histogram"),
         ):
             with pytest.raises(UnsupportedBranchError, match=text):
                 file["a"] = value
-        for name, value in (("", "text"), ("a;1", "text"), ("t", {"nx": ["a"], "x": [[1]]}), ("t", {})):
+        for name, value in (("", "text"), ("a;1", "text"), ("t", {})):
             with pytest.raises(OptionError):
                 file[name] = value
+        with pytest.raises(OptionError, match="collides"):
+            file.mktree("t", {"nx": ["a"], "x": [[1]]})
+        with pytest.raises(UnsupportedBranchError, match="may be missing"):
+            file.mktree("a", {"x": ak.Array([1, None])})
         with pytest.raises(NoSuchKeyError):
             file["nothing"]
         with pytest.raises(OptionError, match="no compression"):
@@ -300,10 +303,10 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_the_compression_of_a_file_is_that_of_the_next_trees(tmp_path: Path) -> None:
     path, values = tmp_path / "a.root", {"x": np.zeros(20_000, "i4")}
     with branchline.recreate(path, compression="zlib:5") as file:
-        file["first"] = values
+        file.mktree("first", values)
         file.compression = None
         assert file.compression == "none"
-        file["second"] = values
+        file.mktree("second", values)
         file.compression = uproot.LZ4(4)
         file.mktree("third", values)
         with pytest.raises(OptionError, match="is no compression"):
