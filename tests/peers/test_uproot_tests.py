@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.peers.uproot_tests.run import Outcome, run
+from tests.peers.uproot_tests.run import DIFFERENT, Ended, Outcome, WritingOutcome, run
 
 TESTS = """
 import pytest
@@ -96,3 +96,20 @@ def test_the_text_names_what_failed_and_why(outcome: Outcome) -> None:
 def test_a_folder_without_tests_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no tests/test_"):
         run(tmp_path)
+
+
+def test_writing_tests_are_good_if_few_fail_few_are_excluded_and_no_content_is_wrong() -> None:
+    excluded = Ended(next(iter(DIFFERENT["writing"])), "failed", "AttributeError", "private")
+    passed, refused, wrong = (
+        Ended("test_a.py::test", outcome, error, "")
+        for outcome, error in (("passed", ""), ("failed", "OptionError"), ("failed", "AssertionError"))
+    )
+    many = (passed,) * 97
+    assert WritingOutcome((*many, *(refused,) * 3, excluded), 0).is_good
+    assert not WritingOutcome((*many, *(refused,) * 4), 0).is_good
+    assert not WritingOutcome((*many, wrong), 0).is_good
+    assert not WritingOutcome((*many, *(excluded,) * 18), 0).is_good
+    assert (
+        "97 pass with Branchline's writers, 1 fail, 1 are excluded"
+        in WritingOutcome((*many, wrong, excluded), 0).text()
+    )
