@@ -115,7 +115,7 @@ class WritableTree:
         codec, codecs = self.compression, {}
         given = compression if isinstance(compression, Mapping) else dict.fromkeys(self._names, compression)
         own = {self[name].name: codec_of(one) for name, one in given.items()}
-        if len({*own.values()}) == 1 and (len(own) == len(self._names) or self.classname != "TTree"):
+        if len({*own.values()}) == 1 and len(own) == len(self._names):
             codec = next(iter(own.values()))
         elif self.classname != "TTree":
             what = f"RNTuple {self.path}: its fields have one codec"

@@ -206,7 +206,7 @@ def test_branches_have_codecs_of_their_own(tmp_path: Path) -> None:
         with pytest.raises(branchline.NoSuchKeyError):
             tree["e"]
         with pytest.raises(OptionError, match="one codec"):
-            file.mkrntuple("n", {"a": "int8"}).compression = {"a": "zlib"}
+            file.mkrntuple("n", {"a": "int8", "b": "int8"}).compression = {"a": "zlib"}
     found = uproot.open(path)["t"]
     assert [str(found[name].compression) for name in "abcd"] == ["LZ4(4)", "None", "ZLIB(9)", "ZSTD(5)"]
     assert all(found[name].array().tolist() == [0] * 1000 for name in "abcd")
