@@ -386,7 +386,7 @@ impl WritableFile {
     /// small additions cost little.
     fn is_due(&self, table: usize) -> bool {
         let Some(Some(open)) = self.open.get(table) else { return false };
-        if open.is_broken || open.entries_count == 0 || open.is_published() {
+        if open.is_broken || open.is_published() {
             return false;
         }
         let Some(published) = open.published else { return true };

@@ -282,7 +282,7 @@ class WritableDirectory(Mapping[str, Any]):
         if given:
             with self._removed_if_it_fails(name, written):
                 written._extend(given)
-            self.file.written().publish()
+        self.file.written().publish()
         return written
 
     @contextmanager

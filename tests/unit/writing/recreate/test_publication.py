@@ -62,12 +62,12 @@ def test_an_existing_file_is_replaced_when_the_first_object_is_written(tmp_path:
     path = tmp_path / "a.root"
     path.write_bytes(b"before")
     with branchline.recreate(path) as file:
-        file.mktree("t", {"x": "i8"})
-        assert path.read_bytes() == b"before"
         with pytest.raises(OptionError):
-            file["t"].extend({"x": ["text"]})
+            file["t"] = {"x": object()}
         assert path.read_bytes() == b"before"
-        file["t"].extend({"x": np.arange(3)})
+        tree = file.mktree("t", {"x": "i8"})
+        assert _entries(path) == 0
+        tree.extend({"x": np.arange(3)})
         assert _entries(path) == 3
     assert [one.name for one in tmp_path.iterdir()] == ["a.root"]
 
