@@ -26,7 +26,9 @@ CODE = """
 #include <vector>
 #include <TFile.h>
 #include <TNamed.h>
+#include <TObjArray.h>
 #include <TTree.h>
+#include <TVirtualStreamerInfo.h>
 enum E_{name} : {underlying} {{ A_{name} = 1, B_{name} = {big} }};
 struct S_{name} {{
   E_{name} one;
@@ -64,12 +66,25 @@ void fill_{name}(TFile* file, int split) {{
 }}
 """
 CONTAINERS = """
+class Keyed : public TObject {
+ public:
+  std::map<E_u8, std::set<int>> m;
+  ClassDefOverride(Keyed, 1)
+};
 void fill_containers(TFile* file) {
   TTree tree("containers", "");
   std::vector<E_u8> vector;
   std::list<E_u8> list;
   std::vector<std::list<E_u8>> nested;
+  auto* keyed = new Keyed;
+  TObjArray objects;
+  objects.SetOwner();
+  objects.Add(keyed);
+  auto* array = &objects;
   int z = 0;
+  // Of maps in objects in a TObjArray that are streamed one by one ROOT does not describe the pairs.
+  TVirtualStreamerInfo::SetStreamMemberWise(kFALSE);
+  tree.Branch("keyed", &array, 32000, 0);
   tree.Branch("vector", &vector);
   tree.Branch("list", &list);
   tree.Branch("nested", "vector<list<E_u8>>", &nested);
@@ -78,9 +93,11 @@ void fill_containers(TFile* file) {
     vector.assign(z, B_u8);
     list.assign(z, B_u8);
     nested.assign(z, list);
+    keyed->m[B_u8].insert(z);
     tree.Fill();
   }
   tree.Write();
+  TVirtualStreamerInfo::SetStreamMemberWise(kTRUE);
 }
 """
 NTUPLE = """
@@ -239,7 +256,7 @@ def test_enumerations_whose_type_the_file_does_not_say_are_refused_by_name(folde
     tree = branchline.open(folder / "containers.root")["containers"]
     assert tree["vector"].array().to_list() == [[250] * entry for entry in range(4)]
     assert tree["z"].array().to_list() == list(range(4))
-    for name in ("list", "nested"):
+    for name in ("list", "nested", "keyed"):
         with pytest.raises(branchline.UnsupportedBranchError, match="which type the numbers of enumeration E_u8 have"):
             tree[name].array()
 

@@ -74,13 +74,16 @@ pub(crate) struct Enumerated {
 }
 
 impl Step {
-    /// The enumeration that nested containers hold, if the file does not say which type its numbers have.
+    /// The enumeration that containers and pairs hold, if the file does not say which type its numbers have.
     pub(crate) fn unknown_enumeration(steps: &[Self]) -> Option<&str> {
-        match steps {
-            [Self::Collection(collection)] => Self::unknown_enumeration(&collection.steps),
-            [Self::Undescribed { class_name, numbers: Some(one) }] if !one.is_known => Some(class_name),
+        steps.iter().find_map(|step| match step {
+            Self::Collection(collection) => Self::unknown_enumeration(&collection.steps),
+            Self::Object(object) if object.class_name.starts_with("pair<") => {
+                object.versions.first().and_then(|version| Self::unknown_enumeration(&version.steps))
+            }
+            Self::Undescribed { class_name, numbers: Some(one) } if !one.is_known => Some(class_name),
             _ => None,
-        }
+        })
     }
 
     /// Whether it may read a reference to a place in the buffer. Classes that are found only while reading may have
