@@ -26,6 +26,7 @@ CLASSES = (
     "Cutflow",
     "Dataset",
     "Directory",
+    "EventRandom",
     "File",
     "Results",
     "Shared",
@@ -41,7 +42,7 @@ CLASSES = (
 )
 FUNCTIONS = ("concatenate", "create", "dask", "forecast", "iterate", "load", "nanoevents", "num_entries", "open")
 FUNCTIONS += ("as_TEfficiency", "as_TGraph", "as_THnSparse", "plot", "recreate", "run", "update", "varied", "what_if")
-FUNCTIONS += ("convert", "merge", "skim", "slim", "verify", "workspace")
+FUNCTIONS += ("event_random", "convert", "merge", "skim", "slim", "verify", "workspace")
 #: Those whose examples read the files of the test, or write others beside them.
 READING = ("Access", "Branch", "BranchlineError", "Dataset", "Directory", "File", "Tree")
 READING += ("concatenate", "dask", "iterate", "num_entries", "open", "what_if")

@@ -96,11 +96,15 @@ def test_trees_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: str
     for name, values in wanted.items():
         twice = ak.concatenate([ak.Array(values)] * 2).to_list()
         assert theirs[name].to_list() == twice, name
+    # PyROOT shows the buffer of a TLeafC.
+    text = root.TTreeFormula("text", "text", tree)
     for entry, event in enumerate(tree):
         if entry % 97:
             continue
-        for name in ("n_b", "n_u8", "n_f4", "text"):
+        for name in ("n_b", "n_u8", "n_f4"):
             assert as_list(getattr(event, name)) == ak.Array(wanted[name])[entry % COUNT], name
+        text.GetNdata()
+        assert text.EvalStringInstance(0) == wanted["text"][entry % COUNT]
         for name in ("l_i4", "l_f8", "jet_pt", "texts", "nested"):
             got = as_list(getattr(event, name))
             assert got == ak.to_list(wanted[name][entry % COUNT]), name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,23 @@ def urls(served: Served) -> dict[str, str]:
     }
 
 
+@pytest.fixture
+def own_folder(served: Served, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder at the servers that is removed after the test: other tests list all of them."""
+    folder = served.data / f"kept-{abs(hash(request.node.name))}"
+    folder.mkdir()
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.mark.parametrize("form", ["file", "folder"])
 @pytest.mark.parametrize("kind", ["root", "redirector", "http", "http of XRootD"])
 def test_a_file_that_was_replaced_when_it_was_read_is_not_kept(
-    served: Served, tmp_path: Path, kind: str, form: str
+    served: Served, own_folder: Path, tmp_path: Path, kind: str, form: str
 ) -> None:
     """It comes back with its old time before the next run."""
-    name = f"kept-{kind}-{form}".replace(" ", "-")
-    folder = served.data / name
-    folder.mkdir()
-    folder.chmod(0o755)
+    folder, name = own_folder, own_folder.name
     path, first, second = folder / "f.root", tmp_path / "one" / "f.root", tmp_path / "two" / "f.root"
     for one in (first, second):
         one.parent.mkdir()

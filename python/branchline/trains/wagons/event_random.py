@@ -57,7 +57,13 @@ def event_random(events: Any, by: Sequence[str] | None = None, *, stream: str = 
 
 
 class EventRandom:
-    """Draws numbers for the events of a chunk; each call gives others."""
+    """Random numbers for the events of a chunk, see `event_random`; each call gives others. Raises what awkward raises
+    for ``counts`` that do not fit the events.
+
+        def tagged(events):
+            random = branchline.event_random(events, ["run", "event"])
+            return {"tagged": int(np.sum(random.uniform() < 0.7))}
+    """
 
     def __init__(self, key: tuple[int, int], events: Words) -> None:
         self._key = key

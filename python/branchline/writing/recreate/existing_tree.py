@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import awkward as ak
 
+from branchline._core import WritableFile as WrittenFile
 from branchline._core import WrittenKey
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
 from branchline.writing.recreate.from_tree import StreamedTree
 from branchline.writing.recreate.writable_tree import NewTable, WritableTree, layout_with, new_table
 
-if TYPE_CHECKING:
-    from branchline.writing.recreate.writable_file import WritableFile
+
+class TreeOwner(Protocol):
+    """What trees use of the `WritableFile` that they are in, which imports this module."""
+
+    @property
+    def file_path(self) -> str:
+        """The path of the file."""
+        ...
+
+    @property
+    def codec(self) -> str:
+        """The codec of new branches."""
+        ...
+
+    def written(self) -> WrittenFile:
+        """The file as the engine has it."""
+        ...
+
+    def remember(self, path: str, tree: WritableTree) -> None:
+        """Keeps a tree that is being filled."""
+        ...
+
+    def remembered(self, path: str) -> object:
+        """The tree of this path that is being filled, if there is one."""
+        ...
 
 
 class ExistingTree(Tree):
@@ -21,7 +45,7 @@ class ExistingTree(Tree):
     `add_branches` and `add_fields` add to it, and leave its baskets or pages where they are.
     """
 
-    def __init__(self, tree: Tree, opened: File, owner: WritableFile) -> None:
+    def __init__(self, tree: Tree, opened: File, owner: TreeOwner) -> None:
         super().__init__(tree.shape, opened, tree._cycle)
         self._opened = opened
         self._owner = owner
@@ -82,7 +106,7 @@ class ExistingTree(Tree):
         return written
 
 
-def object_in_file(owner: WritableFile, path: str, key: WrittenKey) -> Any:
+def object_in_file(owner: TreeOwner, path: str, key: WrittenKey) -> Any:
     """Return an object as it is read from the file at a path; a tree that is the newest of its name can be extended."""
     opened = File(path)
     found = opened[f"{key.path};{key.cycle}"]

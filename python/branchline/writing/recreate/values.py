@@ -67,7 +67,7 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
     return {name: layout_of(column, name) for name, column in values.items()}
 
 
-def _index_of(frame: Any) -> dict[str, Any]:
+def _index_of(frame: Any) -> dict[str, object]:
     """The index of a DataFrame as the column ``index``, as uproot writes it. Raises OptionError for several levels."""
     index: Any = getattr(frame, "index", None)
     if getattr(index, "nlevels", 0) > 1:
