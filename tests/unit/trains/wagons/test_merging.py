@@ -151,7 +151,7 @@ def test_a_failed_wagon_keeps_what_is_before_its_failure_in_the_dataset() -> Non
     for index in reversed(range(count)):
         merger.take(index, results[index])
     folded = merger.finish()
-    assert folded.wagons["summing"].error == WagonFault("ValueError", "in 12")
+    assert folded.wagons["summing"].error == WagonFault("ValueError", "in 12", path="f00012.root")
     assert folded.wagons["summing"].total["names"] == [f"f{index:05}" for index in range(13)]
     # What it gave in the sub-job of the failure counts, but not for a wagon that requires it.
     assert folded.wagons["needing"].total["names"] == [f"f{index:05}" for index in range(12)]
@@ -161,7 +161,7 @@ def test_a_failed_wagon_keeps_what_is_before_its_failure_in_the_dataset() -> Non
 
 def test_a_wagon_that_did_not_begin_has_its_fault_and_no_sum() -> None:
     results = results_of(3, random.Random(3), {})
-    fault = WagonFault("NoSuchKeyError", "names a branch")
+    fault = WagonFault("NoSuchKeyError", "names a branch", path="f00000.root")
     assert Merger(WAGONS, shares_of(3), {"summing": fault}).finish().wagons["summing"].error == fault
     merger = Merger(WAGONS, shares_of(3), {"summing": fault})
     for index, result in enumerate(results):

@@ -190,12 +190,12 @@ import branchline
 from branchline.errors import StorageError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path, limit = sys.argv[1], int(sys.argv[2])
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 random = np.random.default_rng(1)
 refused = []
 try:
     with branchline.recreate(path, compression=None) as file:
         tree, ntuple = file.mktree("t", {"x": "i8"}), file.mkrntuple("n", {"x": "i8"})
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         for number in range(60):
             for what, write in (
                 (f"text{number}", lambda: file.__setitem__(f"text{number}", random.bytes(300).hex())),
