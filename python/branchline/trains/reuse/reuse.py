@@ -221,14 +221,13 @@ class Reuse:
         """What is kept of neighbours as one, given the share of the first of them as it is handed out now; None if that
         is nothing. It may be fewer than all, from the first one on, but then all wagons of these have their sums.
         """
-        if self._ledger is None or not self._takes or (node_key := self._neighbours_key(indices, first)) is None:
+        if self._ledger is None or not self._takes or (about := self._about_neighbours(indices, first)) is None:
             return None
-        about = other_key("neighbours", node_key)
         shares = _loaded(self._contents([about]).get(about), tuple)
-        if not shares:
+        if not shares or (key := self._neighbours_key(indices[: len(shares)], first)) is None:
             return None
         running = [name for name in self._wagons if name not in first.stopped]
-        keys = self._result_keys(running, _part_key(node_key, len(shares)))
+        keys = self._result_keys(running, key)
         found = self._contents(list(keys.values()))
         wagons = {name: _loaded(found.get(one), WagonShare) for name, one in keys.items()}
         kept = {name: replace(one, reused_count=len(shares)) for name, one in wagons.items() if one is not None}
@@ -241,24 +240,31 @@ class Reuse:
 
     def keep_neighbours(self, indices: range, folded: FoldedNeighbours) -> None:
         """Keeps the sums of neighbours, of which ``folded`` has the first ones, or all."""
-        node_key = self._neighbours_key(indices, self._plan.shares[indices.start])
-        for index in range(indices.start, indices.start + len(folded.shares)):
+        first, kept = self._plan.shares[indices.start], indices[: len(folded.shares)]
+        about, key = self._about_neighbours(indices, first), self._neighbours_key(kept, first)
+        for index in kept:
             self._key_texts.pop(index, None)
-        if self._ledger is None or node_key is None:
+        if self._ledger is None or about is None or key is None:
             return
         if any(self._changed(index, used) for index, used in zip(indices, folded.inputs, strict=False)):
             return
-        label = f"sub-jobs {indices.start} to {indices.start + len(folded.shares) - 1}"
+        label = f"sub-jobs {kept.start} to {kept.stop - 1}"
         ran = [name for name, one in folded.result.wagons.items() if one.error is None and name not in folded.not_run]
-        rows = self._rows_of_wagons(folded.result.wagons, ran, _part_key(node_key, len(folded.shares)), label)
+        rows = self._rows_of_wagons(folded.result.wagons, ran, key, label)
         if rows:
-            about = LedgerRow(other_key("neighbours", node_key), SHARES_NAME, label, pickle.dumps(folded.shares))
-            self._write([*rows, about], [])
+            self._write([*rows, LedgerRow(about, SHARES_NAME, label, pickle.dumps(folded.shares))], [])
+
+    def _about_neighbours(self, indices: range, first: Share) -> bytes | None:
+        """The key of what is kept of these neighbours: of how many of them the sums are kept as one."""
+        key = self.key_of(indices.start, first)
+        return None if key is None else other_key("neighbours", len(indices), key)
 
     def _neighbours_key(self, indices: range, first: Share) -> str | None:
+        """The key of the sums of these neighbours as one."""
         keys = [self.key_of(index, self._plan.shares[index]) for index in indices[1:]]
         keys.insert(0, self.key_of(indices.start, first))
-        return None if None in keys else " ".join(key for key in keys if key is not None)
+        known = [key for key in keys if key is not None]
+        return None if len(known) < len(keys) else " ".join([f"{len(keys)} of", *known])
 
     def keep(self, index: int, share: Share, result: ShareResult) -> None:
         """Keeps the sums of the wagons that ran in a sub-job, if it was whole."""
@@ -491,11 +497,6 @@ def _loaded(content: TrustedBytes | None, kind: type[Kept]) -> Kept | None:
     if isinstance(value, WagonShare) and value.error is not None:
         return None
     return value if isinstance(value, kind) else None
-
-
-def _part_key(node_key: str, count: int) -> str:
-    """The key of the first sub-jobs of neighbours."""
-    return f"{count} of {node_key}"
 
 
 def _without_times(share: WagonShare) -> WagonShare:
