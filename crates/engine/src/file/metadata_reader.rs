@@ -123,9 +123,27 @@ impl<'a> MetadataReader<'a> {
         Ok(())
     }
 
-    /// Fetches those of these ranges that are not loaded yet, in one request; near ones are read together. The decoder
-    /// reports ranges outside the file.
+    /// Fetches those of these ranges that are not loaded yet, in one request. The decoder reports ranges outside the
+    /// file.
     pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
+        let missing = self.missing(ranges)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.read(missing)
+    }
+
+    /// Like `fetch`, but reads ranges that are near each other together, with what lies between them.
+    pub(crate) fn fetch_joined(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
+        let missing = self.missing(ranges)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.read(coalesce(&missing, self.store.gap_bytes(), MAX_JOINED_BYTES).ranges)
+    }
+
+    /// Those of these ranges that are in the file and not loaded yet.
+    fn missing(&self, ranges: impl IntoIterator<Item = Locator>) -> Result<Vec<ByteRange>> {
         let size = self.loaded.file_size();
         let is_missing = |range: &Locator| {
             let is_inside = range.offset.checked_add(range.size).is_some_and(|end| end <= size);
@@ -140,10 +158,7 @@ impl<'a> MetadataReader<'a> {
             let message = format!("parts of its metadata lie in each other (from offset {first} on)");
             return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message).with_hint(COPY_AGAIN));
         }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        self.read(coalesce(&missing, self.store.gap_bytes(), MAX_JOINED_BYTES).ranges)
+        Ok(missing)
     }
 
     /// Runs a decoder again and again, each time with the bytes that it missed, until it misses none.

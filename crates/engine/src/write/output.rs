@@ -356,10 +356,17 @@ fn take_back(path: &Path, temporary: &Path) -> Result<()> {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if !self.is_kept && self.owner == std::process::id() {
+        if self.owner != std::process::id() {
+            // Its thread was not forked, and must not be waited for.
+            std::mem::forget(self.write_back.take());
+            return;
+        }
+        if !self.is_kept {
             // If it cannot be removed, its name still shows that it is not whole.
             drop(fs::remove_file(&self.temporary));
         }
+        // Otherwise it stays locked as long as a child that was forked has it open.
+        drop(self.file.unlock());
     }
 }
 

@@ -26,9 +26,7 @@ def clusters_of(file: LaidFile) -> int:
 
 def data_bytes(file: LaidFile) -> int:
     """Bytes of the baskets of all branches, about."""
-    # Requests for scattered metadata also have the data between its records.
-    metadata_bytes = file.metadata_bytes if 2 * file.metadata_bytes < file.size_bytes else 0
-    return max(file.wanted_bytes, file.size_bytes - metadata_bytes - _core.HEAD_BYTES)
+    return max(file.wanted_bytes, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES)
 
 
 def with_clusters_of(file: LaidFile, cluster_bytes: int) -> LaidFile:

@@ -98,7 +98,7 @@ def _free_destination(path: Any) -> Destination:
     is run again, is closed.
     """
     destination = destination_of(path)
-    earlier = _OPEN.pop(os.path.realpath(destination.path), None)
+    earlier = _OPEN.pop((os.getpid(), os.path.realpath(destination.path)), None)
     if earlier is not None:
         earlier.close()
     return destination
@@ -460,7 +460,7 @@ class WritableFile(WritableDirectory):
         3
     """
 
-    __slots__ = ("__weakref__", "_codec", "_core", "_destination", "_finalizer", "_name", "_real_path", "_trees")
+    __slots__ = ("__weakref__", "_codec", "_core", "_destination", "_finalizer", "_key", "_name", "_trees")
 
     def __init__(self, destination: Destination, core: _core.WritableFile, *, codec: str | None) -> None:
         self._core: _core.WritableFile | None = core
@@ -470,8 +470,8 @@ class WritableFile(WritableDirectory):
         self._trees: dict[str, WritableTree] = {}
         self._finalizer = weakref.finalize(self, _finish, core, destination, os.getpid())
         super().__init__(None, "")
-        self._real_path = os.path.realpath(destination.path)
-        _OPEN[self._real_path] = self
+        self._key = (os.getpid(), os.path.realpath(destination.path))
+        _OPEN[self._key] = self
 
     @property
     def file(self) -> WritableFile:
@@ -527,7 +527,7 @@ class WritableFile(WritableDirectory):
         """The tree that is being filled, or the object as it is read from the file."""
         if key.path in self._trees:
             return self._trees[key.path]
-        return object_in_file(self, self._real_path, key)
+        return object_in_file(self, self._key[1], key)
 
     def copied(self, source: Any, directories: list[str], name: str) -> bool:
         """Copies an object that was read, with what was changed since, if its file still has it."""
@@ -583,8 +583,8 @@ class WritableFile(WritableDirectory):
         core, self._core = self.written(), None
         self._finalizer.detach()
         self._trees.clear()
-        if _OPEN.get(self._real_path) is self:
-            del _OPEN[self._real_path]
+        if _OPEN.get(self._key) is self:
+            del _OPEN[self._key]
         return core
 
     def __enter__(self) -> WritableFile:
@@ -593,6 +593,8 @@ class WritableFile(WritableDirectory):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._key[0] != os.getpid():
+            return  # A child process that was forked leaves the file to its parent.
         if kind is None or (self._core is not None and self._core.is_published()):
             self.close()
         else:

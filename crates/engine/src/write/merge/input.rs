@@ -80,7 +80,7 @@ impl Input {
         let file = Arc::clone(&input.file);
         let mut reader = file.metadata_reader();
         let records = entries.iter().filter(|entry| !is_directory(&entry.key));
-        reader.fetch(records.map(|entry| Locator { offset: entry.key.seek, size: entry.key.size }))?;
+        reader.fetch_joined(records.map(|entry| Locator { offset: entry.key.seek, size: entry.key.size }))?;
         let mut programs = ObjectPrograms::new(file.class_infos());
         for entry in entries {
             if entry.key.class_name == PROCESS_ID {
