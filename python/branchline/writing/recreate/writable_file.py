@@ -39,7 +39,7 @@ from branchline.writing.recreate.writable_tree import WritableTree, new_table
 _CYCLE = re.compile(r";(-?\d+)$")
 _TABLES = ("ROOT::RNTuple", "TTree")
 #: Files that are open for writing, by their real paths.
-_OPEN: weakref.WeakValueDictionary[str, WritableFile] = weakref.WeakValueDictionary()
+_OPEN: weakref.WeakValueDictionary[tuple[int, str], WritableFile] = weakref.WeakValueDictionary()
 
 
 def recreate(path: Any, *, compression: Any = USUAL) -> WritableFile:
