@@ -67,3 +67,21 @@ def test_root_continues_a_file_that_was_published(root: Any, tmp_path: Path, cap
         file["d/more"] = np.histogram(np.zeros(7))
     assert read_by_root(root, path, capfd) == before | {"h": 1, "d/h": 1, "d/more": 7}
     assert len(branchline.open(path).keys(filter_classname="TH1*")) == 12
+
+
+@pytest.mark.peer
+def test_a_file_of_root_describes_each_class_once(root: Any, tmp_path: Path) -> None:
+    """The bits of a streamer info that ROOT has read from a file differ from those that it writes first."""
+    path = tmp_path / "a.root"
+    with branchline.recreate(path) as written:
+        written["note"] = "text"
+    assert root.TFile.Open(str(path)).Get("note").GetString().View() == "text"
+    file = root.TFile.Open(str(path), "RECREATE")
+    root.TObjString("one").Write()
+    file.Close()
+    with branchline.update(path) as updated:
+        updated["two"] = "two"
+        updated["d/three"] = "three"
+    read = root.TFile.Open(str(path))
+    assert [info.GetName() for info in read.GetStreamerInfoList()] == ["TObjString"]
+    assert [read.Get(name).GetString().View() for name in ("one", "two", "d/three")] == ["one", "two", "three"]

@@ -11,6 +11,10 @@ use crate::walker::Walker;
 use super::emitter::Emitter;
 use super::recorder::Recorder;
 
+/// Bytes in front of the name of a TNamed: byte count and version, and the TObject with its bits, which differ between
+/// files.
+const BEFORE_NAME_BYTES: usize = 16;
+
 /// A file's list of streamer infos.
 #[derive(Debug, Clone, Copy)]
 pub struct InfoList<'a> {
@@ -95,9 +99,9 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
         self.alone(named)?;
         self.buffer.cursor.skip(8)?; // checksum and version of the class
 
-        // These bytes identify a class; a list of rules is identified by all of its bytes.
-        let identity = self.visitor.bytes(start..self.position()).to_vec();
-        self.visitor.identity = Some(identity);
+        // From its name on these bytes identify a class; a list of rules is identified by all of its bytes.
+        let identity = self.visitor.bytes(start..self.position());
+        self.visitor.identity = Some(identity.get(BEFORE_NAME_BYTES..).unwrap_or(identity).to_vec());
         self.pointer()?;
         self.end(header, false)
     }
