@@ -82,7 +82,7 @@ const OF_PARAMETERS: &[&str] = &["TObject", "fVal"];
 const OF_EFFICIENCIES: &[&str] = &["fWeight"];
 
 /// What of a TH2Poly or a TProfile2Poly adds up; its bins are objects of their own.
-const OF_POLYGON_HISTOGRAMS: &[&str] = &[
+pub(crate) const POLYGON_SUMS: &[&str] = &[
     "fOverflow",
     "fSumw2",
     "fEntries",
@@ -182,7 +182,7 @@ impl OwnerKind {
             Self::Histogram => OF_HISTOGRAMS,
             Self::Grid => OF_GRIDS,
             Self::Cells => OF_CELLS,
-            Self::PolygonHistogram => OF_POLYGON_HISTOGRAMS,
+            Self::PolygonHistogram => POLYGON_SUMS,
             Self::Polygon => OF_POLYGONS,
             Self::Axis => OF_AXES,
             Self::Graph => OF_GRAPHS,

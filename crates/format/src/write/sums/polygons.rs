@@ -1,26 +1,11 @@
 //! TH2Poly and TProfile2Poly, added up bin by bin as TH2Poly::Add and TProfile2Poly::Merge do.
 
 use super::addend::Addend;
-use crate::write::object::family::OwnerKind;
+use crate::write::object::family::{OwnerKind, POLYGON_SUMS};
 use crate::write::object::numbers::Numbers;
 
 /// Bins beyond the limits of the axes (TH2Poly::kNOverflow); with those of the list they are the cells of fSumw2.
 const OVERFLOW_BINS: usize = 9;
-/// Sums of a histogram.
-const SUMS: [&str; 12] = [
-    "fEntries",
-    "fTsumw",
-    "fTsumw2",
-    "fTsumwx",
-    "fTsumwx2",
-    "fTsumwy",
-    "fTsumwy2",
-    "fTsumwxy",
-    "fTsumwz",
-    "fTsumwz2",
-    "fOverflow",
-    "fSumw2",
-];
 /// The box around a bin.
 const BOX: [&str; 4] = ["fXmin", "fXmax", "fYmin", "fYmax"];
 /// Sums of a bin of a profile.
@@ -61,7 +46,7 @@ impl Addend {
     pub(crate) fn add_polygons(&mut self, owner: usize, other: &mut Self) {
         self.make_squares(other, owner);
         other.make_squares(self, owner);
-        for name in SUMS {
+        for name in POLYGON_SUMS.iter().copied() {
             self.add_number(owner, (&*other, owner), name);
         }
         for ((_, one), (_, two)) in self.polygons(owner).into_iter().zip(other.polygons(owner)) {
