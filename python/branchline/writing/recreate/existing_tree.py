@@ -15,7 +15,7 @@ from branchline.writing.recreate.writable_tree import NewTable, WritableTree, la
 
 
 class TreeOwner(Protocol):
-    """What trees use of the `WritableFile` that they are in, which imports this module."""
+    """The part of `WritableFile` that its trees use; a protocol, because `writable_file` imports this module."""
 
     @property
     def file_path(self) -> str:
@@ -41,8 +41,8 @@ class TreeOwner(Protocol):
 
 
 class ExistingTree(Tree):
-    """A tree that the file had before it was updated. What is read of it are its entries of then; `extend`,
-    `add_branches` and `add_fields` add to it, and leave its baskets or pages where they are.
+    """A tree that existed before the file was updated. Reading returns the entries that it had when it was opened.
+    `extend`, `add_branches` and `add_fields` add to it without moving its baskets or pages.
     """
 
     def __init__(self, tree: Tree, opened: File, owner: TreeOwner) -> None:
@@ -52,13 +52,13 @@ class ExistingTree(Tree):
 
     @property
     def num_entries(self) -> int:
-        """The number of its entries, with those that were added."""
+        """The number of entries, including added ones."""
         added = self._owner.remembered(self.path)
         return added.num_entries if isinstance(added, WritableTree) else self.entries_count
 
     def extend(self, values: Any, *, accept_new_fields: bool = False) -> None:
-        """Add entries, as `WritableTree.extend` does. Raises UnsupportedBranchError for a tree with branches that
-        Branchline does not write, such as those of objects.
+        """Add entries, as `WritableTree.extend` does. Raises UnsupportedBranchError if Branchline cannot write a
+        branch of the tree, for example a branch of objects.
         """
         self._writable().extend(values, accept_new_fields=accept_new_fields)
 
@@ -78,7 +78,7 @@ class ExistingTree(Tree):
         is_ntuple = self.outline.nests
         codec = self._owner.codec
         if is_ntuple:
-            # Its schema says all: types are lost where there are no entries.
+            # Types come from the schema, because empty arrays may lose them.
             table = NewTable(self.name, self.title, layout_with(codec), [], [], [], {}, [])
         else:
             table = new_table(self.name, self.title, given.columns, given.naming, codec, is_ntuple=False)
@@ -107,7 +107,7 @@ class ExistingTree(Tree):
 
 
 def object_in_file(owner: TreeOwner, path: str, key: WrittenKey) -> Any:
-    """Return an object as it is read from the file at a path; a tree that is the newest of its name can be extended."""
+    """Read an object from the file at ``path``. A tree that is the newest cycle of its name can be extended."""
     opened = File(path)
     found = opened[f"{key.path};{key.cycle}"]
     newest = [one.cycle for one in owner.written().keys() if one.path == key.path][-1]

@@ -1,6 +1,6 @@
 //! Writes the records around the objects of a file: streamer infos, lists of keys, free space, directories and the
-//! header. This is done again after each object, and the file is valid at all times in between: new records lie behind
-//! what is published, and the header and the numbers of keys change last.
+//! header. They are updated after each object, and the file stays valid at every point in time: new records are appended,
+//! and the header and the key counts are updated last.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::write::new_file::{
     Directory, KeyList, NewFile, ObjectName, OldDirectory, PublishedFrame, Slot, Spacing, TOP,
 };
 
-/// Room behind a list of keys for at least this many bytes of other keys.
+/// Free bytes at the end of a key list, at least.
 const KEY_ROOM_MIN_BYTES: u64 = 1024;
 
 /// Records that are written, and to which nothing points yet.
@@ -25,14 +25,13 @@ struct NewRecords {
 enum ListChange {
     /// Another list, which is written already.
     Other(KeyList),
-    /// Keys that are written behind the others and are counted next.
+    /// Keys that were appended to the list, but are not counted yet.
     More { keys_end: u64, names: Vec<String> },
 }
 
 impl NewFile {
-    /// Writes the records around all objects that are there, so that the file is valid and has these objects. `infos`
-    /// gives the streamer infos for a key of the given size; None keeps those that were written before. If it fails,
-    /// the file is as it was before.
+    /// Updates the records around the objects, so that the file is valid and contains all of them. `infos` returns the
+    /// streamer infos for a key of the given size; None keeps the current ones. On failure the file is unchanged.
     pub(crate) fn write_frame(
         &mut self,
         infos: Option<impl FnOnce(u64) -> Result<Vec<u8>>>,
@@ -48,7 +47,7 @@ impl NewFile {
         }
     }
 
-    /// Writes new records behind the objects, and to room that nothing points to.
+    /// Appends the new records, and writes keys to the free bytes of key lists.
     fn new_records(
         &mut self,
         infos: Option<impl FnOnce(u64) -> Result<Vec<u8>>>,

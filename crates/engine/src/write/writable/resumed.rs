@@ -14,9 +14,9 @@ use crate::write::columns::{Layout, NamedColumn, NewColumns, OpenColumns, OpenNt
 use crate::write::writable::{Listed, OpenTable, WritableFile};
 
 impl WritableFile {
-    /// Continues the newest tree or RNTuple of this path, which `old`, the file before the update, has: its baskets or
-    /// pages stay where they are. `fields` have values of which only the types count, and `counts` the largest numbers
-    /// of its counters. Returns the number by which it is filled. Nothing is changed if it cannot be continued.
+    /// Opens the newest tree or RNTuple of this path for more entries; its baskets or pages are not moved. `old` is the
+    /// file to read it from. Only the types of the values in `fields` are used; `counts` holds the maximum of each
+    /// counter. Returns the table number. On failure nothing is changed.
     pub fn resume_table(
         &mut self,
         old: &Arc<File>,
@@ -74,7 +74,7 @@ impl WritableFile {
         Ok(self.open.len() - 1)
     }
 
-    /// Adds branches to a tree, or fields to an RNTuple, with their values for all entries so far.
+    /// Adds branches to a tree or fields to an RNTuple, with a value for each existing entry.
     pub fn add_columns(&mut self, table: usize, fields: &[NamedColumn<'_>]) -> Result<()> {
         match self.open.get_mut(table) {
             Some(Some(OpenTable { is_broken: true, path, .. })) => {
@@ -83,7 +83,7 @@ impl WritableFile {
             }
             Some(Some(open)) => {
                 let added = open.columns.add_columns(&mut self.output.file, fields);
-                // What was published has all entries, and not all columns.
+                // The published version lacks the new columns.
                 if let Some(before) = open.published.take() {
                     self.output.file.supersede(before.bytes);
                 }
